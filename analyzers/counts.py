@@ -1,0 +1,129 @@
+"""Launches added up: by kernel, by implementation, or by whatever key is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analyzers.errors import AnalyzeError
+from analyzers.floor import Work
+from analyzers.pipes import LEVELS, PIPES, chip_has
+from collectors.counters import COUNTERS
+
+_KEPT = ("device", "cc", "tool", "kind", "grid", "block")
+
+
+def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: float = 1.0) -> pd.DataFrame:
+    """One row a group of launches, groups in order of appearance.
+
+    Counters combine by their kind: "sum" adds up (NaN when one launch lacks it), "mean" is weighted by time,
+    "fact" is the largest. A row of a summary stands for its `instances`. `launches` counts them; with `calls`
+    > 1 the launches were recorded over so many calls, and sums and `launches` are given for one. Text columns
+    hold the group's value, or "" where it varies.
+    """
+    counts = (
+        frame["instances"].astype("float64") if "instances" in frame else pd.Series(1.0, index=frame.index)
+    )
+    keys = [frame[name] for name in by]
+    columns: dict[str, pd.Series[float]] = {"launches": counts.groupby(keys, sort=False).sum() / calls}
+    for name in frame.columns:
+        if name in COUNTERS:
+            columns[name] = _combined(frame, name, counts, keys) / (
+                calls if COUNTERS[name].kind == "sum" else 1.0
+            )
+    text = {name: _common(frame[name], keys) for name in _KEPT if name in frame and name not in by}
+    result: pd.DataFrame = pd.DataFrame({**text, **columns}).reset_index()
+    return result
+
+
+def _combined(
+    frame: pd.DataFrame, name: str, counts: pd.Series[float], keys: list[pd.Series[str]]
+) -> pd.Series[float]:
+    kind, values = COUNTERS[name].kind, frame[name].astype("float64")
+    if kind == "fact":
+        largest: pd.Series[float] = values.groupby(keys, sort=False).max()
+        return largest
+    if kind == "sum":
+        return _strict_sum(values * counts, keys)
+    weight = counts * (frame["time"] if "time" in frame and frame["time"].notna().all() else 1.0)
+    total = weight.groupby(keys, sort=False).sum()
+    mean: pd.Series[float] = _strict_sum(values * weight, keys) / total.where(total > 0)
+    return mean
+
+
+def _strict_sum(values: pd.Series[float], keys: list[pd.Series[str]]) -> pd.Series[float]:
+    groups = values.groupby(keys, sort=False)
+    total: pd.Series[float] = groups.sum().where(groups.count() == groups.size())
+    return total
+
+
+def _common(values: pd.Series[str], keys: list[pd.Series[str]]) -> pd.Series[str]:
+    groups = values.groupby(keys, sort=False)
+    common: pd.Series[str] = groups.first().where(groups.nunique() == 1, "")
+    return common
+
+
+def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Operations by pipe, one column a pipe; NaN = not collected, 0 where the chip has no such pipe."""
+    columns = {}
+    for pipe, counter in PIPES.items():
+        values = column(frame, counter)
+        columns[pipe] = np.where(lacks(frame, counter) & np.isnan(values), 0.0, values)
+    result: pd.DataFrame = pd.DataFrame(columns, index=frame.index)
+    return result
+
+
+def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
+    """Rows whose chip has no such counter."""
+    if "cc" not in frame:
+        return np.full(len(frame), not chip_has(counter, ""))
+    verdicts = {cc: not chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
+    return np.array([verdicts[cc] for cc in frame["cc"]], dtype=bool)
+
+
+def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Pipes the chip has whose counter is missing in a kernel that has others: its FLOP may be incomplete."""
+    counts = pipe_counts(frame)[has_operations(frame)]
+    return tuple(str(pipe) for pipe in counts.columns if counts[pipe].isna().any())
+
+
+def has_operations(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows for which the tool gave at least one counter of operations."""
+    given = [column(frame, counter) for counter in PIPES.values() if counter in frame]
+    return np.any(~np.isnan(given), axis=0) if given else np.zeros(len(frame), dtype=bool)
+
+
+def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    """A counter's column as floats; all NaN when it was not collected."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return np.asarray(frame[name].to_numpy(dtype="float64", na_value=np.nan))
+
+
+def counted(row: pd.DataFrame) -> Work | None:
+    """The work of one added-up row as the hardware counted it; None when neither FLOP nor DRAM bytes were
+    collected.
+    """
+    pipes = pipe_counts(row).iloc[0]
+    given = bool(has_operations(row)[0])
+    flops = {str(name): float(value) for name, value in pipes.items() if value > 0} if given else {}
+    moved = float(column(row, LEVELS["dram"])[0])
+    if not given and np.isnan(moved):
+        return None
+    return Work(flops if given else {"fp32": float("nan")}, moved, "counted")
+
+
+def as_counters(work: Work) -> dict[str, float]:
+    """Counter columns that state a work: every pipe it does not name is 0. Raises AnalyzeError on an unknown
+    pipe.
+    """
+    strange = sorted(set(work.flops) - set(PIPES))
+    if strange:
+        raise AnalyzeError(
+            f"{work.source} work: no pipe {strange[0]!r}", fix=f"name one of {', '.join(PIPES)}"
+        )
+    columns = {counter: float(work.flops.get(pipe, 0.0)) for pipe, counter in PIPES.items()}
+    return {**columns, LEVELS["dram"]: work.bytes}

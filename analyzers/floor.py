@@ -1,0 +1,284 @@
+"""The least an algorithm must do, and the least time a machine needs for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from analyzers.doubt import Doubt
+from analyzers.errors import AnalyzeError
+from analyzers.pipes import TENSOR, in_order, precision_bits
+from roofline.ceilings import TRUST, Roofline
+
+NAN = math.nan
+SOURCES = ("declared", "modelled", "counted")
+
+AGREE = 0.05
+"""Two counts of the same work may differ by this share before it is a doubt."""
+
+SLACK = 0.02
+"""A measured ceiling repeats within this share, so a time is called impossible only below it."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done: FLOP by pipe (named as the compute ceilings; integer paths in OP) and bytes moved to and
+    from DRAM.
+
+    `source`: declared (by the sample), modelled (from the reference's operations) or counted (by hardware:
+    what an implementation did, which is no lower bound). `written`: the part of `bytes` that is output, NaN
+    unknown. An unknown count is NaN. Raises AnalyzeError on a negative or infinite number or another source.
+    """
+
+    flops: Mapping[str, float]
+    bytes: float = NAN
+    source: str = "declared"
+    written: float = NAN
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise AnalyzeError(f"work: source {self.source!r}", fix=f"use one of {', '.join(SOURCES)}")
+        for name, value in {**self.flops, "bytes": self.bytes, "written": self.written}.items():
+            if value < 0 or math.isinf(value):
+                raise AnalyzeError(
+                    f"{self.source} work: {name} = {value!r}", fix="give a number from 0 up, or leave it out"
+                )
+
+    @property
+    def total(self) -> float:
+        """FLOP over all pipes; NaN when one is unknown, 0 without any."""
+        return float(sum(self.flops.values()))
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte [FLOP/B]; NaN when no byte is moved."""
+        return self.total / self.bytes if self.bytes > 0 else NAN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; unknown numbers are left out."""
+        known = {"bytes": self.bytes, "written": self.written}
+        numbers = {name: value for name, value in known.items() if not math.isnan(value)}
+        flops = {name: value for name, value in self.flops.items() if not math.isnan(value)}
+        return {
+            "source": self.source,
+            "flops": flops,
+            **numbers,
+            **({"note": self.note} if self.note else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Work:
+        """The work of `to_dict`; `flops` may be one number (FP32). Raises AnalyzeError naming the field."""
+        flops = data.get("flops") or {}
+        table = flops if isinstance(flops, Mapping) else {"fp32": flops}
+        return cls(
+            {str(name): _number(value, f"flops.{name}") for name, value in table.items()},
+            _number(data.get("bytes"), "bytes"),
+            str(data.get("source", "declared")),
+            _number(data.get("written"), "written"),
+            str(data.get("note", "")),
+        )
+
+
+def _number(value: Any, name: str) -> float:
+    if value is None:
+        return NAN
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise AnalyzeError(f"work: {name} is {value!r}, not a number") from error
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
+
+    `flop_time`, `byte_time`: the two sides, NaN where unknown; `time` is the larger known one, still a lower
+    bound. `hard`: no measurement may be shorter: the highest ceiling of any source, and no byte that may stay
+    in L2. `unknown`: roofs that were needed and are not known.
+    """
+
+    time: float = NAN
+    bound_by: str = "unknown"
+    flop_time: float = NAN
+    byte_time: float = NAN
+    hard: float = NAN
+    unknown: tuple[str, ...] = ()
+
+    def forbids(self, time: float) -> bool:
+        """Whether a measured time [s] is impossible."""
+        return time < self.hard * (1 - SLACK)
+
+
+def floor_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> Floor:
+    """The least time for `work` under a roofline: max(FLOP/peak, bytes/bandwidth).
+
+    Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`:
+    size of the cache (NaN unknown); `l2`: whether the timed calls found it "cold" or "warm"; both matter to
+    `hard` alone: what is written may still be in the cache at the end, and a warm cache may hold everything.
+    """
+    times = pipe_times(work.flops, {name: roofline.peak(name) for name in work.flops})
+    byte_time = _quotient(work.bytes, roofline.peak("dram"))
+    sides = {**_combined(times), "dram": byte_time}
+    known = {name: value for name, value in sides.items() if not math.isnan(value)}
+    unknown = tuple(name for name, value in {**times, "dram": byte_time}.items() if math.isnan(value))
+    best = max(known, key=lambda name: known[name], default="unknown")
+    flop_time = max((v for n, v in known.items() if n != "dram"), default=NAN if work.flops else 0.0)
+    hard = _hard_time(work, roofline, l2_bytes, l2)
+    return Floor(known.get(best, NAN), best, flop_time, byte_time, hard, unknown)
+
+
+def pipe_times(flops: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str, float]:
+    """Seconds each pipe needs at its peak; NaN where the count or the peak is unknown."""
+    return {name: _quotient(flops[name], peaks[name]) for name in in_order(flops)}
+
+
+def _quotient(amount: float, rate: float) -> float:
+    return 0.0 if amount == 0 else amount / rate
+
+
+def _combined(times: Mapping[str, float]) -> dict[str, float]:
+    """Times of units: the tensor paths' sum stands under the name of the longest."""
+    units = {name: value for name, value in times.items() if not name.startswith(TENSOR)}
+    tensor = {
+        name: value for name, value in times.items() if name.startswith(TENSOR) and not math.isnan(value)
+    }
+    if tensor:
+        units[max(tensor, key=lambda name: tensor[name])] = sum(tensor.values())
+    return units
+
+
+def _hard_time(work: Work, roofline: Roofline, l2_bytes: float, l2: str) -> float:
+    times = pipe_times(work.flops, {name: _highest(roofline, name) for name in work.flops})
+    moved = max(0.0, work.bytes - _may_stay(work, l2_bytes, l2))
+    sides = [*_combined(times).values(), _quotient(moved, _highest(roofline, "dram"))]
+    return max((value for value in sides if not math.isnan(value)), default=NAN)
+
+
+def _may_stay(work: Work, l2_bytes: float, l2: str) -> float:
+    """Bytes that need not have crossed the DRAM pins by the time the clock stopped."""
+    candidates = work.bytes if l2 == "warm" else work.written
+    bounds = [value for value in (candidates, l2_bytes) if not math.isnan(value)]
+    return min(bounds, default=0.0)
+
+
+def _highest(roofline: Roofline, name: str) -> float:
+    found = [c.peak for source in TRUST if (c := roofline.get(name, source)) is not None]
+    return max(found, default=NAN)
+
+
+def gate(time: float, floor: Floor, impl: str = "") -> Doubt | None:
+    """The doubt about a time [s] below the floor: impossible, or explicable by the cache; None when it is
+    above.
+    """
+    who = f"{impl}: " if impl else ""
+    if floor.forbids(time):
+        return Doubt(
+            f"{who}the time is impossible: below the floor set by {floor.bound_by}",
+            f"{time:.4g} s measured, {floor.hard:.4g} s needed at least ({time / floor.hard:.2f} of it)",
+            "look for skipped or cached work, a lower precision, another stream, or wrong work or ceilings",
+        )
+    if time < floor.time * (1 - SLACK):
+        return Doubt(
+            f"{who}faster than the floor of its DRAM traffic and measured ceilings",
+            f"{time:.4g} s measured, floor {floor.time:.4g} s",
+            "data in L2 and a higher sheet ceiling can explain it: time with a cold L2 on a larger input",
+        )
+    return None
+
+
+def combine(
+    declared: Work | None = None,
+    modelled: Work | None = None,
+    counted: Work | None = None,
+    *,
+    impl: str = "",
+) -> tuple[Work | None, tuple[Doubt, ...]]:
+    """The work that sets the floor, and where the counts of it disagree.
+
+    That is the declared work, its unknown numbers taken from the modelled one; None when neither is given:
+    counts are no lower bound. A difference above AGREE in FLOP or bytes is a doubt that names both numbers
+    and the likely reason. `impl`: whose launches were counted.
+    """
+    least = _completed(declared, modelled)
+    doubts: list[Doubt] = []
+    if declared is not None and modelled is not None and least is not None:
+        doubts += disagreements(least, modelled)
+    if least is not None and counted is not None:
+        who = f"{impl}: " if impl else ""
+        doubts += [Doubt(who + d.what, d.how_much, d.fix) for d in disagreements(least, counted)]
+    return least, tuple(doubts)
+
+
+def _completed(declared: Work | None, modelled: Work | None) -> Work | None:
+    if declared is None or modelled is None:
+        return declared or modelled
+    flops = declared.flops if declared.flops else modelled.flops
+    if not math.isnan(declared.bytes):
+        written = (
+            declared.written if not math.isnan(declared.written) else min(modelled.written, declared.bytes)
+        )
+        return Work(flops, declared.bytes, "declared", written, declared.note)
+    return Work(flops, modelled.bytes, "declared", modelled.written, declared.note)
+
+
+def disagreements(expected: Work, other: Work) -> tuple[Doubt, ...]:
+    """Doubts where two counts of one work differ by more than AGREE, or sit on pipes of another precision."""
+    doubts = []
+    if expected.flops or other.flops:
+        doubts.append(_difference("FLOP", expected, other, expected.total, other.total))
+    doubts.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
+    doubts.append(_other_pipe(expected, other))
+    return tuple(doubt for doubt in doubts if doubt is not None)
+
+
+def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Doubt | None:
+    if math.isnan(a) or math.isnan(b) or abs(b - a) <= AGREE * max(a, b):
+        return None
+    ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
+    return Doubt(
+        f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}",
+        f"{expected.source} {a:.6g} {unit}, {other.source} {b:.6g} {unit} ({ratio})",
+        "compare with the algorithm by hand; correct get_work() if the declaration is wrong",
+    )
+
+
+def _reason(unit: str, source: str, more: bool) -> str:
+    if source != "counted":
+        return "element-wise conventions differ, or the model does not know an operation"
+    if unit == "bytes":
+        if more:
+            return "data is read again, or whole sectors are moved for a part of them"
+        return "writes still in L2 at the end are not counted, or the inputs were in L2"
+    if more:
+        return "exp, division and the like take several FLOP, tiles are padded, or results are computed twice"
+    return "min, max, conversions and special functions are no counted FLOP, or masked work is skipped"
+
+
+def _other_pipe(expected: Work, counted: Work) -> Doubt | None:
+    """The doubt that the counted work ran in a lower precision than the task's."""
+    if counted.source != "counted" or not expected.flops or not counted.total > 0:
+        return None
+    needed = max(expected.flops, key=lambda name: expected.flops[name])
+    lower = {
+        name: value
+        for name, value in counted.flops.items()
+        if 0 < precision_bits(name) < precision_bits(needed) and value > AGREE * counted.total
+    }
+    if not lower:
+        return None
+    listed = ", ".join(f"{name} {value / counted.total:.0%}" for name, value in lower.items())
+    if set(lower) == {"fp16"} and lower["fp16"] < 0.5 * counted.total:
+        return Doubt(
+            f"half-precision instructions in {needed} work: compilers use HFMA2 for constants",
+            f"{listed} of the counted FLOP",
+            "take the FLOP of this kernel without the fp16 pipe unless its source uses halves",
+        )
+    return Doubt(
+        f"{needed} work ran on pipes of lower precision",
+        f"{listed} of the counted FLOP",
+        "compare with a reference of the same precision, or state the precision with the speed-up",
+    )

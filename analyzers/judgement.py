@@ -1,0 +1,159 @@
+"""One implementation: its time, its work, its place under the roofs, its floor, its verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analyzers import timing
+from analyzers.counts import as_counters, column, counted
+from analyzers.doubt import Doubt
+from analyzers.floor import Floor, Work, combine, floor_time, gate
+from analyzers.pipes import LEVELS
+from analyzers.placement import launch_bound, place
+from analyzers.statistics import Ratio
+from roofline.ceilings import Roofline
+
+NAN = math.nan
+
+IMPL_COLUMNS = (
+    "impl", "time", "time_low", "time_high", "rel_spread", "n", "method", "l2", "host_time",
+    "speedup", "speedup_low", "speedup_high", "rounds", "verdict",
+    "flops", "bytes", "work_source", "achieved_flops", "dram_bandwidth", "dram_fraction", "intensity",
+    "attainable", "attainable_fraction", "bound_by", "compute", "evidence", "tensor_share", "fma_share",
+    "floor_time", "floor_bound_by", "floor_ratio", "impossible", "compulsory_bytes", "compulsory_ratio",
+    "kernels", "ncu_time", "counted_time",
+)  # fmt: skip
+"""Columns of Analysis.impls; SI units, NaN or "" where unknown. See `Analysis`."""
+
+
+def judge(
+    name: str,
+    timed: timing.Timed | None,
+    added: pd.DataFrame | None,
+    works: Sequence[Work],
+    roofline: Roofline,
+    l2_bytes: float,
+) -> tuple[dict[str, Any], list[Doubt]]:
+    """One implementation's row without the speed-up, and the doubts about it."""
+    given = {work.source: work for work in works}
+    hardware = counted(added) if added is not None else None
+    least, found = combine(given.get("declared"), given.get("modelled"), hardware, impl=name)
+    doubts = list(found)
+    row = _time_row(name, timed, added)
+    row |= _placed(row, added, hardware, least, roofline)
+    if least is not None:
+        floor = floor_time(_on_pipe_seen(least, hardware), roofline, l2_bytes=l2_bytes, l2=str(row["l2"]))
+        warning = gate(row["time"], floor, name)
+        doubts += [warning] if warning else []
+        row |= _floor_row(row["time"], floor, least, hardware)
+    return row, doubts
+
+
+def _time_row(name: str, timed: timing.Timed | None, added: pd.DataFrame | None) -> dict[str, Any]:
+    busy = float(column(added, "time")[0]) if added is not None else NAN
+    tool = str(added["tool"].iloc[0]) if added is not None and "tool" in added else ""
+    kernels = float(added["launches"].iloc[0]) if added is not None else NAN
+    row: dict[str, Any] = {
+        "impl": name, "kernels": kernels, "counted_time": busy, "ncu_time": busy if tool == "ncu" else NAN,
+        "time": busy, "method": tool, "l2": "",
+    }  # fmt: skip
+    if timed is not None:
+        s = timed.spread
+        row |= {
+            "time": s.median, "time_low": s.low, "time_high": s.high, "rel_spread": s.rel, "n": s.n,
+            "method": timed.method, "l2": timed.l2, "host_time": timed.host,
+        }  # fmt: skip
+    return row
+
+
+def _placed(
+    row: Mapping[str, Any],
+    added: pd.DataFrame | None,
+    hardware: Work | None,
+    least: Work | None,
+    roofline: Roofline,
+) -> dict[str, Any]:
+    """The implementation under the roofs: counters of its launches, else the work model, over the time of a
+    call.
+    """
+    source = "counted" if hardware is not None else least.source if least is not None else ""
+    base = added if added is not None else pd.DataFrame({"impl": [row["impl"]]})
+    frame = base.assign(time=row["time"])
+    if hardware is None and least is not None:
+        frame = frame.assign(**as_counters(least))
+    placed = place(frame, roofline)
+    values = {str(key): value for key, value in placed.iloc[0].to_dict().items()}
+    found = {name: values[name] for name in IMPL_COLUMNS if name in values and name not in row}
+    found |= {
+        "bytes": values.get(LEVELS["dram"], NAN),
+        "intensity": values.get("intensity_dram", NAN),
+        "work_source": source,
+    }
+    return found | _held(row, found, exact=source == "counted")
+
+
+def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> dict[str, str]:
+    """What holds the implementation: launching, when the evidence says so; latency only where counters
+    exclude the rest.
+    """
+    bound, evidence = str(found["bound_by"]), str(found["evidence"])
+    late = launch_bound(row["time"], row["counted_time"], row["kernels"]) if row["method"] != "ncu" else ""
+    if late and bound in ("latency", "unknown"):
+        return {"bound_by": "launch", "evidence": f"{late}; {evidence}"}
+    if bound == "latency" and not exact:
+        return {
+            "bound_by": "unknown",
+            "evidence": f"{evidence}; without counters, what it really moves is not known",
+        }
+    return {"bound_by": bound, "evidence": evidence}
+
+
+def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:
+    """The least work on the pipe the hardware used, where that is another one: its own peak sets what is
+    impossible.
+    """
+    if hardware is None or not hardware.total > 0 or not least.total > 0:
+        return least
+    seen = max(hardware.flops, key=lambda name: hardware.flops[name])
+    if seen in least.flops:
+        return least
+    return Work({seen: least.total}, least.bytes, least.source, least.written)
+
+
+def _floor_row(time: float, floor: Floor, least: Work, hardware: Work | None) -> dict[str, Any]:
+    moved = hardware.bytes if hardware is not None else NAN
+    return {
+        "floor_time": floor.time, "floor_bound_by": floor.bound_by,
+        "floor_ratio": time / floor.time if floor.time > 0 else NAN, "impossible": floor.forbids(time),
+        "compulsory_bytes": least.bytes, "compulsory_ratio": moved / least.bytes if least.bytes > 0 else NAN,
+    }  # fmt: skip
+
+
+def compared(
+    name: str,
+    row: Mapping[str, Any],
+    ratio: Ratio | None,
+    reference: str,
+    before: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Speed-up and verdict; times of a counting tool alone give a ratio without an interval."""
+    impossible = bool(row.get("impossible", False))
+    if name == reference:
+        verdict = "impossible" if impossible else "reference"
+        return {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "verdict": verdict}
+    if ratio is not None:
+        verdict = "impossible" if impossible else ratio.verdict
+        interval = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
+        return {**interval, "rounds": ratio.n, "verdict": verdict}
+    base = next((other for other in before if other["impl"] == reference), None)
+    if base is None:
+        return {"verdict": "impossible" if impossible else ""}
+    same = base["method"] == row["method"]
+    return {
+        "speedup": base["time"] / row["time"] if same else NAN,
+        "verdict": "impossible" if impossible else "undecided",
+    }

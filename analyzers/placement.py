@@ -1,0 +1,157 @@
+"""Where launches stand under the roofs, and what holds them there.
+
+Each unit (a compute pipe, the tensor unit, a memory level) is compared with its own ceiling; the one used
+most binds. Below NEAR of every roof nothing binds: the kernel waits, and is called latency-bound, not
+memory-bound (the rule of Nsight Compute's speed-of-light section). Without operations the bandwidth alone
+decides. Something is called latency-bound only when everything that could bind was collected; otherwise it is
+"unknown".
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from analyzers.counts import column
+from analyzers.doubt import Doubt
+from analyzers.metrics import derive
+from analyzers.pipes import LEVELS, PIPES, TENSOR
+from analyzers.usage import binding_times, complete, usage
+from roofline.ceilings import Roofline
+
+NEAR = 0.6
+"""Share of a roof from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
+
+ABOVE = 1.02
+"""Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
+
+LAUNCH_FLOOR = 2.5e-6
+"""Seconds between starts of empty kernels in a stream, as published for H200; half of that inside a graph."""
+
+MANY = 3
+"""Kernels in a call from which launching them may be what takes the time."""
+
+
+def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
+    """The frame with every metric and the columns `compute`, `bound_by` and `evidence` (text).
+
+    `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's
+    name, "latency" or "unknown". Works on launches and on rows of counts.add_up alike.
+    """
+    result = derive(frame, roofline)
+    shares = binding_times(frame, roofline).div(column(result, "time"), axis=0)
+    result["compute"] = _compute(frame, shares, result)
+    bound, near = _bound(shares, complete(frame, roofline))
+    result["bound_by"] = bound
+    result["evidence"] = [_evidence(b, s, row) for b, s, row in zip(bound, near, _facts(result), strict=True)]
+    return result
+
+
+def _compute(frame: pd.DataFrame, shares: pd.DataFrame, result: pd.DataFrame) -> list[str]:
+    """By time at the peak; by the count where no peak is known."""
+    counts = pd.DataFrame({pipe: column(frame, c) for pipe, c in PIPES.items()}, index=frame.index)
+    flops = result["flops"] if "flops" in result else pd.Series(np.nan, index=frame.index)
+    timed = _largest(shares[list(PIPES)])
+    most = _largest(counts)
+    return [t or m if f > 0 else "" for t, m, f in zip(timed, most, flops, strict=True)]
+
+
+def _largest(table: pd.DataFrame) -> list[str]:
+    """Name of the largest positive column of each row; "" without one."""
+    values = table.fillna(0.0).to_numpy(dtype="float64")
+    if not len(values):
+        return []
+    names = [str(name) for name in table.columns]
+    return [names[i] if values[row, i] > 0 else "" for row, i in enumerate(values.argmax(axis=1))]
+
+
+def _bound(
+    shares: pd.DataFrame, decided: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[list[str], list[tuple[str, float]]]:
+    nearest = _largest(shares)
+    top = shares.max(axis=1).to_numpy(dtype="float64")
+    bound = [
+        name if name and share >= NEAR else "latency" if known and share >= 0 else "unknown"
+        for name, share, known in zip(nearest, top, decided, strict=True)
+    ]
+    return bound, list(zip(nearest, top, strict=True))
+
+
+def _facts(result: pd.DataFrame) -> list[tuple[float, float, float]]:
+    columns = [
+        result[name] if name in result else [math.nan] * len(result)
+        for name in ("waves", "occupancy", "flops")
+    ]
+    return [(float(w), float(o), float(f)) for w, o, f in zip(*columns, strict=True)]
+
+
+def _evidence(bound: str, nearest: tuple[str, float], facts: tuple[float, float, float]) -> str:
+    name, share = nearest
+    waves, occupancy, flops = facts
+    if bound not in ("latency", "unknown"):
+        return f"{name} at {share:.0%} of its ceiling" + ("" if flops != 0 else "; no FLOP")
+    parts = [f"nearest roof {name} at {share:.0%}"] if name else ["no ceiling to compare with"]
+    if waves < 1:
+        parts.append(f"{waves:.2g} waves: the grid is too small to fill the GPU")
+    if occupancy < 0.5:
+        parts.append(f"occupancy {occupancy:.0%}")
+    if bound == "unknown" and name:
+        parts.append("what else it does was not collected")
+    return "; ".join(parts)
+
+
+def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
+    """A doubt for each ceiling that launches exceed, naming the worst kernel; points are flagged, never
+    clamped.
+    """
+    shares = usage(frame, roofline)
+    doubts = []
+    for name in shares.columns:
+        over = shares[name][shares[name] > ABOVE]
+        if over.empty:
+            continue
+        worst = int(np.nanargmax(shares[name].to_numpy(dtype="float64")))
+        kernel = str(frame["kernel" if "kernel" in frame else "impl"].iloc[worst])
+        more = f" and {len(over) - 1} more" if len(over) > 1 else ""
+        doubts.append(
+            Doubt(
+                f"above the {name} ceiling: {_short(kernel)}{more}",
+                f"{over.max():.2f} of it",
+                _cure(str(name), roofline),
+            )
+        )
+    return tuple(doubts)
+
+
+def _cure(name: str, roofline: Roofline) -> str:
+    ceiling = roofline.get(name)
+    source = f"the {ceiling.source} ceiling" if ceiling else "the tool's own peak"
+    if name in LEVELS:
+        return f"check {source}, the clocks, and whether the data stayed in a nearer cache"
+    if name == "fp16":
+        return "the counter takes every half instruction as packed: scalar halves read twice too high"
+    sparse = ", sparse against dense," if name.startswith(TENSOR) else ""
+    return f"check {source}, its clock{sparse} and how the operations are counted"
+
+
+def _short(kernel: str) -> str:
+    return kernel if len(kernel) <= 60 else kernel[:57] + "..."
+
+
+def launch_bound(span: float, busy: float, kernels: float) -> str:
+    """Evidence that launching, not running kernels, takes the time of a call; "" when there is none.
+
+    span: time of the call on the device [s]; busy: sum of its kernels' times [s]; kernels: how many. Gaps
+    that take more than half of the span count, or many kernels that start about as fast as kernels can be
+    started.
+    """
+    if not (span > 0 and kernels >= 1):
+        return ""
+    if busy < 0.5 * span:
+        return f"kernels run for {busy / span:.0%} of the {span * 1e6:.3g} us"
+    if kernels >= MANY and span / kernels < 2 * LAUNCH_FLOOR:
+        each = f"{span / kernels * 1e6:.2g} us each, near the least a launch takes"
+        return f"{kernels:g} kernels in {span * 1e6:.3g} us: {each}"
+    return ""

@@ -1,0 +1,163 @@
+"""Whose kernels ran: the share of GPU time in kernels that the candidate's source defines."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analyzers.counts import column
+from analyzers.doubt import Doubt
+
+_JIT = {"triton.jit", "jit", "cuda.jit", "numba.cuda.jit", "cute.kernel"}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_ATTRIBUTES = {
+    "__launch_bounds__",
+    "__cluster_dims__",
+    "__attribute__",
+    "__block_size__",
+    "__maxnreg__",
+    "alignas",
+}
+_TRITON_SUFFIX = re.compile(r"_(?:\d+[cde]*)+")
+
+
+def authored_names(source: str) -> set[str]:
+    """Names of the kernels a source defines: `__global__` functions (in a CUDA file, or in the strings of a
+    Python file) and functions decorated with triton.jit and its like. Comments do not count.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set(_global_functions(source))
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(_global_functions(node.value))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(
+            map(_is_jit, node.decorator_list)
+        ):
+            found.add(node.name)
+    return found
+
+
+def _is_jit(decorator: ast.expr) -> bool:
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(target) in _JIT
+
+
+def _global_functions(text: str) -> Iterator[str]:
+    """The name after each `__global__`: the first identifier with an argument list that is no attribute."""
+    code = _COMMENT.sub(" ", text)
+    for start in re.finditer(r"\b__global__\b", code):
+        position = start.end()
+        while (call := _CALL.search(code, position)) is not None:
+            if call[1] not in _ATTRIBUTES:
+                if not re.search(r"[;{}]", code[start.end() : call.start()]):
+                    yield call[1]
+                break
+            position = _closing(code, call.end())
+
+
+def _closing(code: str, position: int) -> int:
+    """The position after the parenthesis that closes the one before `position`."""
+    depth = 1
+    while position < len(code) and depth:
+        depth += {"(": 1, ")": -1}.get(code[position], 0)
+        position += 1
+    return position
+
+
+def base_name(kernel: str) -> str:
+    """A demangled kernel's function name without return type, namespaces, template and call arguments.
+
+    "void ns::(anonymous namespace)::scale<float, 4>(float*)" gives "scale".
+    """
+    name = kernel.replace("(anonymous namespace)", "").replace("<unnamed>", "")
+    name = _cut_brackets(name).strip()
+    name = name.split("::")[-1].strip()
+    return name.split(" ")[-1] if name else kernel
+
+
+def _cut_brackets(name: str) -> str:
+    """The text in front of the argument list, without anything between angle brackets."""
+    kept, depth = [], 0
+    for index, character in enumerate(name):
+        if character == "<":
+            depth += 1
+        elif character == ">" and name[index - 1 : index] != "-":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            if character == "(":
+                break
+            kept.append(character)
+    return "".join(kept)
+
+
+def is_authored(kernel: str, names: Iterable[str]) -> bool:
+    """Whether a launched kernel is one of these functions; Triton's suffix of argument kinds is ignored."""
+    base = base_name(kernel)
+    return any(
+        base == name or (base.startswith(name) and _TRITON_SUFFIX.fullmatch(base[len(name) :]))
+        for name in names
+    )
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """`fraction` of kernel time in authored kernels (NaN without times); which of the authored ones ran and
+    which never did; `library`: the other kernels, longest first.
+    """
+
+    fraction: float
+    authored: tuple[str, ...]
+    library: tuple[str, ...]
+    unlaunched: tuple[str, ...]
+
+    @property
+    def never_launched(self) -> bool:
+        """The source defines kernels, kernels ran, and none of them was its own."""
+        return bool(self.unlaunched) and not self.authored and bool(self.library)
+
+    def doubt(self, impl: str) -> Doubt | None:
+        """The doubt when the candidate's own kernels did not run, or carry less than half of the time."""
+        if self.never_launched:
+            ran = ", ".join(base_name(name) for name in self.library[:3])
+            return Doubt(
+                f"{impl}: none of the kernels it defines was launched",
+                f"defined {', '.join(self.unlaunched)}; ran {ran}",
+                "look for a fallback to the library",
+            )
+        if self.authored and self.fraction < 0.5:
+            return Doubt(
+                f"{impl}: most of the time is in library kernels", f"{self.fraction:.0%} in its own",
+                "the speed-up is mostly the library's",
+            )  # fmt: skip
+        return None
+
+
+def provenance(frame: pd.DataFrame, names: Iterable[str]) -> Provenance:
+    """Whose kernels an implementation's launches are. frame: its launches, or rows of Analysis.kernels."""
+    wanted = sorted(set(names))
+    rows = frame[frame["kind"].isin(["kernel", ""])] if "kind" in frame else frame
+    own = {str(kernel): is_authored(str(kernel), wanted) for kernel in rows["kernel"].unique()}
+    counts = rows.get("instances", 1.0)
+    times = (
+        (pd.Series(column(rows, "time"), index=rows.index) * counts)
+        .groupby(rows["kernel"], sort=False)
+        .sum(min_count=1)
+    )
+    total = float(times.sum(skipna=False)) if len(times) else math.nan
+    mine = [name for name, authored in own.items() if authored]
+    order = [str(name) for name in times.sort_values(ascending=False, kind="stable").index]
+    return Provenance(
+        fraction=float(times[mine].sum()) / total if total > 0 else math.nan,
+        authored=tuple(name for name in order if own[name]),
+        library=tuple(name for name in order if not own[name]),
+        unlaunched=tuple(name for name in wanted if not any(is_authored(kernel, [name]) for kernel in mine)),
+    )

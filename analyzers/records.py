@@ -1,0 +1,51 @@
+"""Frames of this house <-> plain records for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+NAN = math.nan
+
+TEXT = frozenset({
+    "impl", "method", "l2", "verdict", "work_source", "bound_by", "compute", "evidence", "floor_bound_by",
+    "kernel", "device", "cc", "tool", "kind", "grid", "block",
+})  # fmt: skip
+_FLAGS = frozenset({"impossible"})
+
+
+def to_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """A frame of records with the types of this module: text, flags, else float64 with NaN."""
+    records = list(rows)
+    names = list(columns) or list(dict.fromkeys(name for record in records for name in record))
+    data: dict[str, pd.Series[Any]] = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        if name in TEXT:
+            data[name] = pd.Series(["" if value is None else str(value) for value in values], dtype="str")
+        elif name in _FLAGS:
+            data[name] = pd.Series([bool(value) for value in values], dtype="bool")
+        else:
+            data[name] = pd.Series(
+                [NAN if value is None else float(value) for value in values], dtype="float64"
+            )
+    result: pd.DataFrame = pd.DataFrame(data, columns=names)
+    return result
+
+
+def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    """A value JSON can hold: numbers that are none become None."""
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -1,0 +1,344 @@
+"""Times -> medians, intervals and verdicts, robust against outliers, drift and repeated looks.
+
+How a verdict is reached. Reference and candidate are timed in rounds, each visiting both in random order. A
+round gives one ratio, median(reference) / median(candidate): what drifts slowly meets both and cancels.
+`value` is the median of the rounds' ratios, the interval comes from resampling rounds (not samples, which
+depend on each other within a round) and taking the percentiles of the resampled medians. Then, with threshold
+t:
+
+    faster     low  > 1 + t          the whole interval is beyond the threshold
+    slower     high < 1 / (1 + t)
+    same       1 / (1 + t) <= low and high <= 1 + t
+    undecided  anything else, and always below MIN_ROUNDS rounds
+
+So an effect is claimed only when it exceeds the threshold, not when it merely differs from 1; equivalence is
+claimed only when it is shown; swapping the two sides mirrors the verdict. Rates found by simulation are in
+`tests/analyzers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analyzers.doubt import Doubt
+from analyzers.errors import AnalyzeError
+
+Array: TypeAlias = NDArray[np.float64]
+
+NAN = math.nan
+LEVEL = 0.95
+THRESHOLD = 0.01
+RESAMPLES = 4000
+SEED = 20_261_120
+
+MIN_ROUNDS = 6
+"""Below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
+
+VERDICTS = ("faster", "slower", "same", "undecided")
+_NORMAL_SD = 1.4826
+_FAR = 3.0
+_CHUNK = 4_000_000
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a series moved from its first to its last third (relative), and the z of its rank correlation
+    with time.
+    """
+
+    change: float = NAN
+    z: float = NAN
+
+    @property
+    def present(self) -> bool:
+        """Whether it is there beyond chance and large enough to matter (0.5 %)."""
+        return abs(self.z) > 3.5 and abs(self.change) > 0.005
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A sample in robust figures, in the unit of the sample.
+
+    `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free interval of
+    the median at `level`, over medians of rounds where rounds were given; NaN below six values. `outliers`:
+    values more than three interquartile ranges outside the quartiles, counted and kept.
+    """
+
+    n: int = 0
+    median: float = NAN
+    mean: float = NAN
+    sd: float = NAN
+    mad: float = NAN
+    q1: float = NAN
+    q3: float = NAN
+    min: float = NAN
+    max: float = NAN
+    rel: float = NAN
+    low: float = NAN
+    high: float = NAN
+    level: float = LEVEL
+    outliers: int = 0
+    drift: Drift = Drift()
+
+    @property
+    def iqr(self) -> float:
+        """Interquartile range."""
+        return self.q3 - self.q1
+
+    @property
+    def precision(self) -> float:
+        """Half-width of the median's interval over the median; NaN when there is no interval."""
+        return (self.high - self.low) / 2 / self.median if self.median else NAN
+
+    def reached(self, target: float) -> bool:
+        """Whether the median is known to a relative half-width of `target`."""
+        return self.precision <= target
+
+    def needed(self, target: float) -> float:
+        """Values that would do for `target`, by the square-root law; NaN when that cannot be said."""
+        return math.ceil(self.n * max(1.0, self.precision / target) ** 2) if self.precision >= 0 else NAN
+
+
+def summary(samples: ArrayLike, rounds: ArrayLike | None = None, *, level: float = LEVEL) -> Spread:
+    """Robust figures of samples in the order they were taken; nothing is removed.
+
+    `rounds`: round of each sample; the interval then rests on round medians, which depend on each other less
+    than neighbours in a round. Raises AnalyzeError on a value that is not finite.
+    """
+    x = _finite(samples, "samples")
+    if x.size == 0:
+        return Spread(level=level)
+    q1, median, q3 = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+    mad = float(np.median(np.abs(x - median)))
+    blocks = x if rounds is None else _round_medians(x, _same_length(rounds, x))[1]
+    low, high = median_interval(blocks if blocks.size >= MIN_ROUNDS else x, level)
+    return Spread(
+        n=int(x.size), median=median, mean=float(x.mean()), sd=float(x.std(ddof=1)) if x.size > 1 else NAN,
+        mad=mad, q1=q1, q3=q3, min=float(x.min()), max=float(x.max()),
+        rel=_NORMAL_SD * mad / median if median else NAN,
+        low=min(low, median), high=max(high, median), level=level, outliers=outliers(x), drift=drift(x),
+    )  # fmt: skip
+
+
+def median_interval(samples: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
+    """Order statistics that enclose the median with at least `level`, whatever the distribution; NaN when too
+    few.
+    """
+    x = np.sort(_finite(samples, "samples"))
+    k = _order_rank(int(x.size), level)
+    if k < 1:
+        return NAN, NAN
+    return float(x[k - 1]), float(x[x.size - k])
+
+
+def _order_rank(n: int, level: float) -> int:
+    """The largest k with P(Bin(n, 1/2) < k) <= (1 - level) / 2; 0 when there is none."""
+    tail = (1 - level) / 2
+    if n > 1000:
+        return int(n / 2 - NormalDist().inv_cdf(1 - tail) * math.sqrt(n) / 2)
+    total, k = 0.0, 0
+    while k < n:
+        total += math.comb(n, k) / 2**n
+        if total > tail:
+            break
+        k += 1
+    return k
+
+
+def outliers(samples: ArrayLike) -> int:
+    """Values more than three interquartile ranges outside the quartiles (at least 1 % of the median wide)."""
+    x = _finite(samples, "samples")
+    if x.size < 4:
+        return 0
+    q1, median, q3 = np.quantile(x, [0.25, 0.5, 0.75])
+    reach = _FAR * max(q3 - q1, abs(median) * 0.01 / _FAR)
+    return int(np.count_nonzero((x < q1 - reach) | (x > q3 + reach)))
+
+
+def drift(samples: ArrayLike) -> Drift:
+    """Whether a series in order of time moves: last third against first third, and Spearman's rank
+    correlation.
+    """
+    x = _finite(samples, "samples")
+    if x.size < 9:
+        return Drift()
+    third = x.size // 3
+    change = float(np.median(x[-third:]) / np.median(x[:third]) - 1)
+    ranks = np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(np.float64)
+    if np.ptp(x) == 0:
+        return Drift(0.0, 0.0)
+    rho = float(np.corrcoef(ranks, np.arange(x.size, dtype=np.float64))[0, 1])
+    return Drift(change, rho * math.sqrt(x.size - 1))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A speed-up, reference time / candidate time: above 1 the candidate is faster.
+
+    `low`, `high`: interval at `level` over `n` rounds; `verdict` at `threshold` as the module's docstring
+    says.
+    """
+
+    value: float = NAN
+    low: float = NAN
+    high: float = NAN
+    level: float = LEVEL
+    n: int = 0
+    verdict: str = "undecided"
+    threshold: float = THRESHOLD
+
+    @property
+    def precision(self) -> float:
+        """Half-width of the interval over the value."""
+        return (self.high - self.low) / 2 / self.value
+
+
+def ratio(
+    a: ArrayLike,
+    b: ArrayLike,
+    rounds: ArrayLike,
+    rounds_b: ArrayLike | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Ratio:
+    """The speed-up of b over a (times of reference and candidate) with its interval and verdict.
+
+    `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are
+    left out. The same input gives the same result. Raises AnalyzeError on times that are not above 0, or
+    lengths that differ.
+    """
+    x, y = _positive(a, "reference times"), _positive(b, "candidate times")
+    rx = _same_length(rounds, x)
+    ry = _same_length(rounds if rounds_b is None else rounds_b, y)
+    logs = _round_ratios(x, rx, y, ry)
+    n = int(logs.size)
+    if n == 0:
+        return Ratio(level=level, threshold=threshold)
+    value = math.exp(float(np.median(logs)))
+    if n < 2:
+        return Ratio(value=value, level=level, n=n, threshold=threshold)
+    low, high = (math.exp(edge) for edge in _bootstrap(logs, level, resamples, seed))
+    return Ratio(value, low, high, level, n, verdict(low, high, n, threshold), threshold)
+
+
+def verdict(low: float, high: float, n: int, threshold: float = THRESHOLD) -> str:
+    """The verdict for an interval of a speed-up over n rounds; the rule is in the module's docstring."""
+    if n < MIN_ROUNDS or math.isnan(low) or math.isnan(high):
+        return "undecided"
+    above, below = 1 + threshold, 1 / (1 + threshold)
+    if low > above:
+        return "faster"
+    if high < below:
+        return "slower"
+    return "same" if below <= low and high <= above else "undecided"
+
+
+def _bootstrap(values: Array, level: float, resamples: int, seed: int) -> tuple[float, float]:
+    """Percentiles of the medians of resampled values."""
+    generator = np.random.default_rng(seed)
+    medians = np.empty(resamples)
+    step = max(1, _CHUNK // values.size)
+    for start in range(0, resamples, step):
+        count = min(step, resamples - start)
+        picks = generator.integers(0, values.size, size=(count, values.size))
+        medians[start : start + count] = np.median(values[picks], axis=1)
+    low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _round_ratios(x: Array, rx: NDArray[Any], y: NDArray[Any], ry: NDArray[Any]) -> Array:
+    """log(median of x / median of y) of each round that has both, in order of the rounds."""
+    rounds_x, medians_x = _round_medians(x, rx)
+    rounds_y, medians_y = _round_medians(y, ry)
+    _, at_x, at_y = np.intersect1d(rounds_x, rounds_y, assume_unique=True, return_indices=True)
+    logs: Array = np.log(medians_x[at_x]) - np.log(medians_y[at_y])
+    return logs
+
+
+def _round_medians(x: Array, rounds: NDArray[Any]) -> tuple[NDArray[Any], Array]:
+    if x.size == 0:
+        return rounds[:0], x
+    names, index = np.unique(rounds, return_inverse=True)
+    order = np.lexsort((x, index))
+    counts = np.bincount(index)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    ordered = x[order]
+    medians = (ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2
+    return names, medians
+
+
+def best_of(count: int, rel: float) -> float:
+    """How much faster the best of `count` equal candidates looks by chance (fraction), at relative noise
+    `rel`.
+
+    The expected largest of `count` normal values (Blom's approximation): 1.5, 2.5 and 3.2 times the noise for
+    10, 100 and 1000.
+    """
+    if count < 2:
+        return 0.0
+    return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
+
+
+def winner_doubt(count: int, rel: float, name: str = "the best") -> Doubt | None:
+    """The doubt about the winner of several candidates measured once; None when the luck is below 0.1 %."""
+    luck = best_of(count, rel)
+    if not luck > 0.001:
+        return None
+    return Doubt(
+        f"{name} was picked as the fastest of {count}: some of its lead is luck",
+        f"about {luck:.2%} is expected among equals",
+        "time the winner again with fresh samples before quoting its speed-up",
+    )
+
+
+def precision_doubt(spreads: Mapping[str, Spread], target: float) -> Doubt | None:
+    """The doubt that medians are not known to `target` (relative half-width); None when all are."""
+    short = {name: s for name, s in spreads.items() if not s.reached(target)}
+    if not short:
+        return None
+    listed = ", ".join(f"{name} {_percent(s.precision)} after {s.n}" for name, s in short.items())
+    return Doubt(
+        f"the wanted precision of {target:.2%} was not reached",
+        listed,
+        "raise the time budget, or quiet the machine",
+    )
+
+
+def _percent(value: float) -> str:
+    return "unknown" if math.isnan(value) else f"{value:.2%}"
+
+
+def _finite(values: ArrayLike, name: str) -> Array:
+    x = np.asarray(values, dtype=np.float64).ravel()
+    if not np.all(np.isfinite(x)):
+        raise AnalyzeError(
+            f"{name}: a value is not a finite number", fix="leave failed samples out before analysing"
+        )
+    return x
+
+
+def _positive(values: ArrayLike, name: str) -> Array:
+    x = _finite(values, name)
+    if x.size and x.min() <= 0:
+        raise AnalyzeError(
+            f"{name}: {x.min()!r} s is not above 0", fix="leave failed samples out before analysing"
+        )
+    return x
+
+
+def _same_length(rounds: ArrayLike, x: Array) -> NDArray[Any]:
+    found = np.asarray(rounds).ravel()
+    if found.size != x.size:
+        raise AnalyzeError(f"{x.size} times but {found.size} rounds")
+    return found

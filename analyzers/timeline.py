@@ -1,0 +1,217 @@
+"""What the GPU did over time: busy, idle, overlapping, and whose time it was. For frames with a timeline
+(nsys, CUPTI).
+
+Shares are of the summed time of all GPU work, so kernels that run side by side count each in full; busy time
+counts a moment once. Idle is between the first start and the last end on a device: nothing is known outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyzers.doubt import Doubt, from_rows
+from analyzers.errors import AnalyzeError
+
+_NS = 1e9
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Idle stretches between pieces of work on one device [s]; zeros where the work is seamless."""
+
+    count: int
+    total: float
+    largest: float
+    median: float
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """One device [s]: span = last end - first start = busy + gaps.total; overlap = summed work - busy."""
+
+    device: str
+    launches: int
+    span: float
+    busy: float
+    overlap: float
+    gaps: Gaps
+
+    @property
+    def idle(self) -> float:
+        """Idle fraction of the span, 0..1."""
+        return self.gaps.total / self.span if self.span else 0.0
+
+
+@dataclass(frozen=True)
+class Share:
+    """Summed GPU time [s] of a kernel, copy or range, its fraction of all GPU time, and its launches.
+
+    own: of a range, the time not in a range inside it; else the same as time.
+    """
+
+    name: str
+    time: float
+    share: float
+    launches: int
+    own: float
+
+
+@dataclass(frozen=True)
+class Api:
+    """CPU side of the CUDA API: calls and time [s], and those that launch; per_launch [s], NaN without
+    launches."""
+
+    calls: int
+    time: float
+    launch_calls: int
+    launch_time: float
+
+    @property
+    def per_launch(self) -> float:
+        """Mean CPU time of a launching call [s]."""
+        return self.launch_time / self.launch_calls if self.launch_calls else float("nan")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Facts of one capture; `devices` is empty where the frame has no start times (summaries)."""
+
+    devices: tuple[DeviceTime, ...]
+    total: float
+    kernels: tuple[Share, ...]
+    copies: tuple[Share, ...]
+    ranges: tuple[Share, ...]
+    api: Api | None
+    doubts: tuple[Doubt, ...]
+
+
+def timeline(frame: pd.DataFrame) -> Timeline:
+    """Timeline facts of a launches frame of kernels and memory operations.
+
+    Ranges are listed by full path and, for the enclosing ones, with what is inside. Shares are sorted,
+    longest first. Raises AnalyzeError for an empty frame, one without times, or one of layers.
+    """
+    if "time" not in frame or frame.empty or not (frame["time"] > 0).any():
+        raise AnalyzeError(
+            "no launches with a time: there is no timeline", fix="read an nsys export with GPU work"
+        )
+    if (frame["kind"] == "layer").any():
+        raise AnalyzeError("layers have no timeline", fix="read an nsys export of the same engine")
+    doubts = from_rows(frame.attrs.get("doubts", []))
+    counts = frame["instances"].to_numpy() if "instances" in frame else np.ones(len(frame), dtype=np.int64)
+    work = pd.DataFrame(
+        {
+            "kernel": frame["kernel"].to_numpy(),
+            "range": frame["range"].to_numpy(),
+            "kind": frame["kind"].to_numpy(),
+            "time": frame["time"].to_numpy() * counts,
+            "launches": counts,
+        }
+    )
+    total = float(work["time"].sum())
+    kernels = work["kind"] == "kernel"
+    return Timeline(
+        _devices(frame) if "start" in frame else (),
+        total,
+        _shares(work[kernels], total),
+        _shares(work[~kernels], total),
+        _ranges(work, total),
+        _api(frame.attrs.get("api")),
+        doubts,
+    )
+
+
+def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
+    labels = frame["device"].astype(str)
+    if "stream" in frame:
+        # Streams of several devices carry the number of theirs: "1:7".
+        number = frame["stream"].astype(str).str.extract(r"^(\d+):", expand=False)
+        labels = labels.where(number.isna(), labels + " (" + number.fillna("") + ")")
+    groups = pd.Series(np.arange(len(frame))).groupby(labels.to_numpy(), sort=False)
+    start, time = frame["start"].to_numpy(), frame["time"].to_numpy()
+    known = ~(np.isnan(start) | np.isnan(time))
+    kernel = frame["kernel"].to_numpy()
+    found = []
+    for label, at in groups:
+        rows = at.to_numpy()[known[at.to_numpy()]]
+        if len(rows):
+            found.append(_device(str(label), start[rows], time[rows], kernel[rows]))
+    return tuple(found)
+
+
+def _device(label: str, start: Any, time: Any, kernel: Any) -> DeviceTime:
+    # Whole nanoseconds, as the tools count: seconds as floats would leave gaps of rounding.
+    begin = np.rint(start * _NS).astype(np.int64)
+    end = begin + np.rint(time * _NS).astype(np.int64)
+    order = np.argsort(begin, kind="stable")
+    begin, end, kernel = begin[order], end[order], kernel[order]
+    reached = np.maximum.accumulate(end)
+    idle = begin[1:] - reached[:-1]
+    holes = np.flatnonzero(idle > 0)
+    gaps = idle[holes]
+    span = int(reached[-1] - begin[0])
+    busy = span - int(gaps.sum())
+    largest = int(holes[gaps.argmax()]) if len(holes) else -1
+    return DeviceTime(
+        label,
+        len(begin),
+        span / _NS,
+        busy / _NS,
+        (int((end - begin).sum()) - busy) / _NS,
+        Gaps(
+            len(holes),
+            int(gaps.sum()) / _NS,
+            int(gaps.max()) / _NS if len(holes) else 0.0,
+            float(np.median(gaps)) / _NS if len(holes) else 0.0,
+            # The work that ended last before the gap, which need not be the one that began last.
+            str(kernel[int(end[: largest + 1].argmax())]) if largest >= 0 else "",
+        ),
+    )
+
+
+def _shares(work: pd.DataFrame, total: float) -> tuple[Share, ...]:
+    sums = work.groupby("kernel", sort=False)[["time", "launches"]].sum()
+    found = [
+        Share(
+            str(name),
+            float(row["time"]),
+            float(row["time"]) / total,
+            int(row["launches"]),
+            float(row["time"]),
+        )
+        for name, row in sums.iterrows()
+    ]
+    return _sorted(found)
+
+
+def _ranges(work: pd.DataFrame, total: float) -> tuple[Share, ...]:
+    own = work.groupby("range", sort=False)[["time", "launches"]].sum()
+    inside: dict[str, list[float]] = {}
+    for path, row in own.iterrows():
+        parts = str(path).split("/")
+        for depth in range(len(parts)):
+            held = inside.setdefault("/".join(parts[: depth + 1]), [0.0, 0.0, 0.0])
+            held[0] += float(row["time"])
+            held[1] += float(row["launches"])
+            held[2] += float(row["time"]) if depth == len(parts) - 1 else 0.0
+    if set(inside) == {""}:
+        return ()
+    return _sorted(
+        [Share(name, time, time / total, int(n), mine) for name, (time, n, mine) in inside.items()]
+    )
+
+
+def _sorted(shares: Sequence[Share]) -> tuple[Share, ...]:
+    return tuple(sorted(shares, key=lambda one: (-one.time, one.name)))
+
+
+def _api(facts: Any) -> Api | None:
+    if not facts:
+        return None
+    return Api(int(facts["calls"]), facts["time"], int(facts["launch_calls"]), facts["launch_time"])

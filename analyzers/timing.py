@@ -1,0 +1,309 @@
+"""The samples of timings.csv -> a spread and a speed-up for each implementation, and what is doubtful about
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analyzers.doubt import Doubt
+from analyzers.errors import AnalyzeError
+from analyzers.statistics import (
+    MIN_ROUNDS,
+    THRESHOLD,
+    Ratio,
+    Spread,
+    best_of,
+    precision_doubt,
+    ratio,
+    summary,
+    winner_doubt,
+)
+
+NAN = math.nan
+NEEDED = ("impl", "method", "round", "seconds")
+
+TRUST = ("cupti", "nsys", "event", "graph", "do_bench", "ncu", "wall", "host")
+"""Methods of timing the device, the most trusted first; a name may continue, as in "event-plain". Unknown
+ones come last.
+"""
+
+_THROTTLE = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
+"""NVML's reasons that slow the chip: power cap, hardware slowdown, software and hardware thermal, power
+brake.
+"""
+
+_EXCESSIVE = 10.0
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One implementation as timed by one method: `spread` of seconds, `host` the caller's median seconds a
+    call, `sm_clock` [Hz] median, `dropped` unsound samples left out, `throttled` share of rounds slowed by
+    power or heat.
+    """
+
+    impl: str
+    method: str
+    l2: str
+    spread: Spread
+    host: float = NAN
+    sm_clock: float = NAN
+    dropped: int = 0
+    throttled: float = 0.0
+
+
+def check(timings: pd.DataFrame) -> pd.DataFrame:
+    """The samples with all columns this module reads; raises AnalyzeError naming the missing one."""
+    for name in NEEDED:
+        if name not in timings:
+            raise AnalyzeError(f"timings: column {name!r} is missing", fix=f"needed are {', '.join(NEEDED)}")
+    result: pd.DataFrame = timings.copy()
+    for name, default in (
+        ("l2", ""),
+        ("kept", 1),
+        ("process", 0),
+        ("host", NAN),
+        ("sm_clock", NAN),
+        ("throttle", 0),
+    ):
+        if name not in result:
+            result[name] = default
+    for name in ("seconds", "host", "sm_clock", "kept", "throttle"):
+        result[name] = pd.to_numeric(result[name], errors="coerce")
+    result["l2"] = result["l2"].fillna("").astype(str)
+    result["impl"] = result["impl"].astype(str)
+    sound = result["seconds"].gt(0) & np.isfinite(result["seconds"])
+    result["kept"] = result["kept"].fillna(1).ne(0) & sound
+    blocks = pd.MultiIndex.from_arrays([result["process"].astype(str), result["round"]])
+    result["block"] = pd.factorize(blocks)[0]
+    return result
+
+
+def choose(timings: pd.DataFrame, method: str = "", l2: str = "") -> pd.DataFrame:
+    """The samples a verdict is made of: one method, one state of the cache.
+
+    method: "" takes the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else
+    the one with most rounds. l2: "" prefers "cold". Raises AnalyzeError when the named method is not there.
+    """
+    methods = [str(name) for name in timings["method"].unique()]
+    if method and method not in methods:
+        raise AnalyzeError(
+            f"timings: no method {method!r}", fix=f"methods here: {', '.join(methods) or 'none'}"
+        )
+    chosen = method or _best_method(timings, methods)
+    rows: pd.DataFrame = timings[timings["method"] == chosen]
+    states = [str(name) for name in rows["l2"].unique()]
+    state = l2 or ("cold" if "cold" in states else states[0] if states else "")
+    result: pd.DataFrame = rows[rows["l2"] == state]
+    return result
+
+
+def _best_method(timings: pd.DataFrame, methods: Sequence[str]) -> str:
+    impls = timings["impl"].nunique()
+    kept = timings[timings["kept"]]
+
+    def merit(method: str) -> tuple[int, int, int]:
+        rounds = kept[kept["method"] == method].groupby("impl")["block"].nunique()
+        fewest = int(rounds.min()) if len(rounds) == impls else 0
+        enough = fewest >= MIN_ROUNDS
+        return (int(enough), -_rank(method) if enough else fewest, fewest)
+
+    return max(methods, key=merit, default="")
+
+
+def _rank(method: str) -> int:
+    return next(
+        (i for i, name in enumerate(TRUST) if method == name or method.startswith((f"{name}-", f"{name}_"))),
+        len(TRUST),
+    )
+
+
+def spreads(chosen: pd.DataFrame) -> dict[str, Timed]:
+    """Each implementation's figures from the chosen samples, in order of appearance."""
+    found = {}
+    for impl, rows in chosen.groupby("impl", sort=False):
+        kept = rows[rows["kept"]]
+        slow = rows["throttle"].fillna(0).astype("int64") & _THROTTLE
+        found[str(impl)] = Timed(
+            str(impl), str(rows["method"].iloc[0]), str(rows["l2"].iloc[0]),
+            summary(kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy()),
+            _median(kept["host"]), _median(kept["sm_clock"]), len(rows) - len(kept), float(slow.ne(0).mean()),
+        )  # fmt: skip
+    return found
+
+
+def _median(values: pd.Series[float]) -> float:
+    known = values.dropna()
+    return float(known.median()) if len(known) else NAN
+
+
+def speedups(chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD) -> dict[str, Ratio]:
+    """The speed-up of every implementation over the reference; empty when that was not timed."""
+    kept = chosen[chosen["kept"]]
+    base = kept[kept["impl"] == reference]
+    found = {}
+    for impl, rows in kept.groupby("impl", sort=False):
+        if impl != reference and not base.empty:
+            found[str(impl)] = ratio(
+                base["seconds"].to_numpy(dtype="float64"), rows["seconds"].to_numpy(dtype="float64"),
+                base["block"].to_numpy(), rows["block"].to_numpy(), threshold=threshold,
+            )  # fmt: skip
+    return found
+
+
+def doubts(
+    timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: str, target: float
+) -> list[Doubt]:
+    """What makes the chosen samples less trustworthy. target: wanted relative half-width of the medians."""
+    if not timed:
+        return []
+    found = [
+        precision_doubt({name: t.spread for name, t in timed.items()}, target),
+        *_rounds(ratios),
+        *_cache(timed),
+    ]
+    found += [doubt for t in timed.values() for doubt in _one(t)]
+    found.append(_clocks(timed, reference))
+    found += [_excessive(name, r) for name, r in ratios.items()]
+    found.append(_winner(timed, ratios))
+    return [doubt for doubt in found if doubt is not None]
+
+
+def _rounds(ratios: Mapping[str, Ratio]) -> list[Doubt | None]:
+    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
+    if not few:
+        return []
+    listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
+    return [
+        Doubt(
+            "too few interleaved rounds for a verdict",
+            f"{listed}, {MIN_ROUNDS} needed",
+            "raise the time budget",
+        )
+    ]
+
+
+def _cache(timed: Mapping[str, Timed]) -> list[Doubt | None]:
+    if any(t.l2 == "warm" for t in timed.values()):
+        return [
+            Doubt(
+                "timed with a warm cache: data that fits in L2 did not come from DRAM",
+                "",
+                "time with a cold L2",
+            )
+        ]
+    return []
+
+
+def _one(t: Timed) -> list[Doubt | None]:
+    found: list[Doubt | None] = []
+    s, total = t.spread, t.spread.n + t.dropped
+    if t.dropped > 0.05 * total:
+        found.append(
+            Doubt(
+                f"{t.impl}: unsound samples were left out",
+                f"{t.dropped} of {total}",
+                "see kept in timings.csv",
+            )
+        )
+    if s.outliers > 0.05 * s.n:
+        found.append(
+            Doubt(
+                f"{t.impl}: many outliers (kept)",
+                f"{s.outliers} of {s.n}",
+                "look for other work on the device",
+            )
+        )
+    if s.drift.present:
+        found.append(
+            Doubt(
+                f"{t.impl}: the time drifts during the measurement",
+                f"{s.drift.change:+.2%} from the first to the last third",
+                "warm up longer; interleaving keeps most of it out of the speed-up",
+            )
+        )
+    if t.throttled > 0.1:
+        found.append(Doubt(
+            f"{t.impl}: the device was slowed by power or heat", f"in {t.throttled:.0%} of the rounds",
+            "cool it, or lock a lower clock; a speed-up then holds for this state",
+        ))  # fmt: skip
+    return found
+
+
+def _clocks(timed: Mapping[str, Timed], reference: str) -> Doubt | None:
+    base = timed[reference].sm_clock if reference in timed else NAN
+    other = {name: t.sm_clock for name, t in timed.items() if abs(t.sm_clock / base - 1) > 0.02}
+    if not other:
+        return None
+    listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in other.items())
+    return Doubt(
+        "the SM clock differs between implementations", f"{reference} {base / 1e6:.0f} MHz, {listed}",
+        "the speed-up includes the clock: lock it to compare the code alone",
+    )  # fmt: skip
+
+
+def _excessive(name: str, r: Ratio) -> Doubt | None:
+    if not r.value > _EXCESSIVE:
+        return None
+    return Doubt(
+        f"{name}: an excessive speed-up",
+        f"{r.value:.3g} x",
+        "check that it computes everything, on this stream, every time",
+    )
+
+
+def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio]) -> Doubt | None:
+    known = {name: r.value for name, r in ratios.items() if r.value > 0}
+    if len(known) < 3:
+        return None
+    best = max(known, key=lambda name: known[name])
+    # One median's standard error, from its interval.
+    return (
+        winner_doubt(len(known), timed[best].spread.precision / 1.96, best)
+        if best_of(len(known), 1.0)
+        else None
+    )
+
+
+def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:
+    """Where other methods disagree with the chosen one by more than max(5 %, 1 us), and what that difference
+    is.
+    """
+    kept = timings[timings["kept"]]
+    medians = kept.groupby(["impl", "method"], sort=False)["seconds"].median()
+    found = []
+    for (impl, other), seconds in medians.items():
+        base = medians.get((impl, method), NAN)
+        if other == method or not abs(seconds - base) > max(0.05 * base, 1e-6):
+            continue
+        found.append(Doubt(
+            f"{impl}: {other} and {method} disagree: {classify(other, method, seconds / base)}",
+            f"{other} {seconds * 1e6:.4g} us, {method} {base * 1e6:.4g} us", "the verdict rests on " + method,
+        ))  # fmt: skip
+    return found
+
+
+def classify(other: str, method: str, quotient: float) -> str:
+    """The likely reason why `other` gives `quotient` times the seconds of `method`."""
+    busy = ("cupti", "nsys")
+    if other.startswith(("wall", "host")):
+        return "the caller also pays for launching" if quotient > 1 else "work goes on after the call returns"
+    if other.startswith("graph"):
+        return (
+            "a graph has a warm L2 and no launch gaps" if quotient < 1 else "the graph repeats or copies more"
+        )
+    if method.startswith(busy) and quotient > 1:
+        return "gaps between kernels and launch overhead"
+    if other.startswith(busy):
+        return (
+            "gaps between kernels and launch overhead"
+            if quotient < 1
+            else "work on another stream, or another clock"
+        )
+    return "launch overhead" if quotient > 1 else "work on another stream, a warm L2, or another clock"

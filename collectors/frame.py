@@ -1,0 +1,152 @@
+"""The launches frame: what every reader returns, stated once.
+
+One row a launch, in the order of the file. Columns, in this order:
+
+    KEYS      always there
+      impl      str    "reference", a candidate's name, or a user's range; "" = unknown
+      range     str    path of the NVTX ranges round the launch, outer/inner, without domain; "" = none
+      kernel    str    demangled name (a memory operation or a layer: its name)
+      launch    int64  order in the file, or the tool's own number of the launch
+      grid      str    "x,y,z" in blocks; "" = unknown
+      block     str    "x,y,z" in threads; "" = unknown
+      device    str    the product name where the tool gives it, else the tool's number; "" = unknown
+      cc        str    compute capability, "9.0"; "" = unknown
+      tool      str    one of TOOLS
+      kind      str    one of KINDS
+    OPTIONAL  where the tool has it
+      start     float64  begin on the tool's timeline [s]
+      process   str      process id
+      stream    str      stream id
+      instances int64    launches this row stands for (summaries); its counters are averages of one then
+    counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
+
+`frame.attrs`: "doubts" is a list of {"what", "how_much", "fix"}; readers may add keys of their own ("log",
+"rules", "devices"). pandas drops attrs in some operations: take what you need first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from collectors.counters import COUNTERS
+from collectors.errors import CollectError
+
+KEYS: dict[str, str] = {
+    "impl": "str",
+    "range": "str",
+    "kernel": "str",
+    "launch": "int64",
+    "grid": "str",
+    "block": "str",
+    "device": "str",
+    "cc": "str",
+    "tool": "str",
+    "kind": "str",
+}
+OPTIONAL: dict[str, str] = {"start": "float64", "process": "str", "stream": "str", "instances": "int64"}
+TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
+KINDS = ("kernel", "memcpy", "memset", "layer")
+
+_TYPES = {**KEYS, **OPTIONAL}
+
+
+def doubt(what: str, how_much: str = "", fix: str = "") -> dict[str, str]:
+    """A reason to trust the numbers less, as it is kept in frame.attrs["doubts"]."""
+    return {"what": what, "how_much": how_much, "fix": fix}
+
+
+def key_order(columns: Sequence[str]) -> list[str]:
+    """The columns of a frame in the order of the schema; raises CollectError on a name outside it."""
+    known = [*KEYS, *OPTIONAL, *COUNTERS]
+    strange = sorted(set(columns) - set(known))
+    if strange:
+        raise CollectError(
+            f"column {strange[0]!r} is not in the launches frame",
+            fix="use a name of collectors.frame or a counter of collectors.counters",
+        )
+    return [name for name in known if name in set(columns)]
+
+
+def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[dict[str, str]] = ()) -> pd.DataFrame:
+    """A valid frame from columns (arrays or scalars).
+
+    Missing keys get their empty value ("" or the row number, kind "kernel"), columns their type and order.
+    Raises CollectError on an unknown column or a value outside the schema.
+    """
+    rows = _rows(columns)
+    given = dict(columns)
+    given.setdefault("launch", np.arange(rows, dtype=np.int64))
+    given.setdefault("kind", "kernel")
+    given["tool"] = tool
+    for key in KEYS:
+        given.setdefault(key, "")
+    data = {name: _typed(name, given[name], rows) for name in key_order(list(given))}
+    frame = pd.DataFrame(data, index=pd.RangeIndex(rows))
+    frame.attrs["doubts"] = list(doubts)
+    return validate(frame)
+
+
+def empty(tool: str) -> pd.DataFrame:
+    """A valid frame without rows."""
+    return build({"kernel": []}, tool=tool)
+
+
+def validate(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame itself if it keeps the schema above; raises CollectError naming the column if not."""
+    for key in KEYS:
+        if key not in frame.columns:
+            raise CollectError(f"column {key!r} is missing from the launches frame")
+    names = [str(name) for name in frame.columns]
+    if key_order(names) != names:
+        raise CollectError(
+            f"columns out of order: {', '.join(names)}", fix="make frames with collectors.frame.build"
+        )
+    for name in names:
+        _check_type(name, frame[name])
+    _check_values("tool", frame["tool"], TOOLS)
+    _check_values("kind", frame["kind"], KINDS)
+    return frame
+
+
+def _rows(columns: Mapping[str, Any]) -> int:
+    lengths = {name: len(value) for name, value in columns.items() if _is_column(value)}
+    if len(set(lengths.values())) > 1:
+        raise CollectError(f"columns of different length: {lengths}")
+    return next(iter(lengths.values()), 0)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str)
+
+
+def _typed(name: str, value: Any, rows: int) -> Any:
+    kind = _TYPES.get(name, "float64")
+    column = value if _is_column(value) else [value] * rows
+    if kind == "str":
+        return pd.Series(column, index=pd.RangeIndex(rows), dtype="str")
+    try:
+        return np.asarray(column, dtype=kind)
+    except (TypeError, ValueError) as error:
+        raise CollectError(f"column {name!r}: {error}") from error
+
+
+def _check_type(name: str, column: Any) -> None:
+    kind = _TYPES.get(name, "float64")
+    if kind == "str":
+        right = pd.api.types.is_string_dtype(column.dtype) or column.dtype == object
+    else:
+        right = column.dtype == np.dtype(kind)
+    if not right:
+        raise CollectError(f"column {name!r} is {column.dtype}, not {kind}")
+    if kind != "float64" and column.isna().any():
+        raise CollectError(f"column {name!r} has a missing value", fix='use "" where nothing is known')
+
+
+def _check_values(name: str, column: Any, allowed: tuple[str, ...]) -> None:
+    strange = sorted(set(column.unique()) - set(allowed))
+    if strange:
+        raise CollectError(f"column {name!r} has {strange[0]!r}, not one of {', '.join(allowed)}")

@@ -1,0 +1,126 @@
+"""Nsight Compute: CSV exports of every page and version, and .ncu-rep reports.
+
+What can be told of a file cut short: a row that is not whole is refused. A file cut exactly at the end of a
+row is a whole, shorter file; only ncu's own count of profiled launches, where it printed one, gives it away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from collectors import ncu_rep
+from collectors.counters import metric_names
+from collectors.errors import CollectError
+from collectors.frame import doubt
+from collectors.ncu_details import DetailsReader
+from collectors.ncu_launches import DEVICE_FACTS, Launches, to_frame
+from collectors.ncu_log import diagnose, profiled, reason
+from collectors.ncu_raw import RawReader
+from collectors.ncu_text import RAW, Scan
+
+__all__ = ["diagnose", "read", "read_raw", "sniff"]
+
+_SNIFF = re.compile(
+    r'"?ID"?,"?Process ID"?,"?Process Name"?,|"Process ID","Process Name","Host Name","Kernel Name"'
+    r'|"Domain","Range:PL_Type|^==(?:PROF|ERROR|WARNING)== ',
+    re.MULTILINE,
+)
+
+
+def sniff(head: str, path: Path) -> bool:
+    """Whether a file is ncu's: a report, or text with one of its headers or ==PROF==/==ERROR== lines."""
+    return ncu_rep.is_report(path) or bool(_SNIFF.search(head))
+
+
+def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
+    """The launches frame of an ncu export or report: keys and every counter its metrics allow.
+
+    partial: read a file that breaks off up to its last whole row (with a doubt) instead of refusing it.
+    attrs: "doubts", "log" (ncu's messages, see diagnose), "rules", "devices". Raises CollectError when there
+    are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
+    read two ways.
+    """
+    wanted = metric_names() | set(DEVICE_FACTS.values())
+    found, log = _launches(Path(path), wanted.__contains__, partial=partial)
+    frame = to_frame(found)
+    frame.attrs["log"] = log
+    return frame
+
+
+def read_raw(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
+    """Every metric of an ncu export or report under the tool's own name, a row a launch.
+
+    Numbers in SI base units (s, B, Hz; a percentage stays a percentage), NaN = no value; metrics that are
+    words stay words. Before them the columns launch, process, kernel, range, impl. On the details page a
+    label that stands for no known metric keeps its name as "Section/Label". derived__ columns are left out:
+    their units are wrong. Errors and partial: as read.
+    """
+    found, log = _launches(Path(path), lambda name: True, partial=partial, keep_text=True)
+    keys = to_frame(found)[["launch", "process", "kernel", "range", "impl"]]
+    metrics: dict[str, Any] = {**found.metrics, **found.texts}
+    frame = pd.concat([keys, pd.DataFrame({name: metrics[name] for name in sorted(metrics)})], axis=1)
+    frame.attrs.update(doubts=found.doubts, log=log, rules=found.rules)
+    return frame
+
+
+def _launches(
+    path: Path, wanted: Callable[[str], bool], *, partial: bool, keep_text: bool = False
+) -> tuple[Launches, list[dict[str, str]]]:
+    if ncu_rep.is_report(path):
+        return ncu_rep.launches(path, wanted, keep_text=keep_text), []
+    scan = Scan(path, partial=partial)
+    reader: RawReader | DetailsReader | None = None
+    for row in scan:
+        if reader is None:
+            kind = RawReader if row.table.page == RAW else DetailsReader
+            reader = kind(scan, wanted, keep_text=keep_text)
+        elif isinstance(reader, RawReader) != (row.table.page == RAW):
+            raise CollectError(
+                f"{path}, line {row.line}: raw and details pages in one file", fix="split the file"
+            )
+        reader.add(row)
+    log = diagnose(scan.text)
+    found = reader.result() if reader else None
+    if found is None or not found.rows:
+        raise _no_launches(path, scan, log)
+    found.doubts.extend(_doubts(scan, log, found.rows))
+    return found, log
+
+
+def _no_launches(path: Path, scan: Scan, log: list[dict[str, str]]) -> CollectError:
+    why = reason(log)
+    if why:
+        return CollectError(f"{path}: no launches: {why['message']}", fix=why["fix"])
+    if scan.tables:
+        return CollectError(f"{path}: the CSV has a header and no launches", fix="export it again")
+    if profiled(scan.text):
+        return CollectError(f"{path}: ncu's text page, not its CSV", fix="export with --csv --page raw")
+    if "==PROF==" in scan.text:
+        return CollectError(
+            f"{path}: ncu's output breaks off before its CSV", fix="record or export it again"
+        )
+    return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
+
+
+def _doubts(scan: Scan, log: list[dict[str, str]], rows: int) -> list[dict[str, str]]:
+    found = []
+    if scan.broken:
+        found.append(
+            doubt(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again")
+        )
+    counted = profiled(scan.text)
+    if counted > rows:
+        what = f"ncu profiled {counted} launches, the file has {rows}"
+        if not scan.partial:
+            raise CollectError(
+                f"{scan.path}: {what}", fix="export it again; partial=True reads what is there"
+            )
+        found.append(doubt(what, f"{counted - rows} launches missing", "export it again"))
+    found.extend(doubt(one["message"], "", one["fix"]) for one in log if one["level"] in ("error", "warning"))
+    return found

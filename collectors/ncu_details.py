@@ -1,0 +1,246 @@
+"""ncu's details page and its summaries: a row a metric of a launch, rules among them.
+
+The page prints two decimals of a scaled unit under labels: enough for an overview, so every frame from it
+carries a doubt. A file cut at the end of a row shows only by its last launch having fewer metrics than the
+one before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from collectors.errors import CollectError
+from collectors.frame import doubt
+from collectors.ncu_labels import metric_of
+from collectors.ncu_launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
+from collectors.ncu_raw import nvtx_columns
+from collectors.ncu_text import DETAILS, Row, Scan, Table
+from collectors.numbers import MISSING, Evidence, parse, scale
+
+ROUNDED = doubt(
+    "the details page rounds to two decimals of a scaled unit",
+    "up to 0.5 % of a value, more where it prints 0.00",
+    "export the same report with --page raw --print-units base",
+)
+
+
+@dataclass
+class _Launch:
+    identity: Identity
+    line: int
+    cells: dict[str, tuple[str, str]] = field(default_factory=dict)
+    invocations: str = "1"
+
+
+@dataclass
+class _Places:
+    """Where the columns of one table are."""
+
+    table: Table
+    at: dict[str, int]
+    push: int | None
+    start: int | None
+
+    def cell(self, cells: list[str], name: str) -> str:
+        place = self.at.get(name)
+        return cells[place] if place is not None and place < len(cells) else ""
+
+
+class DetailsReader:
+    """Collects the details or summary tables of one file. wanted and keep_text: see RawReader."""
+
+    def __init__(self, scan: Scan, wanted: Callable[[str], bool], *, keep_text: bool = False) -> None:
+        self._scan = scan
+        self._wanted = wanted
+        self._keep_text = keep_text
+        self._evidence = Evidence(str(scan.path))
+        self._launches: dict[tuple[int, ...] | tuple[Any, ...], _Launch] = {}
+        self._rules: list[dict[str, Any]] = []
+        self._speedups: list[str] = []
+        self._places: _Places | None = None
+        self._doubts: dict[str, dict[str, str]] = {ROUNDED["what"]: ROUNDED}
+
+    def add(self, row: Row) -> None:
+        """Takes a row of a details or summary table."""
+        if self._places is None or self._places.table is not row.table:
+            header = row.table.header
+            self._places = _Places(
+                row.table, {name: i for i, name in enumerate(header)}, *nvtx_columns(header)
+            )
+        cells = row.fields()
+        places = self._places
+        rule = places.cell(cells, "Rule Name")
+        label = places.cell(cells, "Metric Name")
+        launch = self._launch(places, cells, row)
+        if rule:
+            self._add_rule(places, cells, launch.identity)
+        elif label:
+            self._add_metric(places, cells, launch, label)
+
+    def result(self) -> Launches:
+        """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
+        mark = self._evidence.settle()
+        launches = list(self._launches.values())
+        names = list(dict.fromkeys(name for launch in launches for name in launch.cells))
+        texts = {
+            name: [one.cells.get(name, ("", ""))[0] for one in launches]
+            for name in names
+            if self._keep_text and not self._any_number(name, mark)
+        }
+        metrics = {
+            name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64)
+            for name in names
+            if name not in texts
+        }
+        for rule, cell in zip(self._rules, self._speedups, strict=True):
+            rule["speedup"] = _speedup(cell, mark)
+        self._compare_last(launches)
+        summary = [int(parse(one.invocations, mark)) for one in launches] if self._is_summary() else None
+        return Launches(
+            keys_of([one.identity for one in launches]),
+            metrics,
+            list(self._doubts.values()),
+            self._rules,
+            summary,
+            texts,
+        )
+
+    def _launch(self, places: _Places, cells: list[str], row: Row) -> _Launch:
+        at = places.cell
+        grid, block = dimensions(at(cells, "Grid Size")), dimensions(at(cells, "Block Size"))
+        key: tuple[Any, ...]
+        if places.table.page == DETAILS:
+            number = at(cells, "ID")
+            key = (places.table.line, at(cells, "Process ID"), number)
+        else:
+            range_cell = next(
+                (cells[i] for i, name in enumerate(places.table.header) if name.startswith("Range:")), ""
+            )
+            number = ""
+            key = (
+                places.table.line,
+                at(cells, "Process ID"),
+                at(cells, "Domain"),
+                range_cell,
+                at(cells, "Kernel Name"),
+                grid,
+                block,
+                at(cells, "Device"),
+            )
+        known = self._launches.get(key)
+        if known:
+            return known
+        identity = Identity(
+            launch=self._number_of(number, row),
+            process=at(cells, "Process ID"),
+            kernel=at(cells, "Kernel Name"),
+            stream=at(cells, "Stream"),
+            grid=grid,
+            block=block,
+            device=at(cells, "Device"),
+            cc=chip(at(cells, "CC")),
+            ranges=self._ranges(places, cells),
+        )
+        launch = _Launch(identity, row.line, invocations=at(cells, "Invocations") or "1")
+        self._launches[key] = launch
+        return launch
+
+    def _number_of(self, cell: str, row: Row) -> int:
+        if not cell:
+            return len(self._launches)
+        digits = cell.replace(",", "").replace(".", "").replace(" ", "")
+        if not digits.isdigit():
+            raise CollectError(f"{self._scan.path}, line {row.line}: field ID: {cell!r} is not a number")
+        return int(digits)
+
+    def _ranges(self, places: _Places, cells: list[str]) -> tuple[tuple[str, str], ...]:
+        if places.table.page == DETAILS:
+            columns = [cells[i] for i in (places.push, places.start) if i is not None and i < len(cells)]
+            return next((found for found in map(ranges_of, columns) if found), ())
+        for i, name in enumerate(places.table.header):
+            if name.startswith("Range:"):
+                return ranges_of(cells[i], places.cell(cells, "Domain"))
+        return ()
+
+    def _add_rule(self, places: _Places, cells: list[str], whose: Identity) -> None:
+        at = places.cell
+        self._rules.append(
+            {
+                "process": whose.process,
+                "launch": whose.launch,
+                "kernel": whose.kernel,
+                "section": at(cells, "Section Name"),
+                "rule": at(cells, "Rule Name"),
+                "type": at(cells, "Rule Type"),
+                "text": at(cells, "Rule Description"),
+                "speedup": math.nan,
+                "speedup_type": at(cells, "Estimated Speedup Type"),
+            }
+        )
+        self._speedups.append(at(cells, "Estimated Speedup"))
+
+    def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
+        unit = places.cell(cells, "Metric Unit")
+        value = places.cell(cells, "Metric Value" if places.table.page == DETAILS else "Average")
+        self._evidence.feed(value.strip())
+        metric = metric_of(label, unit, places.cell(cells, "Body Item Label"))
+        metric = metric or f"{places.cell(cells, 'Section Name')}/{label}"
+        if self._wanted(metric) and not metric.startswith("derived__"):
+            launch.cells.setdefault(metric, (value, unit))
+
+    def _any_number(self, name: str, mark: str) -> bool:
+        cells = [launch.cells[name][0] for launch in self._launches.values() if name in launch.cells]
+        cells = [cell for cell in cells if cell.strip() not in MISSING]
+        return not cells or any(_is_number(cell, mark) for cell in cells)
+
+    def _value(self, launch: _Launch, name: str, mark: str) -> float:
+        if name not in launch.cells:
+            return math.nan
+        cell, unit = launch.cells[name]
+        try:
+            value = parse(cell, mark)
+        except ValueError as error:
+            raise CollectError(
+                f"{self._scan.path}, launch {launch.identity.launch}: field {name}: {error}"
+            ) from error
+        factor = scale(unit)
+        if factor is None and not math.isnan(value):
+            what = f"unit {unit!r} of {name} is unknown"
+            self._doubts.setdefault(
+                what, doubt(what, "the metric is left out", "export with --print-units base")
+            )
+        return math.nan if factor is None else value * factor
+
+    def _compare_last(self, launches: list[_Launch]) -> None:
+        if len(launches) < 2:
+            return
+        last, before = list(launches[-1].cells), list(launches[-2].cells)
+        if len(last) < len(before) and last == before[: len(last)]:
+            what = (
+                f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"
+            )
+            self._doubts[what] = doubt(what, "the file may be cut", "export it again")
+
+    def _is_summary(self) -> bool:
+        return self._places is not None and self._places.table.page != DETAILS
+
+
+def _is_number(cell: str, mark: str) -> bool:
+    try:
+        parse(cell, mark)
+    except ValueError:
+        return False
+    return True
+
+
+def _speedup(cell: str, mark: str) -> float:
+    """The estimated speed-up as a fraction; NaN where none is given."""
+    try:
+        return parse(cell, mark) / 100.0
+    except ValueError:
+        return math.nan

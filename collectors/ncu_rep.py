@@ -1,0 +1,277 @@
+"""ncu's .ncu-rep reports, by NVIDIA's reader package where it is installed, else by ncu itself.
+
+Both give base units; the package all digits, the export of ncu two decimals.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from collectors.errors import CollectError
+from collectors.frame import doubt
+from collectors.ncu_launches import DEVICE_NAME, Identity, Launches, chip, keys_of
+from collectors.ncu_log import diagnose, reason
+from collectors.ncu_raw import RawReader
+from collectors.ncu_text import Scan
+from collectors.numbers import scale
+
+_MAGIC = b"NVR\0"
+_TYPES = {1: "INF", 2: "OPT", 3: "WRN", 4: "ERR"}
+_TIMEOUT = 600.0
+_URL = re.compile(r"@url:(.*?):(https?://.*?)@")
+_SECTION = re.compile(r"@(?:section|source|metric):[^:@]*:(.*?)@")
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is an ncu report, by content, or by name for the compressed form."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == _MAGIC or path.suffix in (".ncu-rep", ".ncu-repz")
+    except OSError as error:
+        raise CollectError(f"{path}: {error.strerror or error}") from error
+
+
+def launches(path: Path, wanted: Callable[[str], bool], *, keep_text: bool = False) -> Launches:
+    """The launches of a report; raises CollectError when it is cut, empty, or nothing here can read it."""
+    results = _count_results(path)
+    try:
+        import ncu_report
+    except ImportError:
+        return _by_ncu(path, wanted, keep_text=keep_text)
+    found = _by_package(ncu_report, path, wanted, keep_text=keep_text)
+    if not found.rows or (results is not None and results != found.rows):
+        raise CollectError(
+            f"{path}: {found.rows} of {results or 0} launches could be read",
+            fix="update the ncu-report package, or export CSV with the ncu that wrote the report",
+        )
+    return found
+
+
+def _count_results(path: Path) -> int | None:
+    """How many launches a report says it has; None for the compressed form.
+
+    The reader package takes a cut report for a shorter one, so the blocks are walked here: four bytes of
+    length, a header (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError
+    if the last is cut.
+    """
+    cut = CollectError(f"{path}: the report breaks off", fix="copy it again, or record it again")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if file.read(4) != _MAGIC:
+            if path.suffix == ".ncu-repz" and size:
+                return None
+            raise CollectError(f"{path}: not a report of ncu", fix="record with `ncu -o NAME`")
+        file.seek(_length(file.read(4)), os.SEEK_CUR)
+        results = 0
+        while file.tell() < size:
+            header = file.read(_length(file.read(4)))
+            try:
+                fields = _varints(header)
+            except (IndexError, ValueError) as error:
+                raise cut from error
+            results += fields.get(2, 0)
+            file.seek(fields.get(5, 0), os.SEEK_CUR)
+        if file.tell() != size:
+            raise cut
+    return results
+
+
+def _length(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
+def _varints(message: bytes) -> dict[int, int]:
+    """The integer fields of a protobuf message; raises IndexError or ValueError where it is cut."""
+    found: dict[int, int] = {}
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        kind = key & 7
+        if kind == 0:
+            found[key >> 3], place = _varint(message, place)
+        elif kind == 2:
+            length, place = _varint(message, place)
+            place += length
+        elif kind in (1, 5):
+            place += 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"wire type {kind}")
+    if place != len(message):
+        raise IndexError(place)
+    return found
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[place]
+        place += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, place
+
+
+def _by_package(package: Any, path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> Launches:
+    report = package.load_report(str(path))
+    actions = [report[i][j] for i in range(len(report)) for j in range(len(report[i]))]
+    found = Launches({}, {})
+    identities: list[Identity] = []
+    rows: list[dict[str, float]] = []
+    words: list[dict[str, str]] = []
+    for number, action in enumerate(actions):
+        identities.append(_identity(package, action, number))
+        found.rules.extend(_rules(action, identities[-1]))
+        values, texts = _values(package, action, wanted, found)
+        rows.append(values)
+        words.append(texts)
+    found.keys = keys_of(identities)
+    for name in dict.fromkeys(name for row in rows for name in row):
+        found.metrics[name] = np.array([row.get(name, math.nan) for row in rows], dtype=np.float64)
+    if keep_text:
+        for name in dict.fromkeys(name for row in words for name in row):
+            if name not in found.metrics:
+                found.texts[name] = [row.get(name, "") for row in words]
+    return found
+
+
+def _identity(package: Any, action: Any, number: int) -> Identity:
+    def dims(what: str) -> str:
+        parts = [_integer(action, f"launch__{what}_dim_{axis}") for axis in "xyz"]
+        return ",".join(parts) if all(parts) else ""
+
+    major, minor = (
+        _integer(action, f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
+    )
+    return Identity(
+        launch=number,
+        process="",
+        kernel=action.name(package.IAction.NameBase_DEMANGLED),
+        stream=_integer(action, "launch__stream_id"),
+        grid=dims("grid"),
+        block=dims("block"),
+        device=_integer(action, "launch__device_id"),
+        gpu=_text(action, DEVICE_NAME),
+        cc=chip(f"{major}.{minor}"),
+        ranges=_ranges(action),
+    )
+
+
+def _ranges(action: Any) -> tuple[tuple[str, str], ...]:
+    state = action.nvtx_state()
+    if state is None:
+        return ()
+    domains = [state.domain_by_id(number) for number in state.domains()]
+    pushed = [(domain.name(), name) for domain in domains for name in domain.push_pop_ranges()]
+    started = [(domain.name(), name) for domain in domains for name in domain.start_end_ranges()]
+    return tuple(pushed or started)
+
+
+def _values(
+    package: Any, action: Any, wanted: Callable[[str], bool], found: Launches
+) -> tuple[dict[str, float], dict[str, str]]:
+    values: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    for name in action.metric_names():
+        if name == DEVICE_NAME or name.startswith("derived__") or not wanted(name):
+            continue
+        metric = action.metric_by_name(name)
+        if metric is None:
+            continue
+        if metric.kind() == package.IMetric.ValueKind_STRING:
+            texts[name] = metric.as_string() or ""
+            continue
+        factor = scale(metric.unit() or "")
+        if factor is None:
+            what = f"unit {metric.unit()!r} of {name} is unknown"
+            if all(one["what"] != what for one in found.doubts):
+                found.doubts.append(doubt(what, "the metric is left out"))
+        value = float(metric.as_double()) if metric.has_value() else math.nan
+        values[name] = math.nan if factor is None or math.isinf(value) else value * factor
+    return values, texts
+
+
+def _rules(action: Any, whose: Identity) -> list[dict[str, Any]]:
+    rules = []
+    for result in action.rule_results_as_dicts():
+        message = result.get("rule_message") or {}
+        speedup = result.get("speedup_estimation") or {}
+        text = _SECTION.sub(r"\1", _URL.sub(r"\1 (\2)", message.get("message", "")))
+        rules.append(
+            {
+                "process": whose.process,
+                "launch": whose.launch,
+                "kernel": whose.kernel,
+                "section": result.get("section_identifier", ""),
+                "rule": result.get("rule_identifier", ""),
+                "type": _TYPES.get(message.get("type", 0), ""),
+                "text": text,
+                "speedup": float(speedup.get("speedup", math.nan)) / 100.0,
+                "speedup_type": {1: "local", 2: "global"}.get(speedup.get("type", 0), ""),
+            }
+        )
+    return rules
+
+
+def _text(action: Any, name: str) -> str:
+    metric = action.metric_by_name(name)
+    return metric.as_string() or "" if metric is not None else ""
+
+
+def _integer(action: Any, name: str) -> str:
+    metric = action.metric_by_name(name)
+    return str(int(metric.as_double())) if metric is not None and metric.has_value() else ""
+
+
+def _by_ncu(path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> Launches:
+    program = shutil.which("ncu")
+    if program is None:
+        raise CollectError(
+            f"{path}: nothing here reads ncu reports", fix="pip install ncu-report, or put ncu on PATH"
+        )
+    command = [
+        program,
+        "--config-file",
+        "off",
+        "--import",
+        str(path),
+        "--csv",
+        "--page",
+        "raw",
+        "--print-units",
+        "base",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        export = Path(folder, "export.csv")
+        with export.open("wb") as file:
+            try:
+                subprocess.run(
+                    command,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL,
+                    timeout=_TIMEOUT,
+                    env={**os.environ, "LC_ALL": "C"},
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise CollectError(f"{path}: {program} could not export it: {error}") from error
+        scan = Scan(export)
+        reader = RawReader(scan, wanted, keep_text=keep_text)
+        for row in scan:
+            reader.add(row)
+        found = reader.result()
+    if not found.rows:
+        why = reason(diagnose(scan.text)) or {"message": "no launches in it", "fix": ""}
+        raise CollectError(f"{path}: {why['message']}", fix=why["fix"])
+    return found

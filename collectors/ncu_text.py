@@ -1,0 +1,237 @@
+"""The text ncu writes, taken apart: CSV tables, their rows, and everything else, whole rows only.
+
+A file may hold several tables (processes, concatenated runs) with log lines and program output before,
+between and after. A row is whole when it has its closing quotes and the fields its table asks for. A file cut
+anywhere ends in a row that is not, except exactly at the end of a row: then what is left is a whole, shorter
+file.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.errors import CollectError
+
+_HEADERS = (
+    b'"ID","Process ID","Process Name",',
+    b'"Process ID","Process Name","Host Name","Kernel Name",',
+    b'"Domain","Range:PL_Type',
+)
+_BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
+_FIRST_CELL = re.compile(rb'"[^"]*","')
+_GLUED = re.compile(rb'"\d+","\d+",')
+_LOG_LIMIT = 1 << 20
+
+RAW, DETAILS, SUMMARY = "raw", "details", "summary"
+
+
+@dataclass
+class Table:
+    """One CSV table: its header and where it begins (line number, from 1)."""
+
+    header: list[str]
+    line: int
+    quoted: bool = True
+    page: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.page = RAW if "Metric Name" not in self.header else DETAILS if "ID" in self.header else SUMMARY
+
+    @property
+    def least(self) -> int:
+        """The fewest fields a row may have: metric rows of the details page stop after the value."""
+        return self.header.index("Metric Value") + 1 if self.page == DETAILS else len(self.header)
+
+    def fits(self, line: bytes) -> bool:
+        """Whether a line is a whole row beyond doubt (raw pages as ncu writes them: every cell quoted)."""
+        return (
+            self.page == RAW
+            and line.count(b'","') == len(self.header) - 1
+            and line[-1:] == b'"'
+            and (line[:2] == b'""' or line[1:2].isdigit())
+        )
+
+
+@dataclass
+class Row:
+    """A whole row: its bytes (without line end), table and line number."""
+
+    data: bytes
+    table: Table
+    line: int
+
+    def fields(self) -> list[str]:
+        """The row's cells."""
+        return split(self.data)
+
+
+@dataclass
+class Scan:
+    """What scanning a file leaves behind besides the rows: log text, tables, and where it broke off."""
+
+    path: Path
+    partial: bool = False
+    log: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    broken: str = ""
+    rows: int = 0
+    _logged: int = 0
+
+    @property
+    def text(self) -> str:
+        """The log lines, as one text."""
+        return "\n".join(self.log)
+
+    def note(self, line: bytes) -> None:
+        """Keeps a line that is no row (up to a limit: a program may print a lot; tagged lines always)."""
+        if self._logged < _LOG_LIMIT or line.startswith((b"==ERROR==", b"==WARNING==")):
+            self._logged += len(line)
+            self.log.append(line.decode("utf-8", errors="replace"))
+
+    def stop(self, line: int, why: str) -> None:
+        """The file breaks off here: raises CollectError unless a partial reading was asked for."""
+        message = f"line {line}: {why}"
+        if not self.partial:
+            raise CollectError(
+                f"{self.path}, {message}",
+                fix="copy or export the file again; partial=True reads the rows before it",
+            )
+        self.broken = message
+
+    def __iter__(self) -> Iterator[Row]:
+        """The whole rows of the file in order; fills the other attributes on the way."""
+        table: Table | None = None
+        lines = enumerate(_physical_lines(self.path), 1)
+        for number, physical in lines:
+            line, ended = _chomp(physical)
+            if b"\0" in line:
+                return self.stop(number, "NUL bytes: the file was not written to its end")
+            if table is not None and ended and table.fits(line):
+                self.rows += 1
+                yield Row(line, table, number)
+                continue
+            if _FIRST_CELL.match(line) and line.count(b'"') % 2:
+                line, ended = _join(physical, lines)
+            begin = _header(line)
+            if begin is not None:
+                self._glued(line[:begin])
+                table = Table(split(line[begin:]), number, quoted=line[begin : begin + 1] == b'"')
+                if not ended:
+                    return self.stop(number, "the header is cut")
+                self.tables.append(table)
+                continue
+            data = self._row(line, table) if table else None
+            if table is None or data is None:
+                if table is not None and _remains(line, table, ended):
+                    return self.stop(number, "a row is broken" if ended else "the last row is cut")
+                self.note(line)
+                continue
+            why = _defect(data, table, ended)
+            if why:
+                return self.stop(number, why if ended else f"the last row is cut ({why})")
+            self.rows += 1
+            yield Row(data, table, number)
+
+    def _row(self, line: bytes, table: Table) -> bytes | None:
+        """The row in a line, None if it holds none; output without a line end may stand before it."""
+        if line.startswith(b"=="):
+            return None
+        if not table.quoted:
+            return line if (line[:1].isdigit() and b"," in line) or line.startswith(b",,") else None
+        if line.startswith(b'"'):
+            return line if table.page == SUMMARY or line.startswith(b'"",') or _GLUED.match(line) else None
+        glued = _GLUED.search(line) if table.page != SUMMARY else None
+        if not glued:
+            return None
+        self._glued(line[: glued.start()])
+        return line[glued.start() :]
+
+    def _glued(self, before: bytes) -> None:
+        if before.strip():
+            self.note(before)
+
+
+def split(data: bytes) -> list[str]:
+    """The cells of one CSV record; [] where its quotes do not close."""
+    text = data.decode("utf-8", errors="replace")
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        # A cell over several lines reaches the reader in one piece, which it takes only from a stream.
+        try:
+            rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        except csv.Error:
+            return []
+        return rows[0] if len(rows) == 1 else []
+
+
+def _remains(line: bytes, table: Table, ended: bool) -> bool:
+    """Whether a line that is no row looks like a piece of one."""
+    return (not ended and line.startswith(b'"')) or line.count(b'","') >= max(4, len(table.header) // 2)
+
+
+def _defect(data: bytes, table: Table, ended: bool) -> str:
+    """Why a row is not whole; "" if it is."""
+    columns = len(table.header)
+    if not ended and not data.endswith((b'"', b",")):
+        return "no closing quote"
+    cells = split(data)
+    if not cells:
+        return "the quotes do not close"
+    whole = table.least <= len(cells) <= columns
+    if whole and not ended and table.page == DETAILS:
+        # A rule's row may end in text, where a doubled quote that is cut looks like the closing one.
+        short = len(cells) == table.least or (len(cells) == table.least + 1 and not cells[-1])
+        whole = bool(cells[table.header.index("Metric Name")]) and (short or len(cells) == columns)
+    return "" if whole else f"{len(cells)} fields where the header has {columns}"
+
+
+def _header(line: bytes) -> int | None:
+    """Where a header begins in a line, None if there is none."""
+    if b"Process ID" not in line and b'"Domain","Range' not in line:
+        return None
+    if _BARE_HEADER.match(line):
+        return 0
+    places = [line.find(header) for header in _HEADERS]
+    return min((place for place in places if place >= 0), default=None)
+
+
+def _join(first: bytes, following: Iterator[tuple[int, bytes]]) -> tuple[bytes, bool]:
+    """A line whose quote is open with the lines up to the one that closes it, and whether that ended."""
+    parts = [first]
+    for _, line in following:
+        parts.append(line)
+        if line.count(b'"') % 2:
+            return _chomp(b"".join(parts))
+    return first.rstrip(b"\r\n"), False
+
+
+def _chomp(line: bytes) -> tuple[bytes, bool]:
+    if line.endswith(b"\r\n"):
+        return line[:-2], True
+    return (line[:-1], True) if line.endswith(b"\n") else (line, False)
+
+
+def _physical_lines(path: Path) -> Iterator[bytes]:
+    """The file's lines as UTF-8 without byte order mark, whatever it was written in."""
+    try:
+        with path.open("rb") as file:
+            mark = file.read(4)
+            file.seek(0)
+            marked = mark.startswith((b"\xff\xfe", b"\xfe\xff"))
+            if marked or mark[1::2] == b"\0\0":
+                encoding = "utf-16" if marked else "utf-16-le"
+                with io.TextIOWrapper(file, encoding, errors="replace", newline="") as text:
+                    for line in text:
+                        yield line.encode("utf-8", errors="replace")
+                return
+            if mark.startswith(b"\xef\xbb\xbf"):
+                file.seek(3)
+            yield from file
+    except OSError as error:
+        raise CollectError(f"{path}: {error.strerror or error}") from error

@@ -1,0 +1,226 @@
+"""Nsight Systems exports: `nsys stats` reports (CSV, aligned text, a stdout of several) and the sqlite
+export.
+
+    read(path)          the launches frame, from traces or, with `instances`, from summaries
+    read_report(path)   one report as it is, typed: Report(kind, frame); columns in nsys_reports.REPORTS
+    read_reports(path)  all reports of a stdout
+    nsys_stream.summarise_trace(path)   a large trace by kernel, in bounded memory
+
+Old (2020 to 2022.4) and new (2023.1 on) names and headers are taken alike; the header decides, not the file's
+name.
+A trace has no end mark: one that was cut exactly after a row reads as a shorter trace. Summaries show their
+shares of the total, so there a missing row is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from collectors import nsys_sqlite
+from collectors.errors import CollectError
+from collectors.frame import doubt
+from collectors.nsys_frames import table_frame
+from collectors.nsys_launches import SUMMARIES, TRACES, api_facts, empty_ranges, launches, reach, together
+from collectors.nsys_reports import TWINS, is_report, kind_of
+from collectors.nsys_tables import is_sqlite
+from collectors.nsys_text import Export, open_export, ruled_header, scan, split_header
+
+_BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
+_MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
+# The first of these that is there makes the launches frame.
+_CHOICES = (
+    ("gpu_trace",),
+    ("kern_exec_trace",),
+    ("gpu_sum",),
+    ("kern_sum", "mem_time_sum"),
+    ("nvtx_kern_sum",),
+    ("kern_exec_sum",),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One report: its kind (a key of nsys_reports.REPORTS or TWINS) and its typed frame, attrs "doubts"."""
+
+    kind: str
+    frame: pd.DataFrame
+
+
+def sniff(head: str, path: Path) -> bool:
+    """Whether a file is of nsys: a report header near the top, a sqlite export, a recording, or empty."""
+    if head.startswith("SQLite format 3"):
+        return nsys_sqlite.sniff(head, path)
+    if path.suffix.lower() in _BINARY or not head.strip():
+        return True
+    if any(mark in head for mark in _MARKS):
+        return True
+    lines = head.splitlines()[:2000]
+    return any(
+        is_report(split_header(line)) or is_report(ruled_header(line, before))
+        for before, line in zip(["", *lines], lines, strict=False)
+    )
+
+
+def read(path: str | Path, *, partial: bool = False, **options: Any) -> pd.DataFrame:
+    """The launches frame of an export (of a sqlite export: see nsys_sqlite.read_sqlite, which takes
+    `options`).
+
+    partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it.
+    attrs: "doubts", "report", and where found "copies", "devices", "api".
+    Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
+    """
+    path = Path(path)
+    if path.suffix.lower() in _BINARY:
+        raise CollectError(
+            f"{path}: a recording of nsys, not an export", fix=f"nsys export --type sqlite {path.name}"
+        )
+    if is_sqlite(path):
+        return nsys_sqlite.read_sqlite(path, partial=partial, **options)
+    reports, skipped = _reports(path, partial)
+    chosen = _choose(reports)
+    if not chosen:
+        raise _no_launches(path, reports, skipped)
+    frame = together([launches(r.kind, r.frame) for r in chosen], [r.kind for r in chosen])
+    frame.attrs["doubts"] += _doubts(reports, chosen, skipped)
+    for report in reports:
+        if report.kind == "api_sum":
+            facts = report.frame
+            frame.attrs["api"] = api_facts(facts["name"], facts["calls"], facts["total"])
+    return frame
+
+
+def read_report(path: str | Path, *, partial: bool = False) -> Report:
+    """The only report of an export, typed; raises CollectError where there is none or more than one."""
+    found = read_reports(path, partial=partial)
+    if len(found) > 1:
+        raise CollectError(
+            f"{path}: holds {len(found)} reports ({', '.join(r.kind for r in found)})", fix="use read_reports"
+        )
+    return found[0]
+
+
+def read_reports(path: str | Path, *, partial: bool = False) -> list[Report]:
+    """Every report of an export in its order; SKIPPED lines are doubts of the first one.
+
+    Raises CollectError as `read` does, and where there is no report at all.
+    """
+    reports, skipped = _reports(Path(path), partial)
+    if not reports:
+        raise _no_launches(Path(path), reports, skipped)
+    reports[0].frame.attrs["doubts"] += [_skipped(line) for line in skipped]
+    return reports
+
+
+def _reports(path: Path, partial: bool) -> tuple[list[Report], list[str]]:
+    with open_export(path) as export:
+        scan(export, is_report)
+        complaints = _complaints(export, partial)
+        reports = []
+        for table in export.tables:
+            kind = kind_of(table.header)
+            frame = table_frame(export, table, kind, partial=partial)
+            frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *complaints]
+            complaints = []
+            reports.append(Report(_name(kind, table.script, frame), frame))
+        return reports, export.skipped
+
+
+def _complaints(export: Export, partial: bool) -> list[dict[str, str]]:
+    if export.errors and not partial:
+        line, text = export.errors[0]
+        raise CollectError(
+            f"{export.path}, line {line}: nsys reported an error: {text}",
+            fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (partial=True)",
+        )
+    return [
+        doubt(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again")
+        for line, text in export.errors
+    ]
+
+
+def _name(kind: str, script: str, frame: pd.DataFrame) -> str:
+    """The kind, told apart from reports of the same header by the script's name or by what the rows are."""
+    script = script.partition(":")[0]
+    if TWINS.get(script) == kind:
+        return {"osrtsum": "osrt_sum", "nvtxppsum": "nvtx_pushpop_sum"}.get(script, script)
+    if kind == "nvtx_sum" and "style" not in frame:
+        return "nvtx_pushpop_sum"
+    # The CUDA API and the system library share a header; only one of them has names in cu.
+    if kind == "api_sum" and not frame["name"].str.match(r"cu[A-Za-z]").any():
+        return "osrt_sum"
+    return kind
+
+
+def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[dict[str, str]]:
+    """A summary whose shares do not add up to the whole has lost rows: refused, or doubted with `partial`."""
+    if "share" not in frame or frame["share"].isna().any():
+        return []
+    lost = 1 - float(frame["share"].sum())
+    if lost <= 0.001 + 0.0005 * len(frame):
+        return []
+    what = f"{path}: the rows add up to {1 - lost:.1%} of the time: rows are missing"
+    if not partial and frame.attrs["report"] in SUMMARIES:
+        raise CollectError(what, fix="export again, or read what is there (partial=True)")
+    return [doubt(what, f"{lost:.1%} of the time", "export the report again")]
+
+
+def _choose(reports: Sequence[Report]) -> list[Report]:
+    for kinds in _CHOICES:
+        found = [report for report in reports if report.kind in kinds]
+        if found:
+            return found
+    return []
+
+
+def _doubts(
+    reports: Sequence[Report], chosen: Sequence[Report], skipped: Sequence[str]
+) -> list[dict[str, str]]:
+    found = [_skipped(line) for line in skipped]
+    kinds = [report.kind for report in chosen]
+    twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
+    found += [
+        doubt(
+            f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "one export a file"
+        )
+        for kind in twice
+    ]
+    for report in reports:
+        if not any(report is one for one in chosen):
+            found += [*report.frame.attrs["doubts"], *empty_ranges(report.kind, report.frame)]
+    ranges = [report.frame for report in reports if report.kind == "nvtx_pushpop_trace"]
+    if ranges and chosen[0].kind in TRACES:
+        end = max(float((one.frame["start"] + one.frame["time"]).max()) for one in chosen)
+        starts = pd.concat([frame["start"] for frame in ranges])
+        found += reach(end, float(starts.min()), float(starts.max()))
+    return found
+
+
+def _skipped(line: str) -> dict[str, str]:
+    return doubt(
+        f"nsys skipped a report: {line}", "that data is missing, not zero", "record with -t cuda,nvtx"
+    )
+
+
+def _no_launches(path: Path, reports: Sequence[Report], skipped: Sequence[str]) -> CollectError:
+    wanted = "cuda_gpu_trace, cuda_gpu_kern_sum or the sqlite export"
+    if reports:
+        kinds = ", ".join(report.kind for report in reports)
+        why = f"; nsys says: {skipped[-1]}" if skipped else ""
+        return CollectError(
+            f"{path}: holds {kinds}, which lists no kernels{why}",
+            fix=f"give {wanted}; read this file with collectors.nsys.read_reports",
+        )
+    if skipped:
+        return CollectError(
+            f"{path}: nsys skipped every report: {skipped[0]}", fix="record with -t cuda,nvtx"
+        )
+    kinds = ", ".join((*TRACES, *SUMMARIES))
+    return CollectError(
+        f"{path}: no header of a known nsys report (expected one of {kinds}, ...)",
+        fix=f"the header is cut or of another tool; export {wanted}",
+    )

@@ -1,0 +1,256 @@
+"""Typed nsys reports -> the launches frame.
+
+A trace gives one row a launch. A summary gives one row a kernel (and shape, where printed) with `instances`
+launches: its `time` is the mean of one launch, as the schema wants, so the total is time * instances.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from collectors.frame import build, doubt
+
+TRACES = ("gpu_trace", "kern_exec_trace")
+SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum", "kern_exec_sum")
+
+_DEVICE = re.compile(r"(.*) \((\d+)\)")
+_MEMOP = re.compile(r"\[CUDA (?:Unified Memory )?(memcpy|memset)\b")
+_COARSE = 0.5e3  # sizes are printed in MB with three decimals
+
+
+def launches(kind: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The launches frame of one report frame of nsys_frames; `kind` is one of TRACES or SUMMARIES.
+
+    attrs: "doubts", "report", and of a trace "copies" (memory operations by name: count, bytes, time) and
+    "devices".
+    """
+    makers = {"gpu_trace": _gpu_trace, "kern_exec_trace": _kern_exec_trace, "nvtx_kern_sum": _nvtx_kern_sum}
+    made = makers.get(kind, _summary)(frame)
+    made.attrs["doubts"] = [*frame.attrs.get("doubts", []), *made.attrs["doubts"]]
+    made.attrs["report"] = kind
+    return made
+
+
+def memop_kind(name: str) -> str:
+    """ "memcpy", "memset" or "kernel" by the name nsys gives an operation."""
+    found = _MEMOP.match(name)
+    return found[1] if found else "kernel"
+
+
+def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, Any]]:
+    """Memory operations by name: {"kernel", "count", "bytes" (NaN unknown), "time"}, the longest first."""
+    frame = pd.DataFrame({"kernel": names, "count": counts, "bytes": sizes, "time": times})
+    sums = frame.groupby("kernel", sort=False).agg(
+        count=("count", "sum"), bytes=("bytes", lambda part: part.sum(skipna=False)), time=("time", "sum")
+    )
+    sums = sums.sort_values("time", ascending=False)
+    return [
+        {
+            "kernel": str(name),
+            "count": int(row["count"]),
+            "bytes": float(row["bytes"]),
+            "time": float(row["time"]),
+        }
+        for name, row in sums.iterrows()
+    ]
+
+
+def shapes(x: Any, y: Any, z: Any) -> list[str]:
+    """ "x,y,z" for each row, "" where x is NaN or negative."""
+    made: dict[tuple[float, float, float], str] = {}
+    result = []
+    for triple in zip(x.tolist(), y.tolist(), z.tolist(), strict=True):
+        text = made.get(triple)
+        if text is None:
+            text = f"{triple[0]:.0f},{triple[1]:.0f},{triple[2]:.0f}" if triple[0] >= 0 else ""
+            # NaN is no key that is found again, so a trace full of copies would fill the dictionary.
+            if text:
+                made[triple] = text
+        result.append(text)
+    return result
+
+
+def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
+    """Product names, streams and the list of devices from labels like "Tesla T4 (0)".
+
+    With several devices in one file a stream reads "index:stream", so that those of two GPUs stay apart.
+    """
+    known = {label: _DEVICE.fullmatch(label) for label in labels.unique()}
+    devices = [
+        {"name": match[1] if match else label, "index": match[2] if match else label}
+        for label, match in known.items()
+        if label
+    ]
+    names = labels.map({label: match[1] if match else label for label, match in known.items()})
+    if len(devices) > 1:
+        index = labels.map({label: match[2] if match else label for label, match in known.items()})
+        streams = index + ":" + streams
+    return names, streams, devices
+
+
+def reach(end: float, first: float, last: float) -> list[dict[str, str]]:
+    """Doubts about a GPU trace that ends at `end` [s] while NVTX ranges start from `first` to `last` [s].
+
+    An nsys older than the driver records ranges to the end and GPU work only at the beginning.
+    """
+    if not end < last:
+        return []
+    when = "before the first NVTX range starts" if end < first else "before the last NVTX range starts"
+    return [
+        doubt(
+            f"the GPU trace ends {when}",
+            f"{last - end:.3g} s of ranges have no GPU work",
+            "the nsys is older than the driver, or the ranges hold no GPU work: use a newer nsys, or CUPTI",
+        )
+    ]
+
+
+def empty_ranges(kind: str, frame: pd.DataFrame) -> list[dict[str, str]]:
+    """The doubt that no kernel of an NVTX report lies in a range."""
+    if kind not in ("nvtx_kern_sum", "nvtx_gpu_proj_trace") or (frame["range"] != "").any():
+        return []
+    return [
+        doubt(
+            "no kernel lies in an NVTX range",
+            f"{len(frame)} rows without a range",
+            "the capture is partial (nsys older than the driver) or the program has no ranges",
+        )
+    ]
+
+
+def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
+    kinds = _kinds(frame["name"])
+    columns: dict[str, Any] = {
+        "kernel": frame["name"],
+        "grid": shapes(frame["grid_x"], frame["grid_y"], frame["grid_z"]),
+        "block": shapes(frame["block_x"], frame["block_y"], frame["block_z"]),
+        "kind": kinds,
+        "start": frame["start"],
+        "time": frame["time"],
+    }
+    devices: list[dict[str, str]] = []
+    if "device" in frame and "stream" in frame:
+        columns["device"], columns["stream"], devices = device_columns(frame["device"], frame["stream"])
+    if "registers" in frame:
+        columns["registers"] = frame["registers"]
+    made = build(columns, tool="nsys")
+    moved = np.array([kind != "kernel" for kind in kinds])
+    part = frame[moved]
+    made.attrs["copies"] = copies(part["name"], 1, _sizes(part), part["time"])
+    made.attrs["devices"] = devices
+    return made
+
+
+def _kinds(names: pd.Series) -> list[str]:
+    kinds = {name: memop_kind(name) for name in names.unique()}
+    return [kinds[name] for name in names]
+
+
+def _sizes(part: pd.DataFrame) -> Any:
+    """Bytes moved [B]: the printed MB keep three decimals, so small sizes come from rate * time."""
+    sizes = part["bytes"].to_numpy(dtype=np.float64) if "bytes" in part else np.full(len(part), np.nan)
+    if "rate" not in part:
+        return np.where(sizes == 0, np.nan, sizes)
+    fine = np.round(part["rate"].to_numpy() * part["time"].to_numpy())
+    near = np.abs(fine - sizes) <= _COARSE + 1e-4 * fine
+    return np.where(near, fine, np.where(sizes == 0, np.nan, sizes))
+
+
+def _kern_exec_trace(frame: pd.DataFrame) -> pd.DataFrame:
+    keys = ("grid", "block", "device", "start", "process", "time")
+    columns: dict[str, Any] = {key: frame[key] for key in keys if key in frame}
+    made = build({"kernel": frame["name"], **columns}, tool="nsys")
+    if "api_time" in frame:
+        made.attrs["api"] = api_facts(frame["api"], np.ones(len(frame)), frame["api_time"])
+    return made
+
+
+def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
+    """What the CUDA API cost on the CPU: calls, time [s], and the same of the calls that launch work."""
+    launch = np.array(["Launch" in str(name) for name in names], dtype=bool)
+    calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
+    return {
+        "calls": float(calls.sum()),
+        "time": float(times.sum()),
+        "launch_calls": float(calls[launch].sum()),
+        "launch_time": float(times[launch].sum()),
+    }
+
+
+def _summary(frame: pd.DataFrame) -> pd.DataFrame:
+    names, ranges = _split_names(frame["name"])
+    counts = frame["instances"].to_numpy(dtype=np.float64)
+    mean = frame["kernel_mean"] if "kernel_mean" in frame else frame["total"] / counts
+    columns: dict[str, Any] = {
+        "range": ranges,
+        "kernel": names,
+        "kind": _kinds(names),
+        "instances": counts.astype(np.int64),
+        "time": mean,
+    }
+    for key in ("grid", "block", "process", "device"):
+        if key in frame:
+            columns[key] = frame[key]
+    return build(columns, tool="nsys")
+
+
+def _split_names(names: pd.Series) -> tuple[pd.Series, list[str]]:
+    """Kernels and ranges of "range/kernel", as `cuda_gpu_kern_sum:nvtx-name` prints them; brackets are left
+    whole."""
+    split = {name: _split(name) for name in names.unique()}
+    return names.map({name: parts[1] for name, parts in split.items()}), [split[name][0] for name in names]
+
+
+def _split(name: str) -> tuple[str, str]:
+    before, slash, after = name.rpartition("/")
+    whole = all(after.count(left) == after.count(right) for left, right in ("<>", "()", "[]"))
+    if not slash or not before or not after or not whole or before.endswith("operator"):
+        return "", name
+    return before, after
+
+
+def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
+    made = _summary(frame)
+    made["range"] = pd.Series(frame["range"].to_numpy(), dtype=made["range"].dtype)
+    made.attrs["doubts"] = [
+        doubt(
+            "nvtx_kern_sum counts a kernel under every range round it, and twice on a shared border",
+            "times of ranges do not add up",
+            "export sqlite: `nsys export --type sqlite REPORT`",
+        ),
+        *empty_ranges("nvtx_kern_sum", frame),
+    ]
+    return made
+
+
+def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFrame:
+    """Several launches frames of one export as one, launches numbered on; attrs are merged."""
+    if len(frames) == 1:
+        return frames[0]
+    attrs = [dict(frame.attrs) for frame in frames]
+    bare = []
+    for frame in frames:
+        copy = frame.copy()
+        copy.attrs = {}
+        bare.append(copy)
+    joined = pd.concat(bare, ignore_index=True)
+    columns = {str(name): joined[name] for name in joined.columns if name not in ("launch", "tool")}
+    for name in ("process", "stream"):
+        if name in columns:
+            columns[name] = columns[name].fillna("")
+    made = build(columns, tool="nsys", doubts=[item for one in attrs for item in one["doubts"]])
+    made.attrs["report"] = "+".join(dict.fromkeys(kinds))
+    _merge(made.attrs, attrs)
+    return made
+
+
+def _merge(into: dict[Any, Any], attrs: Sequence[Mapping[Any, Any]]) -> None:
+    for key in ("copies", "devices"):
+        found = [item for one in attrs for item in one.get(key, [])]
+        if found:
+            into[key] = found

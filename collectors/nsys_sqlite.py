@@ -1,0 +1,273 @@
+"""The sqlite export of Nsight Systems, read with plain SQL: needs no nsys.
+
+Kernels, memory operations and memsets become one launches frame; each is attributed to the NVTX ranges open
+when its API call was made (correlation id -> runtime call -> thread and time; see nsys_ranges). A table is
+absent when it
+would be empty, columns came and went over the years: both are looked up, never assumed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from collectors.errors import CollectError
+from collectors.frame import build, doubt
+from collectors.nsys_launches import api_facts, copies, reach, shapes
+from collectors.nsys_ranges import Range, adopted, by_thread, paths
+from collectors.nsys_tables import (
+    ACTIVITY,
+    KINDS,
+    NAME_COLUMNS,
+    TABLES,
+    api_calls,
+    call_key,
+    devices_of,
+    diagnostics,
+    gpu_work,
+    label,
+    nvtx_ranges,
+    open_base,
+    process_of,
+    strings,
+    tables_of,
+    work_names,
+)
+
+
+def sniff(head: str, path: Path) -> bool:
+    """Whether a file is a sqlite export of nsys (or a damaged database, for `read_sqlite` to refuse)."""
+    if not head.startswith("SQLite format 3"):
+        return False
+    try:
+        with open_base(path) as base:
+            return bool({"StringIds", "META_DATA_EXPORT", "NVTX_EVENTS"} & tables_of(base))
+    except CollectError:
+        return True
+
+
+def read_sqlite(
+    path: str | Path, *, partial: bool = False, domain: str | None = None, adopt: bool = False
+) -> pd.DataFrame:
+    """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
+
+    partial: taken for symmetry; a cut database has no last whole row and is always refused.
+    domain: only ranges of this NVTX domain ("" = the default one); None = all, nested as they were open.
+    adopt: give launches of threads without ranges (autograd's backward) the range open on another thread of
+    the process, where there is just one. attrs: "doubts", "report" = "sqlite", "devices", "copies", "api",
+    "domains". Raises CollectError for a cut or damaged database and for one without GPU work.
+    """
+    del partial
+    path = Path(path)
+    with open_base(path) as base:
+        tables = tables_of(base)
+        work = gpu_work(base, tables)
+        if not len(work["start"]):
+            raise CollectError(
+                f"{path}: no GPU work: {ACTIVITY}KERNEL, MEMCPY and MEMSET are absent or empty",
+                fix="record with `nsys profile -t cuda,nvtx`; an nsys older than the driver records none",
+            )
+        calls = api_calls(base, tables)
+        ranges, domains = nvtx_ranges(base, tables, domain)
+        doubts: list[dict[str, str]] = []
+        where = _attribute(work, calls, ranges, adopt, doubts)
+        doubts += _gaps(base, work, calls, ranges)
+        doubts += diagnostics(base, tables)
+        devices = devices_of(base, tables)
+        frame = _frame(base, work, where, devices, doubts)
+    frame.attrs["domains"] = domains
+    if calls is not None:
+        frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
+    return frame
+
+
+def summarise_sqlite(path: str | Path) -> pd.DataFrame:
+    """One row a kernel or memory operation by SQL alone; columns as nsys_stream.summarise_trace."""
+    found: list[tuple[str, str, int, int, int, int]] = []
+    with open_base(path) as base:
+        tables = tables_of(base)
+        for kind in ("kernel", "memcpy", "memset"):
+            table = ACTIVITY + TABLES[kind]
+            if table not in tables:
+                continue
+            groups = base.execute(
+                f"SELECT {NAME_COLUMNS[kind]}, COUNT(*), SUM(end - start), MIN(end - start), "
+                f"MAX(end - start) FROM {table} GROUP BY 1"
+            ).fetchall()
+            names = (
+                strings(base, f"SELECT DISTINCT {NAME_COLUMNS[kind]} FROM {table}")
+                if kind == "kernel"
+                else {}
+            )
+            found += [(label(KINDS.index(kind), key, names), kind, *rest) for key, *rest in groups]
+    if not found:
+        raise CollectError(f"{path}: no GPU work: no {ACTIVITY}KERNEL table", fix="record with -t cuda,nvtx")
+    frame = pd.DataFrame(found, columns=["kernel", "kind", "instances", "total", "min", "max"])
+    for column in ("total", "min", "max"):
+        frame[column] = frame[column].to_numpy(dtype=np.float64) / 1e9
+    frame.insert(4, "mean", frame["total"] / frame["instances"])
+    frame = frame.sort_values(["total", "kernel"], ascending=[False, True], ignore_index=True)
+    frame.attrs["doubts"] = []
+    return frame
+
+
+def _attribute(
+    work: dict[str, Any],
+    calls: dict[str, Any] | None,
+    ranges: Sequence[Range],
+    adopt: bool,
+    doubts: list[dict[str, str]],
+) -> list[str]:
+    """The range path of each piece of work; appends to `doubts` what could not be attributed."""
+    size = len(work["start"])
+    if not ranges:
+        return [""] * size
+    if calls is None:
+        doubts.append(
+            doubt("API calls were not traced, so no kernel can be attributed to a range", "", "-t cuda,nvtx")
+        )
+        return [""] * size
+    key = call_key(work["globalPid"], work["correlationId"])
+    at = np.searchsorted(calls["key"], key).clip(max=len(calls["key"]) - 1)
+    known = calls["key"][at] == key
+    thread = np.where(known, calls["thread"][at], -1)
+    time = np.where(known, calls["start"][at], -1)
+    threads = by_thread(ranges)
+    where = paths(threads, thread, time)
+    foreign = np.flatnonzero(known & ~np.isin(thread, list(threads)))
+    if len(foreign):
+        doubts += _foreign(work, threads, where, foreign, thread[foreign], time[foreign], adopt)
+    if not known.all():
+        doubts.append(
+            doubt("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", "")
+        )
+    return where
+
+
+def _foreign(
+    work: dict[str, Any],
+    threads: dict[int, list[Range]],
+    where: list[str],
+    at: Any,
+    thread: Any,
+    time: Any,
+    adopt: bool,
+) -> list[dict[str, str]]:
+    """Launches of threads that have no ranges at all, while another thread of their process had one open."""
+    processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
+    guess = adopted(threads, processes, thread, time)
+    hit = [(place, path) for place, path in zip(at.tolist(), guess, strict=True) if path]
+    if not hit:
+        return []
+    seconds = sum(float(work["end"][place] - work["start"][place]) for place, _ in hit) / 1e9
+    much = f"{len(hit)} launches, {seconds:.3g} s"
+    if adopt:
+        for place, path in hit:
+            where[place] = path
+        return [
+            doubt("launches of threads without ranges were given the range open on another thread", much, "")
+        ]
+    return [
+        doubt(
+            "launches of threads without ranges, made while another thread had a range open, have none",
+            much,
+            "autograd runs backward in its own thread: read with adopt=True to give them that range",
+        )
+    ]
+
+
+def _gaps(
+    base: sqlite3.Connection, work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]
+) -> list[dict[str, str]]:
+    """Doubts about work that is missing: a trace that stops early, graphs recorded as a whole, ranges left
+    open."""
+    found: list[dict[str, str]] = []
+    end = int(work["end"].max())
+    if calls is not None and len(calls["start"]):
+        found += _lost_launches(work, calls)
+        end = max(end, int(calls["start"].max()))
+    if ranges:
+        starts = [one.start for one in ranges]
+        found += reach(end / 1e9, min(starts) / 1e9, max(starts) / 1e9)
+    unclosed = sum(1 for one in ranges if one.end is None)
+    if unclosed:
+        found.append(
+            doubt("NVTX ranges that were never closed count to the end", f"{unclosed} ranges", "pop them")
+        )
+    whole = work["kind"] == KINDS.index("graph")
+    if whole.any():
+        seconds = float((work["end"] - work["start"])[whole].sum()) / 1e9
+        found.append(
+            doubt(
+                "CUDA graphs were traced whole: their kernels are not listed",
+                f"{int(whole.sum())} launches, {seconds:.3g} s",
+                "record with --cuda-graph-trace=node",
+            )
+        )
+    return found
+
+
+def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[dict[str, str]]:
+    launch = np.array(["Launch" in name and "HostFunc" not in name for name in calls["name"]], dtype=bool)
+    recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
+    if not launch.any() or not (launch & recorded).any():
+        return []
+    last = calls["start"][launch & recorded].max()
+    # Calls before that may lie in a stream capture, which runs nothing.
+    lost = int((launch & ~recorded & (calls["start"] > last)).sum())
+    if not lost:
+        return []
+    return [
+        doubt(
+            "the GPU trace stops before the program does",
+            f"{lost} launch calls after the last recorded kernel have no GPU work",
+            "the nsys is older than the driver, or the capture was stopped: use a newer nsys",
+        )
+    ]
+
+
+def _frame(
+    base: sqlite3.Connection,
+    work: dict[str, Any],
+    where: list[str],
+    devices: dict[int, dict[str, Any]],
+    doubts: list[dict[str, str]],
+) -> pd.DataFrame:
+    kinds = [("kernel", "memcpy", "memset", "kernel")[kind] for kind in work["kind"].tolist()]
+    names = work_names(base, work)
+    numbers, streams = work["deviceId"].tolist(), work["streamId"].astype(str)
+    several = len(set(numbers)) > 1
+    time = (work["end"] - work["start"]) / 1e9
+    registers = work["registersPerThread"].astype(np.float64)
+    frame = build(
+        {
+            "range": where,
+            "kernel": names,
+            "grid": shapes(work["gridX"], work["gridY"], work["gridZ"]),
+            "block": shapes(work["blockX"], work["blockY"], work["blockZ"]),
+            "device": [devices[one]["name"] if one in devices else str(one) for one in numbers],
+            "cc": [devices[one]["cc"] if one in devices else "" for one in numbers],
+            "kind": kinds,
+            "start": work["start"] / 1e9,
+            "process": process_of(work["globalPid"]).astype(str),
+            "stream": [f"{one}:{stream}" for one, stream in zip(numbers, streams, strict=True)]
+            if several
+            else streams,
+            "time": time,
+            "registers": np.where(registers < 0, np.nan, registers),
+        },
+        tool="nsys",
+        doubts=doubts,
+    )
+    moved = np.isin(work["kind"], (1, 2))
+    sizes = work["bytes"][moved].astype(np.float64)
+    moved_names = [name for name, take in zip(names, moved.tolist(), strict=True) if take]
+    frame.attrs["report"] = "sqlite"
+    frame.attrs["copies"] = copies(moved_names, 1, np.where(sizes < 0, np.nan, sizes), time[moved])
+    frame.attrs["devices"] = [devices[one] for one in sorted(set(numbers)) if one in devices]
+    return frame

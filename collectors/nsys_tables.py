@@ -1,0 +1,241 @@
+"""The tables of an nsys sqlite export as arrays: what the GPU did, the API calls, NVTX ranges, devices.
+
+A table is absent when it would be empty, columns came and went over the years: both are looked up, never
+assumed. Names of columns are those of the export; ids are int64, -1 where unknown.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from collectors.errors import CollectError
+from collectors.frame import doubt
+from collectors.nsys_ranges import Range
+
+_MAGIC = b"SQLite format 3\x00"
+ACTIVITY = "CUPTI_ACTIVITY_KIND_"
+TABLES = {"kernel": "KERNEL", "memcpy": "MEMCPY", "memset": "MEMSET", "graph": "GRAPH_TRACE"}
+_COPY_KINDS = (
+    "Unknown", "Host-to-Device", "Device-to-Host", "Host-to-Array", "Array-to-Host", "Array-to-Array",
+    "Array-to-Device", "Device-to-Array", "Device-to-Device", "Host-to-Host", "Peer-to-Peer",
+    "Unified Host-to-Device", "Unified Device-to-Host", "Unified Device-to-Device",
+)  # fmt: skip
+_COLUMNS = (
+    "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "name", "gridX", "gridY", "gridZ",
+    "blockX", "blockY", "blockZ", "registersPerThread", "bytes",
+)  # fmt: skip
+NAME_COLUMNS = {"kernel": "demangledName", "memcpy": "copyKind", "memset": "-1", "graph": "graphId"}
+KINDS = ("kernel", "memcpy", "memset", "graph")
+_BLOCK = 1 << 16
+
+
+def is_sqlite(path: str | Path) -> bool:
+    """Whether a file starts as a sqlite database does."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+@contextmanager
+def open_base(path: str | Path) -> Iterator[sqlite3.Connection]:
+    path = Path(path)
+    _check_whole(path)
+    base = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+    try:
+        base.execute("PRAGMA mmap_size = 1073741824")
+        yield base
+    except sqlite3.Error as error:
+        raise CollectError(
+            f"{path}: the database cannot be read: {error}",
+            fix="export again: nsys export --type sqlite REPORT",
+        ) from error
+    finally:
+        base.close()
+
+
+def _check_whole(path: Path) -> None:
+    """A database states its number of pages; a shorter file was cut."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size = path.stat().st_size
+    except OSError as error:
+        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
+    page = int.from_bytes(head[16:18], "big")
+    expected = (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+    if len(head) < 100 or size < expected:
+        raise CollectError(
+            f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
+            fix="copy it again, or export again: nsys export --type sqlite REPORT",
+        )
+
+
+def tables_of(base: sqlite3.Connection) -> set[str]:
+    return {
+        name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+    }
+
+
+def _columns(base: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in base.execute(f'PRAGMA table_info("{table}")')}
+
+
+def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
+    """All rows of a cursor as an int64 array [rows, width], fetched in blocks."""
+    blocks = []
+    while rows := cursor.fetchmany(_BLOCK):
+        blocks.append(np.array(rows, dtype=np.int64))
+    return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.int64)
+
+
+def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
+    """Everything the GPU did, by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind" (of
+    KINDS)."""
+    parts, kinds = [], []
+    for kind, suffix in TABLES.items():
+        table = ACTIVITY + suffix
+        if table not in tables:
+            continue
+        there = _columns(base, table)
+        names = [NAME_COLUMNS[kind] if name == "name" else name for name in _COLUMNS]
+        cells = [f"COALESCE({name}, -1)" if name in there else "-1" for name in names]
+        part = _matrix(base.execute(f"SELECT {', '.join(cells)} FROM {table}"), len(_COLUMNS))
+        parts.append(part)
+        kinds.append(np.full(len(part), KINDS.index(kind)))
+    if not parts:
+        return {"start": np.empty(0)}
+    joined, kind_of = np.concatenate(parts), np.concatenate(kinds)
+    order = np.lexsort((joined[:, 1], joined[:, 0]))
+    work: dict[str, Any] = {name: joined[order, at] for at, name in enumerate(_COLUMNS)}
+    work["kind"] = kind_of[order]
+    return work
+
+
+def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | None:
+    """The CUDA API calls by correlation key: "key", "start", "thread", "time" [s], "name"; None when not
+    traced."""
+    table = ACTIVITY + "RUNTIME"
+    if table not in tables:
+        return None
+    cells = "COALESCE(correlationId, -1), start, COALESCE(globalTid, -1), end, nameId"
+    found = _matrix(base.execute(f"SELECT {cells} FROM {table}"), 5)
+    key = call_key(found[:, 2], found[:, 0])
+    order = np.lexsort((found[:, 1], key))
+    names = strings(base, f"SELECT DISTINCT nameId FROM {table}")
+    return {
+        "key": key[order],
+        "start": found[order, 1],
+        "thread": found[order, 2],
+        "time": (found[order, 3] - found[order, 1]) / 1e9,
+        "name": [names.get(int(one), "") for one in found[order, 4]],
+    }
+
+
+def call_key(global_id: Any, correlation: Any) -> Any:
+    """Process and correlation id in one number: the ids of two processes may be the same."""
+    return (process_of(global_id) << 32) | (correlation & 0xFFFFFFFF)
+
+
+def process_of(global_id: Any) -> Any:
+    return (global_id >> 24) & 0xFFFFFF
+
+
+def strings(base: sqlite3.Connection, ids: str) -> dict[int, str]:
+    return dict(base.execute(f"SELECT id, value FROM StringIds WHERE id IN ({ids})").fetchall())
+
+
+def nvtx_ranges(
+    base: sqlite3.Connection, tables: set[str], domain: str | None
+) -> tuple[list[Range], list[str]]:
+    """Push/pop (59) and start/end (60) ranges with text, and the names of the domains they are of."""
+    if "NVTX_EVENTS" not in tables:
+        return [], []
+    there = _columns(base, "NVTX_EVENTS")
+    text, joined = ("e.text", "") if "text" in there else ("NULL", "")
+    if "textId" in there:
+        text, joined = f"COALESCE({text}, s.value)", " LEFT JOIN StringIds s ON s.id = e.textId"
+    where = "COALESCE(e.domainId, 0)" if "domainId" in there else "0"
+    named: dict[tuple[int, int], str] = {}
+    for thread, number, name in base.execute(
+        f"SELECT e.globalTid, {where}, {text} FROM NVTX_EVENTS e{joined} WHERE e.eventType = 75"
+    ):
+        named[process_of(thread or 0), number] = name or ""
+    found, domains = [], dict[str, None]()
+    for start, end, thread, number, name in base.execute(
+        f"SELECT e.start, e.end, e.globalTid, {where}, {text} FROM NVTX_EVENTS e{joined} "
+        "WHERE e.eventType IN (59, 60) AND e.globalTid IS NOT NULL ORDER BY e.start"
+    ):
+        of = named.get((process_of(thread), number), "" if number == 0 else str(number))
+        domains[of] = None
+        if domain is None or of == domain:
+            found.append(Range(start, end, name or "", thread, of))
+    return found, list(domains)
+
+
+def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[dict[str, str]]:
+    """What nsys itself warned of, where it is about CUDA or NVTX."""
+    if "DIAGNOSTIC_EVENT" not in tables:
+        return []
+    texts = [
+        text
+        for (text,) in base.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)")
+        if any(word in text for word in ("CUDA", "CUPTI", "NVTX", "GPU"))
+    ]
+    return [doubt(f"nsys warned: {text.strip()}", "", "") for text in texts[:5]]
+
+
+def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str, Any]]:
+    """The GPUs by the number kernels carry: name, index, cc, sms, l2_bytes, memory_bytes, bandwidth, clock.
+
+    Units: B, B/s, Hz; None where the export lacks it.
+    """
+    if "TARGET_INFO_GPU" not in tables:
+        return {}
+    there = _columns(base, "TARGET_INFO_GPU")
+    wanted = (
+        "id", "cuDevice", "name", "computeMajor", "computeMinor", "smCount", "l2CacheSize", "totalMemory",
+        "memoryBandwidth", "clockRate",
+    )  # fmt: skip
+    cells = ", ".join(name if name in there else "NULL" for name in wanted)
+    gpus = {row[0]: row for row in base.execute(f"SELECT {cells} FROM TARGET_INFO_GPU")}
+    numbers = {gpu: row[1] if row[1] is not None else gpu for gpu, row in gpus.items()}
+    if "TARGET_INFO_CUDA_DEVICE" in tables:
+        ids = "SELECT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE WHERE gpuId IS NOT NULL"
+        numbers.update(base.execute(ids).fetchall())
+    found = {}
+    for gpu, row in gpus.items():
+        keys = ("sms", "l2_bytes", "memory_bytes", "bandwidth", "clock")
+        found[int(numbers[gpu])] = {
+            "name": row[2] or "",
+            "index": str(numbers[gpu]),
+            "cc": "" if row[3] is None else f"{row[3]}.{row[4]}",
+            **dict(zip(keys, row[5:], strict=True)),
+        }
+    return found
+
+
+def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> list[str]:
+    table = ACTIVITY + "KERNEL"
+    kernels = strings(base, f"SELECT DISTINCT demangledName FROM {table}") if table in tables_of(base) else {}
+    pairs = zip(work["kind"].tolist(), work["name"].tolist(), strict=True)
+    return [label(kind, name, kernels) for kind, name in pairs]
+
+
+def label(kind: int, name: int, kernels: dict[int, str]) -> str:
+    """The name as nsys stats prints it; `kind` counts in KINDS, `name` is what NAME_COLUMNS selects."""
+    if kind == 0:
+        return kernels.get(name, f"[unnamed {name}]")
+    if kind == 1:
+        copy = _COPY_KINDS[name] if 0 <= name < len(_COPY_KINDS) else "Unknown"
+        unified = "Unified Memory " if copy.startswith("Unified ") else ""
+        return f"[CUDA {unified}memcpy {copy.removeprefix('Unified ')}]"
+    return "[CUDA memset]" if kind == 2 else f"[CUDA graph {name}]"

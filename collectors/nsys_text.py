@@ -1,0 +1,329 @@
+"""What `nsys stats` printed or saved, cut into its tables: one export file, or a stdout of several reports.
+
+Handles UTF-8 and UTF-16 (PowerShell), BOMs, the lines between reports, CSV and the aligned text with its
+ruler of dashes. Nothing here knows what a column means; see nsys_reports.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import mmap
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from collectors.errors import CollectError
+
+Recognise = Callable[[tuple[str, ...]], bool]
+
+_BLOCK = 1 << 20
+_BETWEEN = re.compile(
+    rb"\n(?=\r?\n|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
+)
+_SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
+_RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
+_EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")
+_TITLE = re.compile(r"^ ?\*\* .*\(([\w:-]+)\):")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of an export: rows are the bytes [start, end); `line` is that of the first row."""
+
+    header: tuple[str, ...]
+    start: int
+    end: int
+    line: int
+    script: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class Export:
+    """An open export: its bytes (mapped, never read whole) and what was found in them; close it after use."""
+
+    path: Path
+    data: mmap.mmap
+    handle: IO[bytes]
+    tables: list[Table] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    def __enter__(self) -> Export:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.data.close()
+        self.handle.close()
+
+
+class Slice(io.RawIOBase):
+    """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in
+    memory.
+
+    Counts the commas and newlines that went through: what a parser made of them can be checked against it.
+    """
+
+    def __init__(
+        self, export: Export, start: int, end: int, moved: Callable[[int], None] | None = None
+    ) -> None:
+        super().__init__()
+        self._descriptor = export.handle.fileno()
+        self._at = start
+        self._end = end
+        self._moved = moved
+        self.commas = 0
+        self.newlines = 0
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer`; returns the number of bytes, 0 at the end."""
+        block = os.pread(self._descriptor, min(len(buffer), self._end - self._at), self._at)
+        size = len(block)
+        if not size:
+            return 0
+        buffer[:size] = block
+        self._at += size
+        view = np.frombuffer(block, np.uint8)
+        self.commas += int(np.count_nonzero(view == ord(",")))
+        self.newlines += int(np.count_nonzero(view == ord("\n")))
+        if self._moved is not None:
+            self._moved(size)
+        return size
+
+
+def stream(export: Export, start: int, end: int) -> io.TextIOWrapper:
+    """The bytes [start, end) as UTF-8 text, newlines untouched."""
+    raw = Slice(export, start, end)
+    return io.TextIOWrapper(io.BufferedReader(raw, _BLOCK), encoding="utf-8", newline="", errors="strict")
+
+
+def head_text(head: bytes) -> str:
+    """The beginning of a file as text, for sniffing; undecodable bytes are replaced."""
+    encoding = _encoding(head)
+    return head[_bom(head) :].decode(encoding, errors="replace")
+
+
+def open_export(path: str | Path) -> Export:
+    """Map an export and find nothing yet; UTF-16 is turned into UTF-8 in a temporary file.
+
+    Raises CollectError for a missing or empty file and for bytes that are no text.
+    """
+    path = Path(path)
+    try:
+        handle = path.open("rb")
+    except OSError as error:
+        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
+    head = handle.read(4096)
+    try:
+        _check_head(path, head)
+        if _encoding(head) == "utf-8":
+            return Export(path, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), handle)
+    except CollectError:
+        handle.close()
+        raise
+    handle.close()
+    return _transcoded(path, _encoding(head))
+
+
+def scan(export: Export, recognise: Recognise) -> Export:
+    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
+    position, line, script, previous = _bom(export.data[:4]), 1, "", ""
+    while position < len(export.data):
+        stop = export.data.find(b"\n", position)
+        end = len(export.data) if stop < 0 else stop + 1
+        text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n")
+        script = _script(text, script)
+        table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
+        if table is None:
+            _note(export, text, line)
+            previous, position, line = text, end, line + 1
+            continue
+        table = _closed(export, table)
+        export.tables.append(table)
+        line += 1 + _newlines(export.data, table.start, table.end)
+        position, previous = table.end, ""
+    return export
+
+
+def first_header(export: Export, recognise: Recognise, within: int = 1 << 16) -> Table | None:
+    """The first known CSV header near the top, its table taken to the end of the file: for streaming."""
+    position, line = _bom(export.data[:4]), 1
+    while position < min(within, len(export.data)):
+        stop = export.data.find(b"\n", position)
+        if stop < 0:
+            return None
+        text = export.data[position:stop].decode("utf-8", errors="replace").rstrip("\r")
+        header = split_header(text)
+        if recognise(header):
+            return Table(header, stop + 1, len(export.data), line + 1)
+        position, line = stop + 1, line + 1
+    return None
+
+
+def rows(export: Export, table: Table) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table as text with their line numbers; raises CollectError on a broken row."""
+    text = stream(export, table.start, table.end)
+    reader = csv.reader(text, strict=True)
+    try:
+        if table.spans:
+            yield from _aligned(export, table, text)
+            return
+        line = table.line
+        for row in reader:
+            if row:
+                _check_width(export, table, line, row)
+                yield line, row
+            line = table.line + reader.line_num
+    except csv.Error as error:
+        raise CollectError(
+            f"{export.path}, line {table.line + reader.line_num}: not CSV: {error}",
+            fix="export the report again",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise CollectError(
+            f"{export.path}, after line {table.line}: not UTF-8: {error.reason}",
+            fix="export the report again",
+        ) from error
+
+
+def whole_end(export: Export, table: Table) -> int:
+    """Offset past the last row that ends in a newline (or in the bracket of a memory operation)."""
+    last = export.data.rfind(b"\n", table.start, table.end) + 1
+    last = max(last, table.start)
+    tail = export.data[last : table.end].strip()
+    # The name of a memory operation closes itself, so a row that ends in it lost nothing but its newline.
+    complete = not tail or (tail.endswith(b"]") and tail.rpartition(b",")[2].startswith(b"[CUDA mem"))
+    return table.end if complete else last
+
+
+def _check_head(path: Path, head: bytes) -> None:
+    if not head.strip(b"\x00\r\n\t \xef\xbb\xbf\xff\xfe"):
+        raise CollectError(
+            f"{path}: is empty: nsys wrote no report into it",
+            fix="nsys does that when the capture holds no such data; look at what `nsys stats` printed",
+        )
+    if _encoding(head) == "utf-8" and b"\x00" in head:
+        raise CollectError(f"{path}: holds binary data, not text", fix="give the CSV or the sqlite export")
+
+
+def _transcoded(path: Path, encoding: str) -> Export:
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - the Export closes it
+    try:
+        with path.open("r", encoding=encoding, newline="") as text:
+            while block := text.read(_BLOCK):
+                spool.write(block.encode("utf-8"))
+    except (UnicodeError, OSError) as error:
+        spool.close()
+        raise CollectError(
+            f"{path}: starts as {encoding} but cannot be decoded: {error}",
+            fix="the file was cut or mixed; save the export again as UTF-8",
+        ) from error
+    spool.flush()
+    return Export(path, mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ), spool)
+
+
+def _encoding(head: bytes) -> str:
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    sample = head[:256]
+    if len(sample) >= 8 and sample.count(0) >= len(sample) // 3:
+        return "utf-16-le" if not any(sample[1::2]) else "utf-16-be" if not any(sample[::2]) else "utf-8"
+    return "utf-8"
+
+
+def _bom(head: bytes) -> int:
+    return 3 if head[:3] == b"\xef\xbb\xbf" else 0
+
+
+def _script(text: str, before: str) -> str:
+    for pattern in (_SCRIPT, _EXECUTING, _TITLE):
+        found = pattern.search(text)
+        if found:
+            return found.group(1)
+    return before
+
+
+def _note(export: Export, text: str, line: int) -> None:
+    if text.startswith("SKIPPED:"):
+        export.skipped.append(text.removeprefix("SKIPPED:").strip())
+    elif text.startswith("ERROR:"):
+        export.errors.append((line, text.removeprefix("ERROR:").strip()))
+
+
+def split_header(text: str) -> tuple[str, ...]:
+    """The cells of a line that may be a CSV header, () when it is none."""
+    if "," not in text or len(text) > 4096:
+        return ()
+    try:
+        return tuple(cell.strip() for cell in next(csv.reader([text], strict=True)))
+    except (csv.Error, StopIteration):
+        return ()
+
+
+def ruled_header(text: str, previous: str) -> tuple[str, ...]:
+    """The cells of the line before a ruler of dashes, () when `text` is no ruler."""
+    return tuple(previous[left:right].strip() for left, right in _spans(text))
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    if not _RULER.match(text):
+        return []
+    spans = [match.span() for match in re.finditer("-+", text)]
+    return [*spans[:-1], (spans[-1][0], 1 << 30)]
+
+
+def _table(
+    text: str, previous: str, script: str, start: int, line: int, recognise: Recognise
+) -> Table | None:
+    header = split_header(text)
+    if header and recognise(header):
+        return Table(header, start, start, line, script)
+    header = ruled_header(text, previous)
+    if header and recognise(header):
+        return Table(header, start, start, line, script, tuple(_spans(text)))
+    return None
+
+
+def _closed(export: Export, table: Table) -> Table:
+    """The table with its end: a blank line, the next report's first line, or the end of the file."""
+    stop = table.start - 1
+    found = _BETWEEN.search(export.data, stop)
+    end = found.start() + 1 if found else len(export.data)
+    return Table(table.header, table.start, max(end, table.start), table.line, table.script, table.spans)
+
+
+def _newlines(data: mmap.mmap, start: int, end: int) -> int:
+    return sum(data[at : min(at + _BLOCK, end)].count(b"\n") for at in range(start, end, _BLOCK))
+
+
+def _aligned(export: Export, table: Table, lines: io.TextIOWrapper) -> Iterator[tuple[int, list[str]]]:
+    for number, text in enumerate(lines, start=table.line):
+        body = text.rstrip("\r\n")
+        gaps = [(left[1], right[0]) for left, right in zip(table.spans, table.spans[1:], strict=False)]
+        if any(body[left:right].strip() for left, right in gaps):
+            raise CollectError(
+                f"{export.path}, line {number}: a cell is wider than its column",
+                fix="export with `nsys stats -f csv`",
+            )
+        if body.strip():
+            yield number, [body[left:right].strip() for left, right in table.spans]
+
+
+def _check_width(export: Export, table: Table, line: int, row: list[str]) -> None:
+    if len(row) != len(table.header):
+        raise CollectError(
+            f"{export.path}, line {line}: {len(row)} fields, expected {len(table.header)} "
+            f"({table.header[0]} ... {table.header[-1]})",
+            fix="the row is cut or two files run into each other; export the report again",
+        )

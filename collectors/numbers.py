@@ -1,0 +1,189 @@
+"""Numbers and units as Nsight Compute prints them, in any locale.
+
+The decimal mark of a file is settled by its own cells (Evidence) or not at all: "84.480" alone is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+from collectors.errors import CollectError
+
+MISSING = frozenset({"", "n/a", "(!) n/a", "no data", "nan", "-nan", "inf", "-inf"})
+
+_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'"})
+_SHAPE = re.compile(r"[-+]?(\d[\d., ']*)(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"\d{1,3}(?:([., '])\d{3})(?:\1\d{3})*")
+_NUMBER = {
+    mark: re.compile(
+        rf"([-+]?)(\d+|\d{{1,3}}(?:([{groups}])\d{{3}})(?:\3\d{{3}})*)(?:{re.escape(mark)}(\d+))?((?:[eE][-+]?\d+)?)"
+    )
+    for mark, groups in ((".", ", '"), (",", ". '"))
+}
+
+
+class Evidence:
+    """What the cells of one file say about its decimal mark."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.group = ""
+        self._proof: dict[str, str] = {}
+        self._unclear = ""
+
+    def feed(self, cell: str) -> None:
+        """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
+        if cell.isdigit():
+            return
+        mark, group = classify(cell)
+        if mark is None:
+            return
+        if mark == "?":
+            self._unclear = self._unclear or cell
+            return
+        if group:
+            self.group = self.group or group
+        if mark and mark not in self._proof:
+            self._proof[mark] = cell
+            if len(self._proof) > 1:
+                one, two = self._proof.values()
+                raise CollectError(
+                    f"{self.file}: {one!r} and {two!r} cannot be numbers of one locale",
+                    fix="export again with LC_ALL=C, one file a run",
+                )
+
+    @property
+    def decided(self) -> str:
+        """The decimal mark, or "" while no cell has shown it."""
+        return next(iter(self._proof), "")
+
+    def settle(self) -> str:
+        """The decimal mark of the file; raises CollectError where a cell needs it and none shows it."""
+        if not self.decided and self._unclear:
+            raise CollectError(
+                f"{self.file}: {self._unclear!r} may be 1000 times what it seems; nothing shows the locale",
+                fix="export again: LC_ALL=C ncu --import X.ncu-rep --csv --page raw --print-units base",
+            )
+        return self.decided or "."
+
+
+@lru_cache(maxsize=65536)
+def classify(cell: str) -> tuple[str | None, str]:
+    """(decimal mark this cell proves, its group separator).
+
+    The mark is "" where the cell proves none, "?" where it could be read two ways, None where it is no
+    number.
+    """
+    found = _SHAPE.fullmatch(_main(cell))
+    if not found:
+        return None, ""
+    body = found[1]
+    marks = [char for char in body if not char.isdigit()]
+    if not marks:
+        return "", ""
+    last = marks[-1]
+    if last in ".," and marks.count(last) == 1:
+        whole, _, _ = body.rpartition(last)
+        if len(marks) > 1:
+            group = _GROUPED.fullmatch(whole)
+            return (last, group[1]) if group else (None, "")
+        if body != found[0].lstrip("+-") or not _GROUPED.fullmatch(body) or whole.startswith("0"):
+            return last, ""
+        return "?", ""
+    group = _GROUPED.fullmatch(body)
+    if not group:
+        return None, ""
+    return {",": ".", ".": ","}.get(group[1], ""), group[1]
+
+
+def parse(cell: str, mark: str) -> float:
+    """A cell as a float, `mark` being the decimal mark; NaN where the tool says there is no value.
+
+    Of a metric with instances, "2338 (8; 8; 16)", the value before the instances. Raises ValueError on other
+    text.
+    """
+    text = _main(cell)
+    if text in MISSING:
+        return math.nan
+    found = _NUMBER[mark].fullmatch(text)
+    if not found:
+        raise ValueError(f"{cell!r} is not a number with decimal mark {mark!r}")
+    sign, whole, group, fraction, exponent = found.groups()
+    digits = whole.replace(group, "") if group else whole
+    return float(f"{sign}{digits}.{fraction or 0}{exponent}")
+
+
+def _main(cell: str) -> str:
+    text = cell.strip().translate(_SPACES)
+    if text.endswith(")") and not text.startswith("(!)"):
+        text = text.partition("(")[0].rstrip()
+    return text
+
+
+_PREFIX = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_TIME = {
+    "second": 1.0,
+    "s": 1.0,
+    "msecond": 1e-3,
+    "ms": 1e-3,
+    "usecond": 1e-6,
+    "us": 1e-6,
+    "nsecond": 1e-9,
+    "ns": 1e-9,
+}
+_PLAIN = {
+    "",
+    "%",
+    "inst",
+    "thread",
+    "warp",
+    "block",
+    "cluster",
+    "sector",
+    "sectors",
+    "register",
+    "request",
+    "pass",
+    "cycle",
+    "sm",
+    "sample",
+    "wave",
+    "instance",
+    "op",
+    "byte",
+    "hz",
+    "grid",
+    "tile",
+    "fragment",
+    "quad",
+    "pixel",
+    "access",
+}
+
+
+@lru_cache(maxsize=1024)
+def scale(unit: str) -> float | None:
+    """The factor to SI base units (s, B, Hz; a percentage stays one), None for an unknown unit.
+
+    Both dialects: "usecond" and "us", "cycle/nsecond" and "Ghz". K M G T P are powers of 1000.
+    """
+    factor = 1.0
+    for place, part in enumerate(unit.split("/")):
+        single = _single(part.strip())
+        if single is None:
+            return None
+        factor = factor * single if place == 0 else factor / single
+    return factor
+
+
+def _single(unit: str) -> float | None:
+    if unit in _TIME:
+        return _TIME[unit]
+    if unit.lower() in _PLAIN:
+        return 1.0
+    prefix, rest = unit[:1], unit[1:]
+    if prefix in _PREFIX and rest.lower() in _PLAIN and rest:
+        return _PREFIX[prefix]
+    return None

@@ -1,0 +1,368 @@
+"""trtexec exports of TensorRT 8 to 10 as a launches frame, one row a layer.
+
+    read(profile.json, layers="graph.json", times="timing.json", metadata="profile.metadata.json")
+
+--exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see
+trtexec_layers), --exportTimes or the engine explorer's metadata the latency that the layers are checked
+against. trtexec writes names unescaped, so its JSON may be invalid; such names are repaired with a doubt,
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from collectors.errors import CollectError
+from collectors.frame import build, doubt
+from collectors.trtexec_json import load
+from collectors.trtexec_layers import COLUMNS, Layer, layer
+
+_TIMES = re.compile(r"(start|end)?([A-Za-z0-9]+?)Ms$")
+_OLD_TIMES = {"in": "h2d", "out": "d2h", "enq": "enqueue", "endtoend": "end_to_end"}
+_FAR = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """--exportProfile: iterations, and per layer (in order) its name and times [s], NaN where an export lacks
+    them."""
+
+    count: int
+    names: list[str]
+    mean: Any
+    median: Any
+    doubts: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The engine explorer's *.metadata.json: device facts, bandwidth [B/s], median latency [s]; "" or NaN unknown."""
+
+    device: str = ""
+    cc: str = ""
+    sms: float = math.nan
+    bandwidth: float = math.nan
+    latency: float = math.nan
+
+
+def sniff(head: str, path: Path) -> bool:
+    """Whether a file is JSON of trtexec or of the engine explorer."""
+    del path
+    start = head.lstrip()[:1]
+    if start == "[":
+        return bool(re.search(r'"(averageMs|timeMs|latencyMs)"\s*:|^\s*\[\s*\{\s*"count"\s*:', head))
+    return start == "{" and bool(
+        re.search(r'^\s*\{\s*"(Layers|Bindings|performance_summary|model_options)"\s*:', head)
+    )
+
+
+def read(
+    path: str | Path,
+    layers: str | Path | None = None,
+    *,
+    times: str | Path | None = None,
+    metadata: str | Path | None = None,
+    partial: bool = False,
+) -> pd.DataFrame:
+    """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
+
+    path: --exportProfile, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
+    partial: read a cut profile to its last whole layer, with a doubt, instead of refusing it.
+    attrs: "doubts", "report", "count", "layers" (one dict a row: median, type, tactic, compute, by, flop,
+    bytes), "latency". Raises CollectError naming the file and the line.
+    """
+    content, doubts = load(Path(path), partial)
+    if _is_layer_info(content):
+        found = _layers(Path(path), content)
+        nothing = np.full(len(found), np.nan)
+        profile = Profile(0, [one.name for one in found], nothing, nothing, doubts)
+        profile.doubts.append(
+            doubt("layer information alone has no times", f"{len(found)} layers", "--exportProfile")
+        )
+        frame = join(profile, found)
+    else:
+        profile = _profile(Path(path), content, doubts)
+        frame = join(profile, read_layers(layers) if layers is not None else None)
+    facts = read_metadata(metadata) if metadata is not None else Metadata()
+    for name, value in (("device", facts.device), ("cc", facts.cc)):
+        if value:
+            frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
+    latency = facts.latency
+    if times is not None:
+        latency = float(read_times(times)["latency"].median())
+    return _against(frame, latency)
+
+
+def read_profile(path: str | Path, *, partial: bool = False) -> Profile:
+    """--exportProfile alone; raises CollectError as `read` does."""
+    content, doubts = load(Path(path), partial)
+    return _profile(Path(path), content, doubts)
+
+
+def read_layers(path: str | Path) -> list[Layer]:
+    """--exportLayerInfo as modelled layers, in order."""
+    return _layers(Path(path), load(Path(path), False)[0])
+
+
+def read_times(path: str | Path) -> pd.DataFrame:
+    """--exportTimes, one row an iteration [s]: latency, compute, h2d, d2h, start_compute, ...; old names
+    likewise."""
+    path = Path(path)
+    content, _ = load(path, False)
+    if not isinstance(content, list) or not content or "latencyMs" not in content[0]:
+        raise CollectError(
+            f"{path}: expected iteration times with latencyMs", fix="export with --exportTimes"
+        )
+    data: dict[str, list[float]] = {}
+    for at, row in enumerate(content):
+        if not isinstance(row, Mapping) or row.keys() != content[0].keys():
+            raise CollectError(
+                f"{path}, iteration {at + 1}: fields differ from the first", fix="export again"
+            )
+        for key, value in row.items():
+            data.setdefault(_time_name(key), []).append(_seconds(path, f"iteration {at + 1}, {key}", value))
+    return pd.DataFrame(data)
+
+
+def read_metadata(path: str | Path) -> Metadata:
+    """The engine explorer's metadata, its newer form or the list of device properties of the older."""
+    path = Path(path)
+    content, _ = load(path, False)
+    if isinstance(content, list) and content and isinstance(content[0], Mapping) and "name" in content[0]:
+        return _old_device(content[0])
+    if not isinstance(content, Mapping) or "device_information" not in content:
+        raise CollectError(
+            f"{path}: expected device_information", fix="give the file *.profile.metadata.json"
+        )
+    device, summary = content["device_information"], content.get("performance_summary", {})
+    clock, bits = _float(device.get("Memory Clock Rate")), _float(device.get("Memory Bus Width"))
+    latency = summary.get("Latency")
+    # The list is [min, max, mean, median, ...] in every version.
+    median = _float(latency[3]) * 1e-3 if isinstance(latency, list) and len(latency) > 3 else math.nan
+    return Metadata(
+        str(device.get("Selected Device", "")),
+        str(device.get("Compute Capability", "")),
+        _float(device.get("SMs")),
+        bits / 8 * clock * 1e9 * 2,
+        median,
+    )
+
+
+def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
+    """The frame of a profile with what its layers move and compute; matched in order, else by name."""
+    doubts = [*profile.doubts, *_profile_doubts(profile)]
+    layers = _matched(profile.names, layer_info, doubts)
+    columns: dict[str, Any] = {"kernel": profile.names, "kind": "layer", "time": profile.mean}
+    if layer_info is not None:
+        columns |= _modelled(layers)
+        doubts += _layer_doubts(layers, profile.mean)
+    frame = build(columns, tool="trtexec", doubts=doubts)
+    frame.attrs["report"] = "profile"
+    frame.attrs["count"] = profile.count
+    frame.attrs["layers"] = [
+        _facts(one, float(median)) for one, median in zip(layers, profile.median, strict=True)
+    ]
+    return frame
+
+
+def _is_layer_info(content: Any) -> bool:
+    return isinstance(content, Mapping) and isinstance(content.get("Layers"), list)
+
+
+def _layers(path: Path, content: Any) -> list[Layer]:
+    if not _is_layer_info(content):
+        raise CollectError(f'{path}: expected an object with "Layers"', fix="export with --exportLayerInfo")
+    for at, info in enumerate(content["Layers"]):
+        if not isinstance(info, str) and not (isinstance(info, Mapping) and "Name" in info):
+            raise CollectError(
+                f"{path}, layer {at + 1}: expected a name or an object with Name", fix="export again"
+            )
+    if not content["Layers"]:
+        raise CollectError(f"{path}: no layers", fix="export again with --profilingVerbosity=detailed")
+    return [layer(info) for info in content["Layers"]]
+
+
+def _profile(path: Path, content: Any, doubts: list[dict[str, str]]) -> Profile:
+    rows = (
+        [row for row in content if isinstance(row, Mapping) and "name" in row]
+        if isinstance(content, list)
+        else []
+    )
+    if not rows:
+        raise CollectError(
+            f"{path}: {_what(content)}, no layers with times", fix="export with --exportProfile"
+        )
+    counts = [
+        row["count"] for row in content if isinstance(row, Mapping) and "count" in row and "name" not in row
+    ]
+    if len(rows) + len(counts) != len(content) or len(counts) > 1:
+        raise CollectError(f"{path}: an entry is neither a layer nor the count", fix="export again")
+    count = counts[0] if counts and isinstance(counts[0], int) else 0
+    mean, median = [], []
+    for at, row in enumerate(rows):
+        where = f"layer {at + 1} ({str(row['name'])[:40]})"
+        if "averageMs" not in row and not ("timeMs" in row and count):
+            raise CollectError(
+                f"{path}, {where}: neither averageMs nor timeMs with a count", fix="export again"
+            )
+        total = row["averageMs"] if "averageMs" in row else row["timeMs"] / count
+        mean.append(_seconds(path, f"{where}, averageMs", total))
+        median.append(
+            _seconds(path, f"{where}, medianMs", row["medianMs"]) if "medianMs" in row else math.nan
+        )
+    return Profile(count, [str(row["name"]) for row in rows], np.array(mean), np.array(median), doubts)
+
+
+def _what(content: Any) -> str:
+    first = content[0] if isinstance(content, list) and content else content
+    if isinstance(first, Mapping) and "latencyMs" in first:
+        return f"times of {len(content)} iterations (pass it as times=)"
+    if isinstance(first, Mapping) and "device_information" in first:
+        return "device and options (pass it as metadata=)"
+    return "no profile of trtexec"
+
+
+def _seconds(path: Path, where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise CollectError(
+            f"{path}, {where}: expected milliseconds, found {str(value)[:30]!r}", fix="export again"
+        )
+    return float(value) * 1e-3
+
+
+def _time_name(key: str) -> str:
+    match = _TIMES.match(key)
+    if not match:
+        return key
+    name = match[2].lower()
+    name = _OLD_TIMES.get(name, name)
+    return (
+        f"{match[1]}_{name}" if match[1] and key != "endToEndMs" else _OLD_TIMES.get(key[:-2].lower(), name)
+    )
+
+
+def _old_device(device: Mapping[str, Any]) -> Metadata:
+    bits, kilohertz = _float(device.get("memoryBusWidth")), _float(device.get("memoryClockRate"))
+    cc = f"{device['major']}.{device['minor']}" if "major" in device and "minor" in device else ""
+    sms = _float(device.get("multiProcessorCount"))
+    return Metadata(str(device["name"]), cc, sms, bits / 8 * kilohertz * 1e3 * 2)
+
+
+def _float(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan
+
+
+def _matched(
+    names: Sequence[str], layer_info: Sequence[Layer] | None, doubts: list[dict[str, str]]
+) -> list[Layer]:
+    if layer_info is None:
+        return [Layer(name) for name in names]
+    if [one.name for one in layer_info] == list(names):
+        return list(layer_info)
+    waiting: dict[str, list[Layer]] = {}
+    for one in layer_info:
+        waiting.setdefault(one.name, []).append(one)
+    found = [waiting[name].pop(0) if waiting.get(name) else None for name in names]
+    lost = sum(one is None for one in found)
+    if lost == len(names):
+        raise CollectError(
+            "no layer of the profile is in the layer information", fix="give both exports of the same engine"
+        )
+    if lost:
+        doubts.append(
+            doubt("layers of the profile are not in the layer information", f"{lost} of {len(names)}", "")
+        )
+    return [one if one is not None else Layer(name) for one, name in zip(found, names, strict=True)]
+
+
+def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
+    """dram_* and FLOP columns from the model; a layer's FLOP stand in the column of its pipe alone."""
+    read_ = np.array([one.bytes_in + one.bytes_weights for one in layers])
+    written = np.array([one.bytes_out for one in layers])
+    columns: dict[str, Any] = {"dram_bytes": read_ + written, "dram_read": read_, "dram_write": written}
+    for compute, column in COLUMNS.items():
+        values = np.array([one.flop if one.compute == compute else math.nan for one in layers])
+        if not np.isnan(values).all():
+            columns[column] = values
+    return columns
+
+
+def _facts(one: Layer, median: float) -> dict[str, Any]:
+    return {
+        "median": median,
+        "type": one.type,
+        "tactic": one.tactic,
+        "compute": one.compute,
+        "by": one.by,
+        "flop": one.flop,
+        "bytes": one.bytes_in + one.bytes_out + one.bytes_weights,
+        "bytes_weights": one.bytes_weights,
+    }
+
+
+def _profile_doubts(profile: Profile) -> list[dict[str, str]]:
+    found = []
+    if profile.count == 1:
+        found.append(
+            doubt("times are of a single iteration", "count 1", "profile longer: --iterations, --duration")
+        )
+    zero = int((profile.mean == 0).sum())
+    if zero:
+        found.append(
+            doubt("layers with zero time do no work of their own", f"{zero} of {len(profile.names)}", "")
+        )
+    return found
+
+
+def _layer_doubts(layers: Sequence[Layer], mean: Any) -> list[dict[str, str]]:
+    plain = sum(not one.type for one in layers)
+    if plain == len(layers):
+        return [
+            doubt(
+                "the layer information holds names only: no bytes, no FLOP",
+                f"{plain} layers",
+                "build with --profilingVerbosity=detailed",
+            )
+        ]
+    found = [
+        doubt("bytes and FLOP are modelled from the layers' shapes, not counted", f"{len(layers)} layers", "")
+    ]
+    opaque = np.array([one.opaque for one in layers], dtype=bool)
+    if opaque.any():
+        share = float(np.nansum(mean[opaque]) / np.nansum(mean)) if np.nansum(mean) else 0.0
+        much = f"{int(opaque.sum())} layers, {share:.0%} of the time"
+        found.append(doubt("fused layers (Myelin, ForeignNode) hide what they compute", much, ""))
+    guessed = sum(one.by == "format" for one in layers)
+    if guessed:
+        found.append(
+            doubt("precision taken from tensor formats, no tactic is named", f"{guessed} layers", "")
+        )
+    unknown = sum(one.flop == one.flop and not one.compute for one in layers)
+    if unknown:
+        found.append(
+            doubt("layers with FLOP whose pipe is not known are under no roof", f"{unknown} layers", "")
+        )
+    return found
+
+
+def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
+    if latency == latency:
+        frame.attrs["latency"] = latency
+        ratio = float(frame["time"].sum()) / latency
+        if abs(ratio - 1) > _FAR:
+            frame.attrs["doubts"].append(
+                doubt(
+                    "the layers do not add up to the latency: they were timed apart, without graph or overlap",
+                    f"sum / median latency = {ratio:.3f}",
+                    "take shares from the layers, the time from the latency",
+                )
+            )
+    return frame

@@ -1,0 +1,58 @@
+"""profkit: from a kernel's folder to a verdict that can be trusted.
+
+    run = profkit.profile("S1/ICVXKH")      # measure; a Run
+    run.kernels, run.metrics                # DataFrames
+    profkit.draw(run)                       # the roofline, a matplotlib Figure
+    profkit.read("ncu.csv")                 # somebody else's export, a launches frame
+
+Names are resolved on first use, so that importing profkit stays cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from profkit._version import __version__
+
+if TYPE_CHECKING:
+    from collectors import read
+    from profkit.derive import analyze, draw
+    from profkit.error import CannotProfileError, ProfkitError
+    from profkit.profiling import profile
+    from profkit.run import Run, open_run
+
+_HOME = {
+    "CannotProfileError": "profkit.error",
+    "ProfkitError": "profkit.error",
+    "Run": "profkit.run",
+    "analyze": "profkit.derive",
+    "draw": "profkit.derive",
+    "open_run": "profkit.run",
+    "profile": "profkit.profiling",
+    "read": "collectors",
+}
+
+__all__ = [
+    "CannotProfileError",
+    "ProfkitError",
+    "Run",
+    "__version__",
+    "analyze",
+    "draw",
+    "open_run",
+    "profile",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'profkit' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,20 @@
+"""The command: one file a verb. Errors of every house are caught here and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point of `profkit`. Ends the process with the exit code; see `profkit --help`."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        # Answered before click is imported: scripts ask often.
+        from profkit._version import __version__
+
+        sys.stdout.write(f"profkit {__version__}\n")
+        return
+    from profkit.cli.group import invoke
+
+    sys.exit(invoke(arguments))

@@ -1,0 +1,106 @@
+"""The verbs, loaded when used, and the one place that turns exceptions into words and exit codes.
+
+Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+
+from profkit._version import __version__
+
+VERBS = {
+    "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
+    "report": "Make a run's report, plot and tables again; needs no GPU.",
+    "list": "Samples of a folder, and runs with their verdicts.",
+    "doctor": "What works on this machine, and the fix for what does not.",
+}
+
+
+class Verbs(click.Group):
+    """A group that imports a verb's file only when that verb is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = import_module(f"profkit.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], VERBS, n=2)
+            error.message = f"no verb {args[0]!r}." + (
+                f" Did you mean {' or '.join(close)}?" if close else ""
+            )
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="profkit %(version)s")
+def cli() -> None:
+    """From a kernel's folder to a verdict that can be trusted: correctness, time, roofline, report.
+
+    \b
+    profkit profile S1/ICVXKH          the best this machine can do: ncu, else CUDA events, else the CPU
+    profkit report profkit-runs        the newest run again, from its files
+    """
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run a command line; the exit code."""
+    try:
+        result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
+    except click.exceptions.Abort:
+        return _interrupted()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); silence the flush at exit as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        code = _known(error)
+        if code is None:
+            raise
+        return code
+    return int(result) if isinstance(result, int) else 0
+
+
+def _interrupted() -> int:
+    click.echo("interrupted; what was measured is in the run directory", err=True)
+    return 130
+
+
+def _known(error: Exception) -> int | None:
+    """Print an error of one of the houses and return its exit code; None for anything else."""
+    houses: dict[str, Any] = {"profkit": "ProfkitError", "collectors": "CollectError", "roofline": "RooflineError",
+                              "analyzers": "AnalyzeError"}  # fmt: skip
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if not names & set(houses.values()):
+        return None
+    click.echo(f"error: {error}", err=True)
+    fix = getattr(error, "fix", "")
+    if fix:
+        click.echo(f"fix: {fix}", err=True)
+    return int(getattr(error, "exit_code", 2))

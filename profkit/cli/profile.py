@@ -1,0 +1,217 @@
+"""profkit profile: measure one sample, or every sample of a folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from profkit.profiling import Request
+    from profkit.run import Run
+
+
+@click.command("profile", short_help="Measure a sample.")
+@click.argument("sample", type=click.Path(path_type=Path))
+@click.option("--ncu", "counters", flag_value="ncu", help="Collect hardware counters with Nsight Compute.")
+@click.option("--events", "counters", flag_value="off", help="No counters, on purpose: CUDA events alone.")
+@click.option(
+    "--require-counters", is_flag=True, help="Exit 3 when counters cannot be had, instead of falling back."
+)
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option(
+    "--candidate", "only", multiple=True, metavar="NAME", help="Measure only this candidate; repeatable."
+)
+@click.option(
+    "--trials",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Correctness trials, fresh inputs each.",
+)
+@click.option(
+    "--budget", default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing, per sample."
+)
+@click.option(
+    "--target", default=0.005, show_default=True, help="Stop when medians are known this well (relative)."
+)
+@click.option(
+    "--l2",
+    type=click.Choice(["cold", "warm"]),
+    default="cold",
+    show_default=True,
+    help="Cache state of timed calls.",
+)
+@click.option("--seed", type=int, help="Fix the inputs; by default fresh in every run.")
+@click.option(
+    "--timeout", default=1.0, show_default=True, metavar="FACTOR", help="Scale the time limits of all phases."
+)
+@click.option(
+    "--set",
+    "ncu_set",
+    default="",
+    metavar="NAME",
+    help="Collect this ncu section set as well (full, roofline).",
+)
+@click.option(
+    "--keep-report", is_flag=True, help="Keep ncu's own report (report.ncu-rep) in the run directory."
+)
+@click.option(
+    "--clock-control",
+    type=click.Choice(["none", "base"]),
+    default="none",
+    show_default=True,
+    help="Passed to ncu.",
+)
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("profkit-runs"),
+    show_default=True,
+    help="Where runs go.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands and the replay passes, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the exact commands.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(
+    sample: Path,
+    dry_run: bool,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+    counters: str | None,
+    **options: Any,
+) -> int:
+    """Measure SAMPLE, a folder with a reference and candidates, or every sample of a folder.
+
+    \b
+    profkit profile S1/ICVXKH --ncu
+    profkit profile S1/ICVXKH --device cpu
+    profkit profile S1
+
+    Exit code 1 when a candidate is wrong, crashes or hangs; 3 when this machine cannot do what was asked.
+    """
+    from profkit.profiling import Request
+    from profkit.samples import folder
+
+    request = Request(counters=counters or "auto", **options)
+    targets = [sample] if folder.is_sample(sample) or not sample.is_dir() else folder.find_samples(sample)
+    if not targets:
+        raise click.UsageError(
+            f"{sample}: no samples here; a sample is a folder with a reference and a candidate"
+        )
+    if dry_run:
+        return _dry_run(targets, request)
+    say = (lambda _: None) if quiet else _progress
+    if len(targets) == 1:
+        return _one(targets[0], request, say, as_json, verbose)
+    return _many(targets, request, say, as_json, verbose)
+
+
+def _progress(text: str) -> None:
+    click.echo(f"  {text}", err=True)
+
+
+def _one(target: Path, request: Request, say: Any, as_json: bool, verbose: bool) -> int:
+    from profkit.profiling import profile
+    from profkit.report import terminal
+
+    run = profile(target, progress=say, request=request)
+    files = _derive(run)
+    if verbose:
+        for step in run.manifest.commands:
+            click.echo(f"  $ {shlex.join(step.argv)}", err=True)
+    if as_json:
+        click.echo(_json(run))
+    else:
+        click.echo(terminal.summary(run))
+        click.echo(terminal.next_steps(run, files), err=True)
+    return exit_code(run)
+
+
+def _many(targets: list[Path], request: Request, say: Any, as_json: bool, verbose: bool) -> int:
+    """Every sample in turn. One that cannot be measured is named and the rest go on."""
+    from profkit.error import ProfkitError
+    from profkit.profiling import profile
+    from profkit.report import terminal
+
+    runs, codes = [], [0]
+    for number, target in enumerate(targets, 1):
+        click.echo(f"[{number}/{len(targets)}] {target}", err=True)
+        try:
+            run = profile(target, progress=say if verbose else lambda _: None, request=request)
+            _derive(run)
+        except ProfkitError as error:
+            click.echo(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""), err=True)
+            codes.append(error.exit_code)
+            continue
+        runs.append(run)
+        codes.append(exit_code(run))
+    if as_json:
+        click.echo(json.dumps([json.loads(_json(run)) for run in runs], ensure_ascii=False))
+    else:
+        click.echo(terminal.overview(runs))
+    return max(codes)
+
+
+def _derive(run: Run) -> list[Path]:
+    from profkit.derive import derive
+
+    return derive(run)
+
+
+def _json(run: Run) -> str:
+    """run.json and metrics.json in one document."""
+    import msgspec
+
+    run_part = json.loads(msgspec.json.encode(run.manifest))
+    return json.dumps(
+        {"run": run_part, "path": str(run.path), "metrics": run.analysis.to_dict()},
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+
+
+def exit_code(run: Run) -> int:
+    """0 when every implementation that ran is right, else 1."""
+    ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]
+    return 0 if ran and all(impl.ok for impl in ran) and any(i.role == "candidate" for i in ran) else 1
+
+
+def _dry_run(targets: list[Path], request: Request) -> int:
+    """What would be started, word for word, and how many replay passes ncu would need."""
+    from profkit import profiling
+    from profkit.launch import gpu, ncu, runner
+    from profkit.samples import resolve
+
+    cc = gpu.compute_capability() or "9.0"
+    for target in targets:
+        sample = resolve(target)
+        device = profiling._device(request)
+        chosen = profiling.choose(sample, request, device)
+        counters = profiling.plan_counters(request, device)
+        folder = request.runs / sample.id / "STAMP"
+        names = ", ".join(["reference", *(c.name for c in chosen)])
+        click.echo(f"# {sample.id} on {device}: {names}")
+        click.echo(
+            shlex.join(runner.command(folder / "logs/measure.job.json", folder / "logs/measure.events.jsonl"))
+        )
+        if counters.state == "planned":
+            options, passes = profiling.ncu_options(request, folder, cc)
+            argv = [
+                *ncu.prefix(counters.tool, options),
+                *runner.command(folder / "logs/counters.job.json", folder / "logs/counters.events.jsonl"),
+            ]
+            click.echo(shlex.join(argv))
+            click.echo(
+                f"# {passes} replay passes a kernel on compute capability {cc}"
+                if passes
+                else f"# replay passes unknown on {cc}"
+            )
+        else:
+            click.echo(f"# no counters: {counters.why}\n# fix: {counters.fix}")
+    return 0

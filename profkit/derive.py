@@ -1,0 +1,154 @@
+"""From the collected half of a run to the derived half; needs no GPU and can be done again at any time."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from analyzers.analysis import Analysis
+from analyzers.analysis import analyze as judge
+from analyzers.doubt import Doubt
+from analyzers.floor import Work
+from analyzers.provenance import provenance
+from profkit.error import ProfkitError
+from profkit.run import Run, write_atomic
+from roofline.ceilings import Roofline, ceiling_from_dict, datasheet_ceilings, ncu_ceilings
+from roofline.device import find_spec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAN = math.nan
+
+
+def analyze(run: Run) -> Analysis:
+    """What the analyzers make of a run's files. Raises ProfkitError or CollectError on damaged files."""
+    launches = read_launches(run)
+    roof = roofline_of(run, launches)
+    counters = run.manifest.counters
+    analysis = judge(
+        read_timings(run),
+        launches,
+        tuple(Work.from_dict(row) for row in run.manifest.work),
+        roof,
+        counters_missing="" if counters.state == "collected" else counters.why or counters.state,
+        l2_bytes=float(run.manifest.device.get("l2_bytes", NAN)),
+        target=max(run.manifest.timing.target, 0.01),
+    )
+    more = [*_own_doubts(run, roof), *_provenance(run, launches)]
+    return _with_doubts(analysis, more)
+
+
+def _with_doubts(analysis: Analysis, more: Iterable[Doubt]) -> Analysis:
+    from dataclasses import replace
+
+    from analyzers.doubt import unique
+
+    return replace(analysis, doubts=unique([*analysis.doubts, *more]))
+
+
+def _own_doubts(run: Run, roof: Roofline) -> Iterable[Doubt]:
+    """Doubts the runner noted, and what is unknown about the device."""
+    for row in run.manifest.doubts:
+        yield Doubt(row.get("what", ""), row.get("how_much", ""), row.get("fix", ""))
+    if not roof.ceilings:
+        yield Doubt(f"no ceiling is known for {roof.device}", "no roofline, no floor, no share of peak",
+                    "add it to roofline/devices.toml, with its source")  # fmt: skip
+    elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
+        yield Doubt("all ceilings are datasheet figures, which no kernel reaches", "shares of peak read low by 5 to 20 %",
+                    "collect counters (--ncu) for the peaks at the real clock")  # fmt: skip
+
+
+def _provenance(run: Run, launches: pd.DataFrame | None) -> Iterable[Doubt]:
+    """Whether the candidate's own kernels did the work."""
+    if launches is None or launches.empty:
+        return
+    for impl in run.manifest.candidates:
+        if impl.ok and impl.kernels:
+            found = provenance(launches[launches["impl"] == impl.name], impl.kernels).doubt(impl.name)
+            if found is not None:
+                yield found
+
+
+def read_timings(run: Run) -> pd.DataFrame | None:
+    """timings.csv as a frame, None when nothing was timed."""
+    if not run.timings_csv.exists():
+        return None
+    try:
+        return pd.read_csv(run.timings_csv, keep_default_na=True)
+    except (ValueError, OSError) as error:
+        raise ProfkitError(f"{run.timings_csv}: {error}", fix="the file is damaged: measure again") from error
+
+
+def read_launches(run: Run) -> pd.DataFrame | None:
+    """The launches frame of ncu.csv, None without counters."""
+    from collectors import read
+
+    if run.manifest.counters.state != "collected" or not run.ncu_csv.exists():
+        return None
+    frame: pd.DataFrame = read(run.ncu_csv)
+    return frame
+
+
+def roofline_of(run: Run, launches: pd.DataFrame | None) -> Roofline:
+    """The ceilings of the run's own device: measured ones of the run, ncu's peaks, the datasheet."""
+    device = run.manifest.device
+    name = str(device.get("name", "unknown device"))
+    roof = Roofline(name, tuple(ceiling_from_dict(row) for row in run.manifest.ceilings))
+    if device.get("kind") == "cuda":
+        spec = find_spec(
+            name, cc=device.get("cc"), sms=device.get("sms"), memory_bytes=device.get("memory_bytes")
+        )
+        if spec is not None:
+            roof = roof.with_(datasheet_ceilings(spec))
+    if launches is not None and not launches.empty:
+        peaks = {
+            column: float(launches[column].median())
+            for column in launches.columns
+            if str(column).startswith("peak_")
+        }
+        clock = float(launches["sm_clock"].median()) if "sm_clock" in launches else NAN
+        roof = roof.with_(ncu_ceilings(peaks, clock))
+    return roof
+
+
+def derive(run: Run) -> list[Path]:
+    """Write metrics.json, kernels.csv, roofline.png, roofline.svg and report.md; the paths written."""
+    from profkit.report.markdown import report
+    from roofline.plot import save
+
+    files = [
+        run.path / name
+        for name in ("metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md")
+    ]
+    metrics, kernels, png, svg, text = files
+    write_atomic(metrics, document(run, "json").encode())
+    write_atomic(kernels, run.kernels.to_csv(index=False).encode())
+    figure = draw(run)
+    save(figure, png)
+    save(figure, svg)
+    write_atomic(text, report(run).encode())
+    return files
+
+
+def document(run: Run, form: str) -> str:
+    """The run as one document: "json" (schema profkit-metrics/1) or "md"."""
+    if form == "json":
+        return json.dumps(run.analysis.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    from profkit.report.markdown import report
+
+    return report(run)
+
+
+def draw(run: Run, *, theme: str = "light") -> Figure:
+    """The roofline of a run as a matplotlib Figure; `theme` is light or dark."""
+    from profkit.report.scene import scene_of
+    from roofline.plot import draw as draw_scene
+
+    figure: Any = draw_scene(scene_of(run, theme))
+    return figure

@@ -1,0 +1,253 @@
+"""The driver and the GPUs, asked through NVML: nothing is started on them and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profkit.doctor.finding import Finding, Status
+from profkit.doctor.place import Place, surroundings
+from profkit.launch.gpu import driver
+
+_SLOWED = {
+    0x08: "hardware slowdown",
+    0x20: "thermal limit",
+    0x40: "thermal limit (hardware)",
+    0x80: "power brake",
+}
+_HELD = {
+    0x01: "idle",
+    0x02: "application clocks",
+    0x04: "power cap",
+    0x10: "sync boost",
+    0x100: "display clocks",
+}
+_NVIDIA, _DISPLAY = "0x10de", "0x03"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as NVML describes it; None where it will not say. Clocks in Hz, memory in bytes."""
+
+    index: int
+    name: str
+    uuid: str = ""
+    cc: str = ""
+    memory: float | None = None
+    free: float | None = None
+    mig: bool = False
+    persistence: bool | None = None
+    sm_clock: float | None = None
+    max_sm_clock: float | None = None
+    mem_clock: float | None = None
+    max_mem_clock: float | None = None
+    reasons: int = 0
+    processes: int = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The GPUs this process may use. `hardware`: a GPU is meant to be usable here, whether or not it is.
+
+    `cuda`: the newest CUDA the driver serves, (13, 0); `trouble`: why there is no GPU to use.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    driver: str = ""
+    cuda: tuple[int, int] = (0, 0)
+    trouble: str = ""
+    hardware: bool = False
+    place: Place = Place()
+
+    @property
+    def needed(self) -> Status:
+        """How bad it is when something that only GPU work needs is missing."""
+        return "fail" if self.hardware else "warn"
+
+
+def survey() -> Machine:
+    """Ask the driver; never raises for a missing or broken one."""
+    place = surroundings()
+    try:
+        with driver() as nvml:
+            everything = tuple(_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+            version = _word(_ask("", nvml.nvmlSystemGetDriverVersion))
+            number = int(_ask(0, nvml.nvmlSystemGetCudaDriverVersion_v2))
+    except RuntimeError as error:
+        return Machine(trouble=str(error), hardware=_hardware(place), place=place)
+    gpus = visible(everything, os.environ)
+    trouble = "" if gpus else "the driver reports no GPU"
+    if everything and not gpus:
+        trouble = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')!r} hides every GPU"
+    return Machine(gpus, version, (number // 1000, number % 1000 // 10), trouble, bool(gpus), place)
+
+
+def visible(gpus: tuple[Gpu, ...], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; like CUDA, stops at the first unknown one."""
+    chosen = environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return gpus
+    found: list[Gpu] = []
+    for word in (part.strip() for part in chosen.split(",")):
+        if word.startswith("MIG-"):
+            return tuple(gpu for gpu in gpus if gpu.mig) or gpus
+        match = [
+            gpu for gpu in gpus if word == str(gpu.index) or (len(word) > 4 and gpu.uuid.startswith(word))
+        ]
+        if not match:
+            break
+        found += match[:1]
+    return tuple(found)
+
+
+def _gpu(nvml: Any, index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = _ask(None, nvml.nvmlDeviceGetMemoryInfo, handle)
+    cc = _ask(None, nvml.nvmlDeviceGetCudaComputeCapability, handle)
+    persistence = _ask(None, nvml.nvmlDeviceGetPersistenceMode, handle)
+    return Gpu(
+        index,
+        _word(nvml.nvmlDeviceGetName(handle)),
+        uuid=_word(_ask("", nvml.nvmlDeviceGetUUID, handle)),
+        cc=f"{cc[0]}.{cc[1]}" if cc else "",
+        memory=float(memory.total) if memory else None,
+        free=float(memory.free) if memory else None,
+        mig=bool(_ask((0, 0), nvml.nvmlDeviceGetMigMode, handle)[0]),
+        persistence=None if persistence is None else bool(persistence),
+        sm_clock=_hertz(_ask(None, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        max_sm_clock=_hertz(_ask(None, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        mem_clock=_hertz(_ask(None, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM)),
+        max_mem_clock=_hertz(_ask(None, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM)),
+        reasons=int(_ask(0, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)),
+        processes=len(_ask([], nvml.nvmlDeviceGetComputeRunningProcesses, handle)),
+    )
+
+
+def _ask(otherwise: Any, question: Callable[..., Any], *about: Any) -> Any:
+    """An NVML answer, or `otherwise` where this driver or GPU has none."""
+    import pynvml
+
+    try:
+        return question(*about)
+    except (pynvml.NVMLError, AttributeError):
+        return otherwise
+
+
+def _word(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _hertz(megahertz: int | None) -> float | None:
+    return None if megahertz is None else megahertz * 1e6
+
+
+def _hardware(place: Place, root: Path = Path("/")) -> bool:
+    """Whether an NVIDIA GPU ought to work here although the driver does not answer.
+
+    A container sees the host's PCI bus whether or not it was given the GPU, so there only device files count.
+    """
+    if any(
+        (root / name).exists()
+        for name in ("dev/nvidiactl", "dev/nvidia0", "dev/dxg", "proc/driver/nvidia/version")
+    ):
+        return True
+    return not place.container and any(
+        _line(device / "vendor") == _NVIDIA and _line(device / "class").startswith(_DISPLAY)
+        for device in (root / "sys/bus/pci/devices").glob("*")
+    )
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def check_driver(machine: Machine) -> Iterator[Finding]:
+    """The driver's and its CUDA's version."""
+    if machine.driver:
+        newest = f", serves CUDA up to {machine.cuda[0]}.{machine.cuda[1]}" if machine.cuda[0] else ""
+        yield Finding("driver", "ok", f"{machine.driver}{newest}")
+        return
+    fix = "install the NVIDIA driver, or see `nvidia-smi` for what it says"
+    if machine.place.container:
+        fix = "start the container with its GPUs (docker: --gpus all, with the NVIDIA container toolkit)"
+    elif machine.place.wsl2:
+        fix = "install the NVIDIA driver in Windows, none inside WSL2"
+    if not machine.hardware:
+        fix = f"nothing for work on the CPU; for a GPU: {fix}"
+    yield Finding("driver", machine.needed, machine.trouble, fix)
+
+
+def check_gpus(machine: Machine) -> Iterator[Finding]:
+    """Name, compute capability, memory; or what is not possible without a GPU."""
+    if not machine.gpus:
+        why = machine.trouble if machine.driver else "none that this process can use"
+        what = f"{why}: no CUDA events, no counters; profiling on the CPU works"
+        yield Finding("gpu", machine.needed, what, "`profkit profile SAMPLE` takes the CPU by itself")
+        return
+    for gpu in machine.gpus:
+        parts = [gpu.name, f"compute capability {gpu.cc}" if gpu.cc else ""]
+        parts.append(f"{gpu.memory / 2**30:.3g} GiB" if gpu.memory else "")
+        yield Finding("gpu", "ok", f"{gpu.index}: {', '.join(part for part in parts if part)}")
+    first = machine.gpus[0]
+    if first.processes:
+        yield Finding(
+            "gpu", "warn", f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed",
+            "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another",
+        )  # fmt: skip
+
+
+def check_state(machine: Machine) -> Iterator[Finding]:
+    """MIG, persistence, clocks and datasheet of the GPU that would be profiled: the first visible one."""
+    if not machine.gpus:
+        return
+    gpu = machine.gpus[0]
+    if gpu.mig:
+        yield Finding(
+            "mig", "warn", "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it",
+            "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`",
+        )  # fmt: skip
+    else:
+        yield Finding("mig", "ok", "off")
+    if gpu.persistence is False:
+        yield Finding(
+            "persistence", "warn", "off: the driver is loaded anew for every start, and clocks fall back in between",
+            "as administrator: `nvidia-smi -pm 1`",
+        )  # fmt: skip
+    elif gpu.persistence:
+        yield Finding("persistence", "ok", "on")
+    yield _clocks(gpu)
+    yield _sheet(gpu)
+
+
+def _clocks(gpu: Gpu) -> Finding:
+    slowed = [text for bit, text in _SLOWED.items() if gpu.reasons & bit]
+    held = [text for bit, text in _HELD.items() if gpu.reasons & bit]
+    what = f"SM {_clock(gpu.sm_clock, gpu.max_sm_clock)}, memory {_clock(gpu.mem_clock, gpu.max_mem_clock)}"
+    why = f" ({', '.join(slowed + held)})" if slowed or held else ""
+    if slowed:
+        return Finding(
+            "clocks", "warn", f"{what}{why}", "let the GPU cool down, or see to its cooling and power supply"
+        )
+    return Finding("clocks", "ok", f"{what}{why}; profkit records clocks and never locks them")
+
+
+def _clock(now: float | None, most: float | None) -> str:
+    return f"{'?' if now is None else round(now / 1e6)} of {'?' if most is None else round(most / 1e6)} MHz"
+
+
+def _sheet(gpu: Gpu) -> Finding:
+    from roofline.device import find_spec
+
+    spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
+    if spec is None:
+        return Finding(
+            "datasheet", "warn", f"{gpu.name} is not in roofline/devices.toml: roofs come from ncu and measurement alone",
+            "add its table there, with its source",
+        )  # fmt: skip
+    return Finding("datasheet", "ok", f"{spec.name}: peaks known")

@@ -1,0 +1,116 @@
+"""Where this process runs (container, WSL2, gVisor) and where its files would go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from profkit.doctor.finding import Finding, Status
+
+_GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
+"""What gVisor gives as /proc/version, whatever the host runs."""
+
+_CONTAINER_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+_LOW = 1 << 30
+_EMPTY = 50 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """The kinds of box this process may be in; more than one can be true."""
+
+    container: bool = False
+    wsl2: bool = False
+    gvisor: bool = False
+
+    @property
+    def permission_fix(self) -> str:
+        """How counters are allowed here, after ERR_NVGPUCTRPERM."""
+        module = "put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into a file in /etc/modprobe.d and reboot"
+        if self.wsl2:
+            return (
+                "in Windows: NVIDIA Control Panel > Desktop > Enable Developer Settings, then Developer > Manage GPU "
+                "Performance Counters > allow access to all users; then `wsl --shutdown`"
+            )
+        if self.container:
+            return (
+                "start the container with --cap-add=SYS_ADMIN (Kubernetes: securityContext.capabilities.add "
+                f"[SYS_ADMIN]); or, as administrator of the host, {module}"
+            )
+        return f"run with sudo; or, as administrator, {module}"
+
+
+def surroundings(root: Path = Path("/")) -> Place:
+    """Look at the signs that containers, WSL2 and gVisor leave; `root` is where /proc lies (for tests)."""
+    version = _text(root / "proc/version")
+    cgroup = _text(root / "proc/1/cgroup")
+    container = (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
+    return Place(
+        container=container or any(word in cgroup for word in _CONTAINER_WORDS),
+        wsl2="microsoft" in version.lower(),
+        gvisor="gvisor" in version.lower() or version.startswith(_GVISOR_VERSION) or _gvisor_booted(root),
+    )
+
+
+def _gvisor_booted(root: Path) -> bool:
+    """Whether the kernel's log begins as gVisor's does."""
+    if root != Path("/") or not shutil.which("dmesg"):
+        return False
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(["dmesg"], capture_output=True, timeout=2, check=False)
+        return b"Starting gVisor" in done.stdout[: 1 << 16]
+    return False
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def disks(runs: Path, cache: Path) -> Iterator[Finding]:
+    """Room and rights where runs, builds and temporary files go."""
+    yield _disk("runs folder", runs, needed=True, fix="choose another place: --runs DIR")
+    yield _disk("build cache", cache, needed=False, fix="set PROFKIT_CACHE to a writable directory with room")
+    temporary = Path(tempfile.gettempdir())
+    yield _disk(
+        "temporary files", temporary, needed=False, fix="set TMPDIR to a writable directory with room"
+    )
+
+
+def _disk(name: str, path: Path, *, needed: bool, fix: str) -> Finding:
+    """Free space below `path`; a full or read-only place fails when a run cannot do without it."""
+    there = _nearest(path)
+    bad: Status = "fail" if needed else "warn"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Finding(name, bad, f"{path}: {there} is not writable", fix)
+    free = shutil.disk_usage(there).free
+    room = f"{path}: {free / 1e9:.3g} GB free"
+    if free < _EMPTY:
+        return Finding(name, bad, room, fix)
+    if name == "build cache" and os.statvfs(there).f_flag & os.ST_NOEXEC:
+        return Finding(name, "warn", f"{room}, but mounted noexec: built extensions cannot be loaded", fix)
+    return Finding(name, "ok", room) if free >= _LOW else Finding(name, "warn", room, fix)
+
+
+def _nearest(path: Path) -> Path:
+    """`path`, or the first of its parents that exists."""
+    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+
+
+def injections(environ: Mapping[str, str]) -> Finding:
+    """Other tools that hook into CUDA or NVTX through the environment; only one profiler can."""
+    found = [name for name in ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH") if environ.get(name)]
+    if not found:
+        return Finding("injection", "ok", "no other tool hooks into CUDA or NVTX")
+    return Finding(
+        "injection", "warn", f"{' and '.join(found)} set: another tool may keep ncu from its counters",
+        f"unset {' '.join(found)}",
+    )  # fmt: skip

@@ -1,0 +1,276 @@
+"""Python, torch and what builds candidates. torch and matplotlib are only imported in child processes."""
+
+from __future__ import annotations
+
+import json
+import locale
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from profkit.doctor.finding import Finding
+from profkit.doctor.gpu import Machine
+
+Facts = Mapping[str, Any]
+
+PATIENCE = 11.0
+"""Seconds any one child process may take, so that all checks together stay below 15."""
+
+_TORCH = """
+import json, warnings
+facts = {}
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    try:
+        import torch
+        facts.update(version=str(torch.__version__), cuda=torch.version.cuda, hip=torch.version.hip,
+                     threads=torch.get_num_threads(), available=torch.cuda.is_available())
+        if facts["available"]:
+            facts["gpu"] = torch.cuda.get_device_name(0)
+            try:
+                facts["computes"] = bool((torch.ones(8, device="cuda") + 1).sum().item() == 16)
+            except Exception as error:
+                facts["computes"], facts["cuda_error"] = False, str(error).strip().splitlines()[0]
+    except Exception as error:
+        facts.update(error=f"{type(error).__name__}: {error}", missing=getattr(error, "name", None) == "torch")
+facts["said"] = [str(one.message).strip().splitlines()[0] for one in said if "CUDA" in str(one.message)]
+for name in ("triton", "nvtx"):
+    try:
+        facts[name] = getattr(__import__(name), "__version__", "there")
+    except Exception as error:
+        facts[name + "_error"] = f"{type(error).__name__}: {error}"
+print("\\n" + json.dumps(facts))
+"""
+_FONTS = "from roofline.wording import families; print('\\n' + ', '.join(families()[1:]))"
+
+
+def torch_facts() -> Facts:
+    """What a child process learns by importing torch, Triton and nvtx and, on a GPU, adding eight numbers."""
+    try:
+        done = _python(_TORCH)
+    except subprocess.TimeoutExpired:
+        return {"slow": True, "installed": find_spec("torch") is not None}
+    if done.returncode:
+        tail = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return {"error": f"importing it ended the process: {tail}"}
+    found: Facts = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False,
+        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONUTF8": "1"},
+    )  # fmt: skip
+
+
+def check_python() -> Iterator[Finding]:
+    """The interpreter and the text encoding it assumes."""
+    yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    encoding = locale.getpreferredencoding(False)
+    if encoding.lower().replace("-", "") == "utf8":
+        yield Finding("encoding", "ok", encoding)
+    else:
+        yield Finding("encoding", "warn", f"{encoding}: names outside it print as ?", "export LC_ALL=C.UTF-8")
+
+
+def check_torch(facts: Facts, machine: Machine) -> Iterator[Finding]:
+    """torch, its CUDA, nvtx and Triton, from `torch_facts`."""
+    if facts.get("slow"):
+        status, what = (
+            ("warn", "importing it takes long") if facts["installed"] else ("fail", "not installed")
+        )
+        yield Finding(
+            "torch", "fail" if status == "fail" else "warn", what, "try `python -c 'import torch'` by hand"
+        )
+        return
+    if "version" not in facts:
+        what = "not installed" if facts.get("missing") else f"cannot be imported: {facts.get('error', '')}"
+        yield Finding(
+            "torch", "fail", what, "pip install torch (2.4 or newer; on a GPU machine a CUDA build)"
+        )
+        return
+    version = str(facts["version"])
+    if _numbers(version) < (2, 4):
+        yield Finding("torch", "fail", f"{version} is older than 2.4", "pip install --upgrade torch")
+    else:
+        yield Finding("torch", "ok", f"{version}, {facts['threads']} CPU threads")
+    yield _torch_cuda(facts, machine)
+    if "nvtx_error" in facts:
+        yield Finding(
+            "nvtx", "fail", f"cannot be imported: {facts['nvtx_error']}", "pip install --force-reinstall nvtx"
+        )
+    yield _triton(facts, machine)
+
+
+def _torch_cuda(facts: Facts, machine: Machine) -> Finding:
+    name, cuda = "torch CUDA", facts.get("cuda")
+    if not cuda:
+        build = "built for ROCm; profkit profiles NVIDIA GPUs" if facts.get("hip") else "built without CUDA"
+        if machine.hardware:
+            return Finding(
+                name,
+                "fail",
+                build,
+                "install a CUDA build of torch (pytorch.org, Get Started, has the command)",
+            )
+        return Finding(name, "ok", f"{build}; enough for the CPU")
+    said = "; ".join(facts.get("said", []))
+    if not facts.get("available"):
+        if not machine.hardware:
+            return Finding(name, "ok", f"CUDA {cuda}; no GPU to use it with")
+        fix = "install a driver at least as new as torch's CUDA, or a torch built for an older CUDA"
+        return Finding(
+            name, "fail", f"CUDA {cuda}, but torch sees no GPU" + (f": {said}" if said else ""), fix
+        )
+    if not facts.get("computes"):
+        why = facts.get("cuda_error") or said or "a sum came out wrong"
+        fix = "install a torch built for this GPU's architecture, and see that the GPU is free"
+        return Finding(
+            name, "fail", f"CUDA {cuda} sees {facts.get('gpu')}, but cannot compute on it: {why}", fix
+        )
+    return Finding(name, "ok", f"CUDA {cuda} sees {facts.get('gpu')}")
+
+
+def _triton(facts: Facts, machine: Machine) -> Finding:
+    if "triton" in facts:
+        return Finding("triton", "ok", str(facts["triton"]))
+    if not machine.hardware:
+        return Finding("triton", "ok", "not installed; it needs a GPU anyway")
+    missing = "No module named" in str(facts.get("triton_error", ""))
+    what = "not installed" if missing else f"cannot be imported: {facts.get('triton_error', '')}"
+    return Finding("triton", "warn", f"{what}: Triton candidates cannot run", "pip install triton")
+
+
+def check_compiler(machine: Machine) -> Iterator[Finding]:
+    """The C++ compiler torch would call, tried on one include, and Python's own headers."""
+    chosen = os.environ.get("CXX", "c++")
+    words = chosen.split()
+    if not words or not shutil.which(words[0]):
+        other = next((name for name in ("g++", "clang++") if shutil.which(name)), "")
+        fix = f"export CXX={other}" if other else "install g++ (Debian, Ubuntu: apt install g++)"
+        yield Finding(
+            "c++", machine.needed, f"{chosen} not found: C++ and CUDA candidates cannot be built", fix
+        )
+        return
+    tried = subprocess.run(
+        [*words, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"], input="#include <vector>\nint main() { return 0; }\n",
+        capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    if tried.returncode:
+        last = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
+        yield Finding(
+            "c++",
+            machine.needed,
+            f"{chosen} cannot compile C++17: {last}",
+            "install a complete g++ 9 or newer",
+        )
+        return
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if not headers.is_file():
+        fix = "install Python's development files (Debian, Ubuntu: apt install python3-dev)"
+        yield Finding("c++", machine.needed, f"{chosen} works, but Python.h is not in {headers.parent}", fix)
+        return
+    yield Finding("c++", "ok", _first_line([words[0], "--version"]))
+
+
+def check_nvcc(facts: Facts, machine: Machine) -> Iterator[Finding]:
+    """The CUDA compiler as torch would find it, and whether its CUDA is torch's."""
+    nvcc = _nvcc()
+    if nvcc is None:
+        what = "no CUDA toolkit (CUDA_HOME, PATH, /usr/local/cuda): CUDA C++ candidates cannot be built"
+        fix = "install the CUDA toolkit of torch's version, and set CUDA_HOME if it is in an unusual place"
+        if not machine.hardware:
+            yield Finding("nvcc", "ok", "none; it needs a GPU anyway")
+        else:
+            yield Finding("nvcc", "fail", what, fix)
+        return
+    match = re.search(r"release (\d+)\.(\d+)", _output([nvcc, "--version"]))
+    if not match:
+        yield Finding("nvcc", machine.needed, f"{nvcc} does not run", "reinstall the CUDA toolkit")
+        return
+    mine, theirs = f"{match[1]}.{match[2]}", str(facts.get("cuda") or "")
+    if theirs and theirs.split(".")[0] != match[1]:
+        fix = f"install the CUDA {theirs} toolkit and point CUDA_HOME at it"
+        yield Finding("nvcc", machine.needed, f"CUDA {mine} ({nvcc}), but torch was built with {theirs}", fix)
+        return
+    yield Finding("nvcc", "ok", f"CUDA {mine} ({nvcc})")
+
+
+def _nvcc() -> str | None:
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    places = (
+        [Path(home, "bin/nvcc")]
+        if home
+        else [Path(shutil.which("nvcc") or ""), Path("/usr/local/cuda/bin/nvcc")]
+    )
+    return next((str(path) for path in places if path.is_file() and os.access(path, os.X_OK)), None)
+
+
+def check_ninja(machine: Machine) -> Iterator[Finding]:
+    """ninja as the runner will find it; torch builds extensions with it."""
+    from profkit.launch.runner import environment
+
+    found = shutil.which("ninja", path=environment().get("PATH"))
+    if found and _output([found, "--version"]):
+        yield Finding("ninja", "ok", f"{_first_line([found, '--version'])} ({found})")
+        return
+    beside = shutil.which("ninja", path=os.path.dirname(sys.executable))
+    what = f"{beside} is not on PATH" if beside else "not found"
+    fix = f"put {os.path.dirname(sys.executable)} on PATH" if beside else "pip install ninja"
+    yield Finding("ninja", machine.needed, f"{what}: C++ and CUDA candidates cannot be built", fix)
+
+
+def check_fonts() -> Iterator[Finding]:
+    """Whether plots can show Chinese names."""
+    try:
+        done = _python(_FONTS)
+    except subprocess.TimeoutExpired:
+        yield Finding(
+            "fonts",
+            "warn",
+            f"matplotlib took over {PATIENCE:g} s (it may be building its font list)",
+            "run again",
+        )
+        return
+    if done.returncode:
+        tail = (done.stderr.strip().splitlines() or [""])[-1]
+        yield Finding(
+            "fonts", "warn", f"matplotlib cannot be used: {tail}", "pip install --force-reinstall matplotlib"
+        )
+        return
+    family = done.stdout.strip()
+    if family:
+        yield Finding("fonts", "ok", f"{family} for Chinese names")
+    else:
+        yield Finding(
+            "fonts", "warn", "no font for Chinese, Japanese or Korean: such names are left out of plots",
+            "install one (Debian, Ubuntu: apt install fonts-noto-cjk)",
+        )  # fmt: skip
+
+
+def _output(argv: list[str]) -> str:
+    """What a tool prints, "" when it does not run."""
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _first_line(argv: list[str]) -> str:
+    return (_output(argv).strip().splitlines() or [argv[0]])[0]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])

@@ -1,0 +1,184 @@
+"""Nsight Compute, Nsight Systems, and what may keep them from the counters."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from profkit.doctor.finding import Finding
+from profkit.doctor.gpu import Machine
+from profkit.doctor.software import PATIENCE
+from profkit.launch import ncu, process
+
+_OLDEST_NCU = (2022, 3)
+_NCU_FOR = {"8.9": (2022, 3), "9.0": (2022, 3), "10.0": (2025, 1), "12.0": (2025, 1), "10.3": (2025, 2),
+            "12.1": (2025, 2), "11.0": (2025, 3)}  # fmt: skip
+"""Compute capability -> the first Nsight Compute that knows the chip."""
+
+_NSYS_FOR_CUDA = {13: (2025, 3), 12: (2023, 1), 11: (2020, 3)}
+"""CUDA of the driver -> the first Nsight Systems of its time; older ones lose the GPU trace without a word."""
+
+_DCGM = {"nv-hostengine": "DCGM's host engine", "dcgm-exporter": "dcgm-exporter"}
+_PARAMS = Path("/proc/driver/nvidia/params")
+_PROBE_SECONDS = 120.0
+_PROBE = "import torch; x = torch.ones(1 << 20, device='cuda'); (x + x).sum().item()"
+
+
+def check_ncu(machine: Machine) -> Iterator[Finding]:
+    """Nsight Compute: there, running, and new enough for the GPU."""
+    tool = ncu.find()
+    if tool is None:
+        chosen = os.environ.get("PROFKIT_NCU")
+        what = f"PROFKIT_NCU={chosen} does not run" if chosen else "not found"
+        yield Finding("ncu", machine.needed, f"{what}: no hardware counters", ncu.MISSING_FIX)
+        return
+    cc = machine.gpus[0].cc if machine.gpus else ""
+    oldest = max(_OLDEST_NCU, _NCU_FOR.get(cc, (0, 0)))
+    what = f"{tool.text} ({tool.path})"
+    if tool.version and tool.version[:2] < oldest:
+        chip = f" for compute capability {cc}" if cc in _NCU_FOR else ""
+        fix = "install a newer Nsight Compute; it may be newer than the CUDA toolkit and the driver"
+        yield Finding("ncu", "warn", f"{what} is older than {oldest[0]}.{oldest[1]}, too old{chip}", fix)
+    else:
+        yield Finding("ncu", "ok", what)
+
+
+def check_counters(machine: Machine, params: Path = _PARAMS) -> Iterator[Finding]:
+    """Whether the driver lets this process read hardware counters, as far as can be told without trying."""
+    name, place = "counters", machine.place
+    if not machine.hardware:
+        yield Finding(name, "warn", "hardware counters need an NVIDIA GPU", "")
+    elif place.gvisor:
+        fix = "use a machine, or a container that shares the host's kernel (runc); CUDA events still work"
+        yield Finding(name, "fail", "not available inside gVisor: the profiler cannot reach the driver", fix)
+    elif ncu.counters_restricted(params):
+        what = "kept for administrators (RmProfilingAdminOnly: 1): ncu would stop with ERR_NVGPUCTRPERM"
+        yield Finding(name, "fail", what, place.permission_fix)
+    elif _says_admin_only(params) is None:
+        fix = "`profkit doctor --probe` tries it; if it fails with ERR_NVGPUCTRPERM: " + place.permission_fix
+        yield Finding(name, "warn", f"not known: {params} is not there", fix)
+    else:
+        how = "to this process by CAP_SYS_ADMIN" if _says_admin_only(params) else "to every user"
+        yield Finding(name, "ok", f"open {how}")
+
+
+def _says_admin_only(params: Path) -> bool | None:
+    try:
+        match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params.read_text("utf-8", "replace"), re.M)
+    except OSError:
+        return None
+    return bool(int(match[1])) if match else None
+
+
+def check_dcgm(machine: Machine, proc: Path = Path("/proc")) -> Iterator[Finding]:
+    """Monitoring that may hold the counters. From inside a container, the host's processes are not to be seen."""
+    found = sorted({_DCGM[name] for name in _process_names(proc) if name in _DCGM})
+    if found:
+        what = f"{' and '.join(found)} may hold the counters (ncu: a driver resource was unavailable)"
+        yield Finding(
+            "dcgm", "warn", what, "pause it while profiling: `dcgmi profile --pause`, later `--resume`"
+        )
+    elif machine.hardware:
+        hidden = "; the host's processes are hidden from this container" if machine.place.container else ""
+        yield Finding("dcgm", "ok", f"none seen{hidden}")
+
+
+def _process_names(proc: Path) -> Iterator[str]:
+    for file in proc.glob("[0-9]*/comm"):
+        try:
+            yield file.read_text("utf-8", "replace").strip()
+        except OSError:
+            continue
+
+
+def find_nsys() -> str | None:
+    """nsys from PROFKIT_NSYS, PATH or the usual places."""
+    chosen = os.environ.get("PROFKIT_NSYS")
+    if chosen:
+        return chosen
+    installed = sorted(Path("/opt/nvidia/nsight-systems").glob("*/bin/nsys"), reverse=True)
+    places = [shutil.which("nsys"), "/usr/local/cuda/bin/nsys", *map(str, installed)]
+    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+
+
+def check_nsys(machine: Machine) -> Iterator[Finding]:
+    """Nsight Systems; it is optional, so nothing here fails."""
+    tool = find_nsys()
+    if tool is None:
+        fix = "install Nsight Systems and put its folder on PATH, or set PROFKIT_NSYS=/path/to/nsys"
+        yield Finding(
+            "nsys",
+            "warn" if machine.hardware else "ok",
+            "not found; only timelines need it",
+            fix if machine.hardware else "",
+        )
+        return
+    try:
+        done = subprocess.run(
+            [tool, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding(
+            "nsys", "warn", f"{tool} does not run: {type(error).__name__}", "reinstall Nsight Systems"
+        )
+        return
+    match = re.search(r"version (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    if not match:
+        yield Finding("nsys", "warn", f"{tool} does not say its version", "reinstall Nsight Systems")
+        return
+    what = f"{'.'.join(part for part in match.groups() if part)} ({tool})"
+    oldest = _NSYS_FOR_CUDA.get(machine.cuda[0], (0, 0))
+    if (int(match[1]), int(match[2])) < oldest:
+        why = f"older than the driver's CUDA {machine.cuda[0]}: its GPU trace may stop early without a word"
+        yield Finding(
+            "nsys", "warn", f"{what} is {why}", f"install Nsight Systems {oldest[0]}.{oldest[1]} or newer"
+        )
+    elif "nsight-compute" in os.path.realpath(tool):
+        why = "comes with Nsight Compute and may write only a .qdstrm, which nothing here can read"
+        yield Finding("nsys", "warn", f"{what} {why}", "install Nsight Systems itself")
+    else:
+        yield Finding("nsys", "ok", what)
+
+
+def probe(machine: Machine) -> Finding:
+    """Run ncu for real on one tiny torch program and read what it wrote; skipped where that makes no sense."""
+    tool = ncu.find()
+    if not machine.gpus or tool is None:
+        return Finding("probe", "warn", f"skipped: {'no ncu' if machine.gpus else 'no GPU'}", "")
+    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+        csv, log = Path(folder, "ncu.csv"), Path(folder, "ncu.log")
+        options = ncu.Options(metrics=("gpu__time_duration.sum", "dram__bytes.sum"), csv=csv, include=())
+        argv = [*ncu.prefix(tool.path, options), sys.executable, "-c", _PROBE]
+        env = {**os.environ, **ncu.environment(Path(folder))}
+        ended = process.run(argv, log=log, env=env, limit=_PROBE_SECONDS)
+        if ended.hung:
+            return Finding(
+                "probe", "fail", f"ncu did not end within {_PROBE_SECONDS:g} s", "see what else uses the GPU"
+            )
+        return _judge_probe(csv, log, ended, machine)
+
+
+def _judge_probe(csv: Path, log: Path, ended: process.Exit, machine: Machine) -> Finding:
+    """ncu's exit code lies, so the CSV decides."""
+    from collectors import CollectError
+    from collectors.ncu import read
+    from collectors.ncu_log import diagnose, reason
+
+    try:
+        launches = len(read(csv))
+    except CollectError as error:
+        said = reason(diagnose(log.read_text("utf-8", "replace"))) if not csv.exists() else None
+        what = said["message"] if said else str(error).replace(f"{csv}: ", "")
+        fix = (
+            machine.place.permission_fix
+            if "ERR_NVGPUCTRPERM" in what
+            else (said["fix"] if said else error.fix)
+        )
+        return Finding("probe", "fail", f"ncu gave no counters (exit code {ended.code}): {what}", fix)
+    return Finding("probe", "ok", f"ncu read counters of {launches} launches in {ended.wall:.1f} s")

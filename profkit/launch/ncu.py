@@ -1,0 +1,131 @@
+"""Nsight Compute: where it is, whether it may read counters, and the exact command line.
+
+`ncu`'s exit code lies (0 when no kernel was profiled or a metric is unknown), so success is what the
+CSV holds; this file only starts the tool and says what its log means.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+PERMISSION_FIX = (
+    "run as root or with CAP_SYS_ADMIN (docker: --cap-add=SYS_ADMIN), or on the host load the driver with "
+    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d and reboot "
+    "(WSL2: NVIDIA Control Panel > Developer > Manage GPU Performance Counters > allow access to all users)"
+)
+MISSING_FIX = "install Nsight Compute (part of the CUDA toolkit) and put its folder on PATH, or set PROFKIT_NCU=/path/to/ncu"
+_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute")
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """An Nsight Compute command line tool. `version`: (2025, 3, 1) or () when it would not say."""
+
+    path: str
+    version: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return ".".join(map(str, self.version)) or "unknown version"
+
+
+@lru_cache(maxsize=1)
+def find() -> Ncu | None:
+    """ncu from PROFKIT_NCU, PATH or the usual places; None when there is none that runs."""
+    for path in _candidates():
+        try:
+            done = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, timeout=30, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            match = re.search(r"Version (\d+(?:\.\d+)+)", done.stdout)
+            return Ncu(path, tuple(int(part) for part in match[1].split(".")[:3]) if match else ())
+    return None
+
+
+def _candidates() -> list[str]:
+    chosen = os.environ.get("PROFKIT_NCU")
+    if chosen:
+        return [chosen]
+    found = [path for path in (shutil.which("ncu"), _PLACES[0]) if path and os.access(path, os.X_OK)]
+    folder = Path(_PLACES[1])
+    if folder.is_dir():
+        found += [str(path) for path in sorted(folder.glob("*/ncu"), reverse=True)]
+    return found
+
+
+def counters_restricted(params: Path = Path("/proc/driver/nvidia/params")) -> bool:
+    """Whether the driver keeps the counters for administrators and this process is none."""
+    try:
+        match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params.read_text("utf-8", "replace"), re.M)
+    except OSError:
+        return False
+    return bool(match and match[1] != "0" and not _privileged())
+
+
+def _privileged() -> bool:
+    """Whether this process has CAP_SYS_ADMIN (bit 21) in effect."""
+    try:
+        match = re.search(
+            r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text("ascii", "replace"), re.M
+        )
+    except OSError:
+        return os.geteuid() == 0
+    return bool(match and int(match[1], 16) >> 21 & 1)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may vary in a capture.
+
+    `set_name`: an extra section set ("full", "roofline") beside profkit's own metrics. `include`: NVTX
+    expressions; `report`: keep the .ncu-rep here (without suffix). `clock`: none or base; profkit leaves
+    the clocks alone unless asked.
+    """
+
+    metrics: Sequence[str]
+    csv: Path
+    include: Sequence[str] = ("profkit@counters/",)
+    clock: str = "none"
+    cache: str = "all"
+    set_name: str = ""
+    report: Path | None = None
+    extra: Sequence[str] = ()
+
+
+def prefix(tool: str, options: Options) -> list[str]:
+    """The ncu command line up to the program it runs.
+
+    One step straight to CSV: the log file holds ncu's words and the table, the program's output stays out.
+    """
+    argv = [tool, "--config-file", "off", "--target-processes", "all", "--nvtx"]
+    for expression in options.include:
+        argv += ["--nvtx-include", expression]
+    if options.set_name:
+        argv += ["--set", options.set_name]
+    argv += [
+        "--metrics",
+        ",".join(options.metrics),
+        "--clock-control",
+        options.clock,
+        "--cache-control",
+        options.cache,
+    ]
+    argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(options.csv)]
+    if options.report is not None:
+        argv += ["-f", "-o", str(options.report)]
+    return [*argv, *options.extra]
+
+
+def environment(temporary: Path) -> Mapping[str, str]:
+    """Numbers in the C locale, and a temporary directory of our own: ncu's lock file outlives crashes."""
+    return {"LC_ALL": "C", "TMPDIR": str(temporary)}

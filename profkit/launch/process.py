@@ -1,0 +1,204 @@
+"""One child process: started in a session of its own, drained, watched, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profkit.error import ProfkitError
+
+HEAD_BYTES = 1 << 20
+TAIL_BYTES = 1 << 16
+_TICK = 0.02
+_GRACE = 0.5
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a child ended. `code` is negative for a signal; `wall` in seconds; `tail` its last output."""
+
+    code: int
+    wall: float
+    tail: str
+    hung: bool = False
+
+    @property
+    def signal(self) -> str:
+        """Name of the signal that killed it, or ''. A shell's or ncu's 128+n counts too."""
+        number = -self.code if self.code < 0 else self.code - 128 if 128 < self.code < 160 else 0
+        with contextlib.suppress(ValueError):
+            return signal.Signals(number).name if number else ""
+        return f"signal {number}"
+
+
+class Spool:
+    """A log file that keeps the first megabyte and the last 64 KiB of what is fed to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream = path.open("wb")
+        self._written = 0
+        self._dropped = 0
+        self._tail = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        room = HEAD_BYTES - self._written
+        if room > 0:
+            self._stream.write(data[:room])
+            self._stream.flush()
+            self._written += min(room, len(data))
+        self._dropped += max(0, len(data) - max(room, 0))
+        self._tail += data
+        del self._tail[:-TAIL_BYTES]
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError), self._stream:
+            if self._dropped:
+                kept = bytes(self._tail[-min(self._dropped, TAIL_BYTES) :])
+                note = (
+                    f"\n[... {self._dropped - len(kept)} bytes not kept ...]\n"
+                    if self._dropped > len(kept)
+                    else ""
+                )
+                self._stream.write(note.encode() + kept)
+
+    def last_lines(self, count: int = 12) -> str:
+        text = self._tail.decode("utf-8", "replace")
+        return "\n".join(line[:300] for line in text.strip().splitlines()[-count:])
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str],
+    watch: Callable[[float], float | None] | None = None,
+    limit: float | None = None,
+    cwd: Path | None = None,
+) -> Exit:
+    """Start `argv`, copy its output to `log`, wait for its end.
+
+    `watch(seconds since start)` is called many times a second; it returns the moment (same clock) after
+    which the child counts as hung, or None for no limit. `limit` is a plain limit in seconds. A hung
+    child is killed with everything it started. KeyboardInterrupt kills it too and is raised again.
+    """
+    began = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=dict(env), cwd=cwd, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise ProfkitError(
+            f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
+        ) from error
+    if child.stdout is None:
+        raise ProfkitError(f"no pipe to {argv[0]}")
+    spool = Spool(log)
+    try:
+        hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began)
+    finally:
+        # Everything of the session goes, also what a well-behaved child left running.
+        kill_session(child.pid)
+        child.wait()
+        _drain(child.stdout.fileno(), spool)
+        child.stdout.close()
+        spool.close()
+    return Exit(child.returncode, time.monotonic() - began, spool.last_lines(), hung)
+
+
+def _follow(
+    child: subprocess.Popen[bytes],
+    output: int,
+    spool: Spool,
+    watch: Callable[[float], float | None] | None,
+    limit: float | None,
+    began: float,
+) -> bool:
+    """Drain and watch until the child ends (False) or has hung (True)."""
+    os.set_blocking(output, False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        while child.poll() is None:
+            if selector.get_map() and selector.select(_TICK):
+                data = _read(output)
+                if data == b"":
+                    selector.unregister(output)
+                elif data:
+                    spool.feed(data)
+            elif not selector.get_map():
+                time.sleep(_TICK)
+            elapsed = time.monotonic() - began
+            deadline = watch(elapsed) if watch else None
+            if any(end is not None and elapsed > end for end in (deadline, limit)):
+                return True
+    return False
+
+
+def _read(output: int) -> bytes | None:
+    try:
+        return os.read(output, 1 << 16)
+    except BlockingIOError:
+        return None
+
+
+def _drain(output: int, spool: Spool) -> None:
+    """What is still in the pipe; never waits for a grandchild that holds it open."""
+    while data := _read(output):
+        spool.feed(data)
+
+
+def kill_session(leader: int) -> None:
+    """End every process of the leader's session and every descendant: SIGTERM, a moment, SIGKILL."""
+    family = set(_family(leader))
+    for name, pause in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, 2.0)):
+        family |= set(_family(leader))
+        alive = [pid for pid in family if _signal(pid, name)]
+        if not alive:
+            return
+        end = time.monotonic() + pause
+        while time.monotonic() < end and any(_running(pid) for pid in family):
+            time.sleep(_TICK)
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    if not _running(pid):
+        return False
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _running(pid: int) -> bool:
+    status = _stat(pid)
+    return status is not None and status[0] not in "ZX"
+
+
+def _family(leader: int) -> Iterator[int]:
+    table = {int(name): stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(int(name)))}
+    wanted = {leader}
+    grown = True
+    while grown:
+        more = {pid for pid, (_, parent, session) in table.items() if session == leader or parent in wanted}
+        grown = not more <= wanted
+        wanted |= more
+    yield from wanted
+
+
+def _stat(pid: int) -> tuple[str, int, int] | None:
+    """(state, parent, session) of a process, or None when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    state, parent, _, session = text[text.rindex(")") + 2 :].split()[:4]
+    return state, int(parent), int(session)

@@ -1,0 +1,163 @@
+"""Start the runner, follow its events, and start it again without whatever brought it down."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.launch import process
+from profkit.launch.protocol import LIMITS, Event, Job, Subject
+
+Prefix = Sequence[str]
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Outcome:
+    """What one or more starts of the runner gave, in the order it happened.
+
+    `fallen`: implementation -> (status, reason, last lines) for those that brought the runner down.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    fallen: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    exits: list[tuple[list[str], process.Exit, Path]] = field(default_factory=list)
+    finished: bool = False
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event.kind == kind]
+
+    def first(self, kind: str) -> dict[str, Any]:
+        return next((event.data for event in self.events if event.kind == kind), {})
+
+
+class Follower:
+    """Reads the child's events as they come and knows the moment by which the next one is due."""
+
+    def __init__(self, path: Path, limits: Mapping[str, float], progress: Progress) -> None:
+        self._path = path
+        self._offset = 0
+        self._progress = progress
+        self._told: set[tuple[str, str]] = set()
+        self._deadline = limits["start"]
+        self.events: list[Event] = []
+
+    def __call__(self, elapsed: float) -> float:
+        for event in self._new():
+            self.events.append(event)
+            if event.kind == "phase":
+                self._deadline = elapsed + event.limit
+                if (event.impl, event.phase) not in self._told:
+                    self._told.add((event.impl, event.phase))
+                    self._progress(f"{event.impl} {event.phase}".strip())
+        return self._deadline
+
+    def _new(self) -> Iterable[Event]:
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except OSError:
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            try:
+                yield msgspec.json.decode(line, type=Event)
+            except msgspec.DecodeError:
+                continue
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """(implementation, phase) the child was in when it was last heard of."""
+        last = next((event for event in reversed(self.events) if event.kind == "phase"), None)
+        return (last.impl, last.phase) if last else ("", "start")
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The child's environment: the user's own, unbuffered and in UTF-8."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", **(extra or {})}
+
+
+def command(job: Path, events: Path) -> list[str]:
+    """The runner's command line."""
+    return [sys.executable, "-m", "profkit.runner", str(job), str(events)]
+
+
+def run_job(
+    job: Job,
+    logs: Path,
+    *,
+    prefix: Prefix = (),
+    env: Mapping[str, str] | None = None,
+    progress: Progress = lambda _: None,
+) -> Outcome:
+    """Run `job`, again without the culprit when a candidate crashes or hangs the process.
+
+    At most one start a subject; events of an interrupted start count, so nothing measured is lost.
+    """
+    outcome = Outcome()
+    subjects = list(job.subjects)
+    while True:
+        number = len(outcome.exits)
+        follower, ended, log, argv = _start(job, subjects, logs, number, prefix, env, progress)
+        outcome.exits.append((argv, ended, log))
+        outcome.events += follower.events
+        if any(event.kind == "done" for event in follower.events):
+            outcome.finished = True
+            return outcome
+        name, phase = follower.where
+        culprit = next((subject for subject in subjects if subject.name == name), None)
+        if culprit is None:
+            return outcome
+        outcome.fallen[name] = _verdict(phase, ended, follower, job)
+        subjects.remove(culprit)
+        if culprit.role == "reference" or not subjects:
+            return outcome
+
+
+def _start(
+    job: Job,
+    subjects: Sequence[Subject],
+    logs: Path,
+    number: int,
+    prefix: Prefix,
+    env: Mapping[str, str] | None,
+    progress: Progress,
+) -> tuple[Follower, process.Exit, Path, list[str]]:
+    stem = f"{job.mode}-{number + 1}" if number else job.mode
+    job_file, events, log = logs / f"{stem}.job.json", logs / f"{stem}.events.jsonl", logs / f"{stem}.log"
+    this = msgspec.structs.replace(job, subjects=list(subjects))
+    job_file.write_bytes(msgspec.json.encode(this))
+    follower = Follower(events, {**LIMITS, **job.limits}, progress)
+    argv = [*prefix, *command(job_file, events)]
+    ended = process.run(argv, log=log, env=environment(env), watch=follower)
+    follower(ended.wall)
+    return follower, ended, log, argv
+
+
+def _verdict(phase: str, ended: process.Exit, follower: Follower, job: Job) -> tuple[str, str, str]:
+    """(status, reason, last lines) of the implementation that was running when the process ended."""
+    corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
+    if corrupt is not None:
+        return "corrupt", str(corrupt.data.get("reason", "")), ended.tail
+    if ended.hung:
+        limit = {**LIMITS, **job.limits}.get(phase, 0.0)
+        return "hang", f"no end of {phase} after {limit:g} s; killed", ended.tail
+    how = f"killed by {ended.signal}" if ended.signal else f"ended the process with exit code {ended.code}"
+    return "crash", f"{how} during {phase}", ended.tail
+
+
+def without(job: Job, names: Iterable[str]) -> Job:
+    """The same job without some subjects."""
+    gone = set(names)
+    return msgspec.structs.replace(job, subjects=[s for s in job.subjects if s.name not in gone])
+
+
+__all__ = ["Outcome", "command", "environment", "run_job", "without"]

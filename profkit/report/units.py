@@ -1,0 +1,61 @@
+"""Numbers for people: one unit a column, three significant digits, NaN said as what it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+MISSING = "-"
+
+SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")),
+    "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
+    "B/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz")),
+    "FLOP/B": ((1.0, "FLOP/B"),),
+    "1": ((1.0, ""),),
+    "%": ((1e-2, "%"),),
+}
+
+
+def scale(unit: str, values: Iterable[float]) -> tuple[float, str]:
+    """(divisor, name) of the unit that suits the largest finite value of a column."""
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value]
+    largest = max(sizes, default=0.0)
+    steps = SCALES[unit]
+    return next((step for step in steps if largest >= step[0]), steps[-1])
+
+
+def digits(value: float, count: int = 3) -> str:
+    """`value` with `count` significant digits and no exponent: 0.0123, 1.23, 12.3, 123, 1230."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    places = count - 1 - math.floor(math.log10(abs(value)))
+    if round(abs(value), places) >= 10 ** (count - places):
+        places -= 1
+    return f"{round(value, places):.{max(places, 0)}f}"
+
+
+def text(value: float, unit: str) -> str:
+    """One number with its own unit: text(0.0000123, "s") = "12.3 us"."""
+    if value is None or math.isnan(value):
+        return MISSING
+    divisor, name = scale(unit, [value])
+    return f"{digits(value / divisor)}{'' if name in ('', '%') else ' '}{name}"
+
+
+def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
+    """(unit's name, cells) of a column that shares one unit."""
+    divisor, name = scale(unit, values)
+    return name, [digits(value / divisor) if value is not None else MISSING for value in values]
+
+
+def percent(value: float) -> str:
+    """A fraction as a percentage: 0.8831 -> "88.3%"."""
+    return MISSING if value is None or math.isnan(value) else f"{digits(value * 100)}%"

@@ -1,0 +1,42 @@
+"""Entry point of the child process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from profkit.launch.protocol import Job
+from profkit.runner.events import Events
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(job_file: str, events_file: str) -> int:
+    """Do the job; 0 when it was done, whatever became of the candidates."""
+    _die_with_parent()
+    job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
+    events = Events(Path(events_file), job.limits)
+    from profkit.runner import session
+
+    session.run(job, events)
+    events.send("done")
+    # Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

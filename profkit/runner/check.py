@@ -1,0 +1,115 @@
+"""Is the candidate right? Its output against the reference's, on inputs it has not seen.
+
+Tolerance: |candidate - reference| <= rtol * (|reference| + rms(reference)), with rtol by dtype. The
+second term makes it follow the scale of the output: an absolute 1e-4 would pass anything on outputs of
+1e-6, and fail honest rounding on outputs of 1e4. Integers and booleans must be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+RTOL = {
+    torch.float64: 1e-9,
+    torch.complex128: 1e-9,
+    torch.float32: 1e-4,
+    torch.complex64: 1e-4,
+    torch.float16: 5e-3,
+    torch.bfloat16: 2e-2,
+}
+_RTOL_OTHER = 0.125
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One comparison. `status` is "ok" or what is wrong; `max_abs`, `max_rel` over all outputs."""
+
+    status: str
+    what: str = ""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    tolerance: str = ""
+
+
+def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
+    """The leaves of an output: tensors and scalars in tuples, lists and dicts, with where they are."""
+    if isinstance(output, Mapping):
+        for key in output:
+            yield from tensors(output[key], f"{path}[{key!r}]")
+    elif isinstance(output, Sequence) and not isinstance(output, str):
+        for index, item in enumerate(output):
+            yield from tensors(item, f"{path}[{index}]")
+    else:
+        yield path, output
+
+
+def compare(candidate: Any, reference: Any) -> Verdict:
+    """Compare two outputs leaf by leaf; the first thing wrong decides."""
+    got, want = list(tensors(candidate)), list(tensors(reference))
+    if len(got) != len(want):
+        return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
+    verdicts = [_leaf(where, a, b) for (where, a), (_, b) in zip(got, want, strict=True)]
+    wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
+    if wrong is not None:
+        return wrong
+    largest = [
+        max((getattr(v, name) or 0.0 for v in verdicts), default=0.0) for name in ("max_abs", "max_rel")
+    ]
+    return Verdict("ok", "", largest[0], largest[1], "; ".join(dict.fromkeys(v.tolerance for v in verdicts)))
+
+
+def _leaf(where: str, got: Any, want: Any) -> Verdict:
+    if not isinstance(want, torch.Tensor):
+        return (
+            Verdict("ok")
+            if got == want
+            else Verdict("mismatch", f"{where} is {got!r}, the reference gives {want!r}")
+        )
+    for status, have, need in _facts(got, want):
+        if have != need:
+            return Verdict(status, f"{where} is {have}, the reference gives {need}")
+    if not want.is_floating_point() and not want.is_complex():
+        wrong = int((got != want).sum())
+        return (
+            Verdict("mismatch", f"{where}: {wrong} of {want.numel()} elements differ", tolerance="equal")
+            if wrong
+            else Verdict("ok", tolerance="equal")
+        )
+    return _close(where, got, want)
+
+
+def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
+    """(status when different, what we got, what we need), in the order they are worth hearing."""
+    yield "wrong-type", type(got).__name__, type(want).__name__
+    yield "wrong-shape", str(tuple(got.shape)), str(tuple(want.shape))
+    yield "wrong-dtype", str(got.dtype), str(want.dtype)
+    yield "wrong-device", str(got.device.type), str(want.device.type)
+
+
+def _close(where: str, got: torch.Tensor, want: torch.Tensor) -> Verdict:
+    rtol = RTOL.get(want.dtype, _RTOL_OTHER)
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = got.detach().to(wide), want.detach().to(wide)
+    if b.numel() == 0:
+        return Verdict("ok", max_abs=0.0, max_rel=0.0)
+    same = (a == b) | (a.isnan() & b.isnan())
+    finite = a.isfinite() & b.isfinite()
+    strange = ~finite & ~same
+    if bool(strange.any()):
+        kind = "NaN" if bool(a.isnan().any()) else "infinite"
+        return Verdict(
+            "nan",
+            f"{where}: {int(strange.sum())} of {b.numel()} elements are {kind} where the reference is not",
+        )
+    error = torch.where(finite, (a - b).abs(), torch.zeros_like(b.real))
+    scale = b[finite].abs().square().mean().sqrt() if bool(finite.any()) else error.new_zeros(())
+    size = torch.where(finite, b.abs(), torch.zeros_like(b.real))
+    wrong = int((error > rtol * (size + scale)).sum())
+    largest, relative = float(error.max()), float((error / (size + scale).clamp_min(1e-300)).max())
+    tolerance = f"{str(want.dtype).removeprefix('torch.')}: rtol {rtol:g} of |ref| + rms(ref)"
+    what = f"{where}: {wrong} of {b.numel()} elements differ, the worst by {largest:.3g} (rms {float(scale):.3g})"
+    return Verdict("mismatch" if wrong else "ok", what if wrong else "", largest, relative, tolerance)

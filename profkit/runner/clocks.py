@@ -1,0 +1,132 @@
+"""The two clocks: CUDA events behind a held queue, and the wall clock of a CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from profkit.runner import facts
+from profkit.runner.timing import Call
+
+_WARM_SECONDS = 0.1
+_MAX_HOLD = 0.02
+
+
+class CudaClock:
+    """Event pairs round one call, with the queue held full so that launching costs no device time.
+
+    Per sample: read a buffer of twice the L2 (what the call needs is then cold, and nothing dirty is left to
+    write back), start a spin kernel, queue event, call, event. The GPU comes to the first event only
+    after the host has queued the last one; if it came earlier, the sample is unsound and the spin is made
+    longer. A call that waits for the device itself can never be held: after `_TRIES` the samples are
+    taken as they come, and `method` says so.
+    """
+
+    _TRIES = 8
+
+    def __init__(self, device: torch.device, *, cold: bool = True) -> None:
+        self.method = "event"
+        self.note = "CUDA event pair behind a spin kernel: launch cost is outside"
+        self.l2 = "cold" if cold else "warm"
+        size = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
+        self.flush_bytes = 2 * size if cold else 0
+        self._device = device
+        self._buffer = torch.ones(self.flush_bytes // 4, dtype=torch.int32, device=device) if cold else None
+        self._hold: dict[int, float] = {}
+        self._misses: dict[int, int] = {}
+        self._rate = 2.0e9
+
+    def warm_up(self, call: Call) -> int:
+        call()
+        torch.cuda.synchronize(self._device)
+        end = time.perf_counter() + _WARM_SECONDS
+        count, hosts = 1, []
+        while count < 4 or (time.perf_counter() < end and count < 1000):
+            began = time.perf_counter()
+            call()
+            hosts.append(time.perf_counter() - began)
+            torch.cuda.synchronize(self._device)
+            count += 1
+        self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
+        return count
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize(self._device)
+        if self._buffer is not None:
+            self._buffer.max()
+        key = id(call)
+        held = self._misses.get(key, 0) < self._TRIES
+        if held:
+            torch.cuda._sleep(int(self._hold.get(key, 100e-6) * self._rate))
+        began = time.perf_counter()
+        start.record()
+        call()
+        stop.record()
+        host = time.perf_counter() - began
+        sound = not held or not start.query()
+        torch.cuda.synchronize(self._device)
+        if not sound:
+            self._longer(key)
+        return start.elapsed_time(stop) * 1e-3, host, sound
+
+    def _longer(self, key: int) -> None:
+        self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
+        self._misses[key] = self._misses.get(key, 0) + 1
+        if self._misses[key] == self._TRIES:
+            self.note += "; one call waits for the device itself, so its launch cost is inside"
+
+    def state(self) -> Mapping[str, float]:
+        return telemetry(self._device)
+
+
+def telemetry(device: torch.device) -> dict[str, Any]:
+    """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
+    try:
+        with facts.nvml(device) as (pynvml, handle):
+            return {
+                "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+                "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+                "power": pynvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
+                "temperature": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+                "throttle": int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+            }
+    except (ImportError, RuntimeError, OSError, AttributeError):
+        return {}
+    except Exception as error:
+        if type(error).__module__.split(".")[0] != "pynvml":
+            raise
+        return {}
+
+
+class CpuClock:
+    """The wall clock round one call, after pushing the inputs out of the last-level cache."""
+
+    def __init__(self, *, cold: bool = True) -> None:
+        self.method = "wall"
+        self.note = f"perf_counter round the call, {torch.get_num_threads()} threads"
+        self.l2 = "cold" if cold else "warm"
+        self.flush_bytes = min(2 * facts.last_level_cache(), 256 << 20) if cold else 0
+        self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
+
+    def warm_up(self, call: Call) -> int:
+        end = time.perf_counter() + _WARM_SECONDS
+        count = 0
+        while count < 3 or (time.perf_counter() < end and count < 1000):
+            call()
+            count += 1
+        return count
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        if self._buffer is not None:
+            self._buffer.add_(1)
+        began = time.perf_counter()
+        call()
+        seconds = time.perf_counter() - began
+        return seconds, seconds, True
+
+    def state(self) -> Mapping[str, float]:
+        return {}

@@ -1,0 +1,30 @@
+"""The child's voice: one JSON line an event, written at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.launch.protocol import LIMITS, Event
+
+
+class Events:
+    """Appends events to the file the parent follows. Each line is one write: whole or not there."""
+
+    def __init__(self, path: Path, limits: Mapping[str, float]) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._limits = {**LIMITS, **limits}
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        self._write(Event(kind=kind, impl=impl, data=data))
+
+    def phase(self, name: str, impl: str = "", *, factor: float = 1.0) -> None:
+        """Announce a phase; the parent gives it `factor` times its limit."""
+        self._write(Event(kind="phase", impl=impl, phase=name, limit=self._limits.get(name, 60.0) * factor))
+
+    def _write(self, event: Event) -> None:
+        os.write(self._handle, msgspec.json.encode(event) + b"\n")

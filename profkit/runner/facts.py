@@ -1,0 +1,120 @@
+"""What this process runs on: the device and the versions of everything that has a say in a number."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from roofline.device import Device
+
+
+def choose(wanted: str) -> torch.device:
+    """The device to run on. Raises RuntimeError when the wanted one is not there."""
+    if wanted == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if wanted == "cuda":
+        build = (
+            "this torch was built without CUDA" if torch.version.cuda is None else "torch sees no CUDA device"
+        )
+        raise RuntimeError(build)
+    return torch.device("cpu")
+
+
+def device_facts(device: torch.device) -> dict[str, Any]:
+    """The device as a dict of roofline.Device's fields; unknown ones left out."""
+    found = _cuda(device) if device.type == "cuda" else _cpu()
+    return {key: value for key, value in asdict(found).items() if value == value and value not in ("", None)}
+
+
+def _cuda(device: torch.device) -> Device:
+    properties = torch.cuda.get_device_properties(device)
+    facts: dict[str, Any] = {
+        "cc": f"{properties.major}.{properties.minor}",
+        "sms": properties.multi_processor_count,
+        "memory_bytes": float(properties.total_memory),
+        "l2_bytes": float(getattr(properties, "L2_cache_size", float("nan"))),
+    }
+    with contextlib.suppress(Exception), nvml(device) as (pynvml, handle):
+        facts["uuid"] = _text(pynvml.nvmlDeviceGetUUID(handle))
+        facts["driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
+        facts["max_sm_clock"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6
+        facts["max_mem_clock"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6
+        facts["bus_bits"] = pynvml.nvmlDeviceGetMemoryBusWidth(handle)
+    return Device("cuda", properties.name, **facts)
+
+
+@contextlib.contextmanager
+def nvml(device: torch.device) -> Iterator[tuple[Any, Any]]:
+    """(pynvml, handle) of a CUDA device, found by UUID so that CUDA_VISIBLE_DEVICES cannot mislead."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+        if uuid is not None:
+            handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
+        else:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index or 0)
+        yield pynvml, handle
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _cpu() -> Device:
+    name = next(
+        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        "",
+    )
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Device(
+        "cpu", name or platform.processor() or platform.machine(), threads=torch.get_num_threads(),
+        l2_bytes=float(last_level_cache()), memory_bytes=float(pages),
+    )  # fmt: skip
+
+
+def last_level_cache() -> int:
+    """Bytes of the largest cache that cpu0 reports; 32 MiB when it reports none."""
+    sizes = [_size(path) for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max(sizes, default=0) or 32 << 20
+
+
+def _size(path: Path) -> int:
+    text = path.read_text("ascii", "replace").strip()
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    digits = text.rstrip("KMG")
+    return int(digits) * scale if digits.isdigit() else 0
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def versions() -> dict[str, str]:
+    """Versions of what has a say in the numbers."""
+    found = {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda or "",
+        "os": f"{platform.system()} {platform.release()}",
+    }
+    with contextlib.suppress(ImportError):
+        import triton
+
+        found["triton"] = triton.__version__
+    return {key: value for key, value in found.items() if value}

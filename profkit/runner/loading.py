@@ -1,0 +1,120 @@
+"""Bring the user's modules in, each in a namespace and a build directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+
+class BuildLock:
+    """Exclusive use of a build directory, held until the process ends.
+
+    The lock is the kernel's (flock), so it dies with its owner and is never stale. Whoever cannot have
+    the shared directory of this source at once gets a private one: two runs never share, none waits.
+    """
+
+    def __init__(self, root: Path, key: str) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path = root / key
+            self.shared = True
+        except OSError:
+            self.path = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=root))
+            self.shared = False
+        self.path.mkdir(parents=True, exist_ok=True)
+        # We own the directory: a lock file of torch's build in it was left by somebody who died.
+        for stale in self.path.rglob("lock"):
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+
+def build_key(file: Path) -> str:
+    """Identity of a build: the source and everything that decides how it is compiled."""
+    parts = [file.read_bytes()]
+    parts += [sibling.read_bytes() for sibling in sorted(file.parent.glob("*.cu*")) if sibling.is_file()]
+    facts = (str(torch.__version__), platform.python_version(), os.environ.get("TORCH_CUDA_ARCH_LIST", ""),
+             os.environ.get("CXX", ""), os.environ.get("CFLAGS", ""), platform.machine())  # fmt: skip
+    digest = hashlib.sha256(b"\0".join(parts))
+    digest.update("\0".join(facts).encode())
+    return digest.hexdigest()[:24]
+
+
+def enter(file: Path, cache: Path) -> BuildLock:
+    """From here on, extensions and Triton kernels of this process are built in the directory of this source.
+
+    Triton compiles at the first call and some samples build in `__init__`, so this is called again before
+    an implementation's turn, not only round its import.
+    """
+    lock = BuildLock(cache, build_key(file))
+    use(lock)
+    return lock
+
+
+def use(lock: BuildLock) -> None:
+    """Point torch's and Triton's caches to a build directory."""
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(lock.path)
+    os.environ["TRITON_CACHE_DIR"] = str(lock.path / "triton")
+
+
+def release(lock: BuildLock) -> None:
+    """Remove a private build directory; what is loaded from it stays mapped."""
+    if not lock.shared:
+        shutil.rmtree(lock.path, ignore_errors=True)
+
+
+def import_file(file: Path, name: str) -> ModuleType:
+    """Import a file under a name of our own. Its folder is importable while it loads."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not importable")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Whether an exception came from the compiler and not from the code around it."""
+    text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+    return any(mark in text for mark in (
+        "Error building extension", "Error compiling objects", "triton.compiler", "CompilationError",
+        "Ninja is required", "CalledProcessError", "PTXASError",
+    ))  # fmt: skip
+
+
+def instance(
+    module: ModuleType, class_name: str, init: list[Any], seed: int, device: torch.device
+) -> torch.nn.Module:
+    """`class_name(*init)` with torch's generator at `seed`, moved to the device, in eval mode.
+
+    KernelBook's `[args, kwargs]` form of init inputs is understood as well.
+    """
+    torch.manual_seed(seed)
+    arguments, keywords = split_init(init)
+    model = getattr(module, class_name)(*arguments, **keywords)
+    return model.to(device).eval() if isinstance(model, torch.nn.Module) else model
+
+
+def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A flat list of arguments, or KernelBook's `[args_list, kwargs_dict]`."""
+    if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
+        return list(init[0]), dict(init[1])
+    return list(init), {}

@@ -1,0 +1,296 @@
+"""One job from start to end: load, check, count the work, time; or make the calls that ncu watches."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from profkit.launch.protocol import Job, Subject
+from profkit.runner import facts, inputs, loading, timing, work
+from profkit.runner.check import Verdict, compare
+from profkit.runner.clocks import CpuClock, CudaClock
+from profkit.runner.events import Events
+from profkit.runner.ranges import annotated
+
+
+@dataclass
+class Implementation:
+    """A loaded implementation, ready to be called with fresh inputs."""
+
+    subject: Subject
+    module: ModuleType
+    lock: loading.BuildLock
+    model: Any
+
+
+class Fatal(Exception):
+    """The CUDA context is lost: nothing more can run in this process."""
+
+
+def run(job: Job, events: Events) -> None:
+    """Do the job. What is wrong with a candidate is an event; only what ends the process is raised."""
+    device = facts.choose(job.device)
+    events.send("facts", device=facts.device_facts(device), versions=facts.versions())
+    torch.set_grad_enabled(False)
+    if device.type == "cuda":
+        _one_architecture(device)
+    reference, candidates = _load_all(job, device, events)
+    if reference is None:
+        return
+    if job.mode == "counters":
+        _annotated_calls(job, [reference, *candidates], reference, device, events)
+        return
+    sound = [reference, *(c for c in candidates if _check(job, reference, c, device, events))]
+    _work(job, reference, device, events)
+    _time(job, sound, reference, device, events)
+    if job.ceilings and device.type == "cpu":
+        _ceilings(events)
+
+
+def _one_architecture(device: torch.device) -> None:
+    """Compile for the chip that is here; compiling for all doubles and trebles the build."""
+    import os
+
+    major, minor = torch.cuda.get_device_capability(device)
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
+
+
+def _load_all(
+    job: Job, device: torch.device, events: Events
+) -> tuple[Implementation | None, list[Implementation]]:
+    reference: Implementation | None = None
+    candidates: list[Implementation] = []
+    seed = job.seeds[0] if job.seeds else 0
+    for subject in job.subjects:
+        built = _load(job, subject, reference, seed, device, events)
+        if subject.role == "reference":
+            reference = built
+            if built is None:
+                return None, []
+        elif built is not None:
+            candidates.append(built)
+    return reference, candidates
+
+
+def _load(
+    job: Job,
+    subject: Subject,
+    reference: Implementation | None,
+    seed: int,
+    device: torch.device,
+    events: Events,
+) -> Implementation | None:
+    """Import and construct one implementation; None (and an event) when that fails."""
+    is_reference = subject.role == "reference"
+    events.phase("load" if is_reference else "build", subject.name)
+    began = time.perf_counter()
+    with _blame(subject, events, "load-error") as failed:
+        lock = loading.enter(Path(subject.file), Path(job.cache))
+        module = loading.import_file(Path(subject.file), f"profkit_sample_{subject.name.replace('-', '_')}")
+        torch.manual_seed(seed)
+        source = module if reference is None else reference.module
+        init = source.get_init_inputs()
+        model = loading.instance(module, "Model" if is_reference else "ModelNew", init, seed, device)
+        if reference is not None:
+            _same_weights(model, reference.model)
+    if failed:
+        return None
+    events.send("impl", subject.name, status="loaded", build_seconds=time.perf_counter() - began)
+    return Implementation(subject, module, lock, model)
+
+
+def _same_weights(model: Any, reference: Any) -> None:
+    """Give the candidate the reference's weights where the names and shapes are the same."""
+    if not (isinstance(model, torch.nn.Module) and isinstance(reference, torch.nn.Module)):
+        return
+    mine, theirs = model.state_dict(), reference.state_dict()
+    if {k: v.shape for k, v in mine.items()} == {k: v.shape for k, v in theirs.items()}:
+        model.load_state_dict(theirs)
+
+
+@contextlib.contextmanager
+def _blame(subject: Subject, events: Events, status: str) -> Iterator[list[str]]:
+    """Turn an exception into an event about `subject`; the list is non-empty afterwards if there was one."""
+    failed: list[str] = []
+    try:
+        yield failed
+    except Exception as error:
+        found = "compile-error" if loading.is_compile_error(error) else status
+        failed.append(found)
+        traceback.print_exc(file=sys.stderr)
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+        tail = "".join(traceback.format_exception(error)).strip()[-3000:]
+        if _context_lost(error):
+            events.send("corrupt", subject.name, reason=reason, tail=tail)
+            raise Fatal(reason) from error
+        events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
+
+
+def _context_lost(error: BaseException) -> bool:
+    """Whether this CUDA error stays: after it, every call fails with the same one."""
+    text = str(error)
+    if "CUDA" not in text and "cuda" not in text:
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+def _call(implementation: Implementation, arguments: list[Any]) -> Any:
+    loading.use(implementation.lock)
+    return implementation.model(*arguments)
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _check(
+    job: Job, reference: Implementation, candidate: Implementation, device: torch.device, events: Events
+) -> bool:
+    """Compare on every seed; the first failure ends it. True when the candidate may be timed."""
+    name = candidate.subject.name
+    for number, seed in enumerate(job.seeds):
+        verdict: Verdict | None = None
+        # Building may still go on inside the first call (Triton), so the first trial gets a build's limit.
+        events.phase("build" if number == 0 else "check", name)
+        with _blame(candidate.subject, events, "error") as failed:
+            verdict = _compare_on(seed, reference, candidate, device, events)
+        if failed or verdict is None:
+            return False
+        events.send("check", name, seed=seed, **asdict(verdict))
+        if verdict.status != "ok":
+            events.send("impl", name, status=verdict.status, reason=verdict.what)
+            return False
+    events.send("impl", name, status="ok")
+    return True
+
+
+def _compare_on(
+    seed: int, reference: Implementation, candidate: Implementation, device: torch.device, events: Events
+) -> Verdict:
+    arguments = inputs.fresh(reference.module, seed, device)
+    mine = inputs.clone(arguments)
+    want = _call(reference, arguments)
+    torch.manual_seed(seed)
+    got = _call(candidate, mine)
+    _settle(device)
+    changed = compare(mine, inputs.fresh(reference.module, seed, device))
+    if changed.status != "ok" or changed.max_abs:
+        events.send("doubt", candidate.subject.name, what=f"{candidate.subject.name} changes its inputs",
+                    how_much=changed.what or f"by up to {changed.max_abs:.3g}", fix="work on a copy")  # fmt: skip
+    return compare(got, want)
+
+
+def _work(job: Job, reference: Implementation, device: torch.device, events: Events) -> None:
+    """Report the declared and the modelled work; failing to model it is a doubt, not an error."""
+    events.phase("work", "")
+    try:
+        said = work.declared(reference.module)
+        if said is not None:
+            events.send("work", **said)
+        arguments = inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device)
+        cc = facts.device_facts(device).get("cc", "")
+        events.send("work", **work.modelled(reference.model, arguments, cc))
+        _settle(device)
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        events.send("doubt", what="the reference's work could not be modelled", how_much=f"{type(error).__name__}: {error}",
+                    fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}")  # fmt: skip
+
+
+def _time(
+    job: Job, sound: list[Implementation], reference: Implementation, device: torch.device, events: Events
+) -> None:
+    """Time all of them side by side and write timings.csv; one that fails is left out and the rest timed."""
+    clock = (
+        CudaClock(device, cold=job.l2 == "cold") if device.type == "cuda" else CpuClock(cold=job.l2 == "cold")
+    )
+    arguments = inputs.fresh(reference.module, job.seeds[-1] if job.seeds else 0, device)
+    current: list[Subject] = []
+
+    def turn(name: str) -> None:
+        current[:] = [next(i.subject for i in sound if i.subject.name == name)]
+        events.phase("time", name)
+
+    while sound:
+        calls = {i.subject.name: _bound(i, arguments) for i in sound}
+        with _blame_current(current, events) as failed, annotated(job.sample, "time"):
+            result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=turn)
+        if not failed:
+            timing.write(result.samples, Path(job.timings))
+            events.send("timing", method=clock.method, note=clock.note, l2=clock.l2, flush_bytes=clock.flush_bytes,
+                        rounds=result.rounds, warmup=result.warmup, budget=job.budget, target=job.target,
+                        reached=result.reached, dropped=result.dropped)  # fmt: skip
+            return
+        sound = [i for i in sound if i.subject.name not in failed]
+
+
+@contextlib.contextmanager
+def _blame_current(current: list[Subject], events: Events) -> Iterator[list[str]]:
+    """As `_blame`, for whoever's turn it was when the exception came."""
+    failed: list[str] = []
+    try:
+        yield failed
+    except Exception as error:
+        if not current:
+            raise
+        with _blame(current[0], events, "error"):
+            raise error
+        failed.append(current[0].name)
+
+
+def _bound(implementation: Implementation, arguments: list[Any]) -> Callable[[], Any]:
+    mine = inputs.clone(arguments)
+    model = implementation.model
+    loading.use(implementation.lock)
+    return lambda: model(*mine)
+
+
+def _annotated_calls(
+    job: Job,
+    implementations: list[Implementation],
+    reference: Implementation,
+    device: torch.device,
+    events: Events,
+) -> None:
+    """One warm call, then one call each inside sample / implementation / counters: what ncu captures."""
+    arguments = inputs.fresh(reference.module, job.seeds[-1] if job.seeds else 0, device)
+    for implementation in implementations:
+        name = implementation.subject.name
+        events.phase("build", name)
+        with _blame(implementation.subject, events, "error"):
+            call = _bound(implementation, arguments)
+            call()
+            _settle(device)
+            events.phase("count", name)
+            with annotated(job.sample, name, "counters"):
+                call()
+                _settle(device)
+            events.send("impl", name, status="counted")
+
+
+def _ceilings(events: Events) -> None:
+    """What this CPU can do, measured in the same process with the same threads."""
+    from roofline.ceilings import ceiling_to_dict
+    from roofline.measure import measure_cpu
+
+    events.phase("ceilings")
+    try:
+        events.send("ceilings", ceilings=[ceiling_to_dict(ceiling) for ceiling in measure_cpu()])
+    except (RuntimeError, MemoryError) as error:
+        events.send(
+            "doubt", what="the ceilings of this CPU could not be measured", how_much=str(error), fix=""
+        )

@@ -1,0 +1,147 @@
+"""How long does a call take? The seam between the engine and everything else.
+
+A `Clock` takes one sample of one call. `measure` asks it in rounds: every round visits every
+implementation in a fresh random order, so that a drifting clock frequency meets all of them alike and a
+round is a block for the statistics. It stops when the interval of every median is narrow enough, or when
+the time budget is spent; which of the two it was is part of the result.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Call = Callable[[], Any]
+
+MIN_ROUNDS = 12
+MAX_ROUNDS = 400
+PER_ROUND = 3
+CLOCK_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call. `seconds` on the device, `host` [s] what the caller waited; `kept` 0 = dropped.
+
+    `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C], `throttle` (NVML bit mask) are those of
+    the round; NaN or 0 where unknown.
+    """
+
+    impl: str
+    method: str
+    round: int
+    trial: int
+    seconds: float
+    host: float = float("nan")
+    l2: str = "cold"
+    kept: int = 1
+    sm_clock: float = float("nan")
+    mem_clock: float = float("nan")
+    power: float = float("nan")
+    temperature: float = float("nan")
+    throttle: int = 0
+
+
+class Clock(Protocol):
+    """Takes samples of one device. `method` and `note` say how, `l2` the state of the cache."""
+
+    method: str
+    note: str
+    l2: str
+    flush_bytes: int
+
+    def warm_up(self, call: Call) -> int:
+        """Run the call until it is warm; returns how many calls that took."""
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        """(device seconds, host seconds, whether the sample is sound)."""
+
+    def state(self) -> Mapping[str, float]:
+        """Clocks, power, temperature and throttle reasons now."""
+
+
+@dataclass
+class Result:
+    """All samples, and how the measuring ended. `reached`: the worst relative half-width of a median."""
+
+    samples: list[Sample]
+    rounds: int
+    warmup: int
+    reached: float
+    dropped: int
+
+
+def measure(
+    calls: Mapping[str, Call],
+    clock: Clock,
+    *,
+    budget: float,
+    target: float,
+    before: Callable[[str], None] = lambda _: None,
+    seed: int = 0,
+) -> Result:
+    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits and blame)."""
+    order = list(calls)
+    shuffle = random.Random(seed)
+    warmup = 0
+    for name in order:
+        before(name)
+        warmup += clock.warm_up(calls[name])
+    samples: list[Sample] = []
+    end = time.monotonic() + budget
+    number = 0
+    while number < MAX_ROUNDS and (number < MIN_ROUNDS or time.monotonic() < end):
+        shuffle.shuffle(order)
+        for name in order:
+            before(name)
+            samples += list(_visit(name, calls[name], clock, number))
+        number += 1
+        if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
+            break
+        if number >= 3 and time.monotonic() > end + budget:
+            break
+    return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
+
+
+def _visit(name: str, call: Call, clock: Clock, number: int) -> Iterator[Sample]:
+    for trial in range(PER_ROUND):
+        seconds, host, sound = clock.sample(call)
+        state = clock.state() if trial == 0 else {}
+        yield Sample(name, clock.method, number, trial, seconds, host, clock.l2, int(sound), **state)  # type: ignore[arg-type]
+
+
+def precision(samples: list[Sample]) -> float:
+    """The largest relative half-width of the 95 % interval of an implementation's median; inf when too few."""
+    worst = 0.0
+    for name in {sample.impl for sample in samples}:
+        values = np.sort([s.seconds for s in samples if s.impl == name and s.kept])
+        n = len(values)
+        if n < 8:
+            return float("inf")
+        reach = 0.98 * n**0.5
+        low, high = values[max(0, int(n / 2 - reach))], values[min(n - 1, int(np.ceil(n / 2 + reach)))]
+        worst = max(worst, float((high - low) / 2 / np.median(values)))
+    return worst
+
+
+def write(samples: list[Sample], path: Path) -> None:
+    """timings.csv: one row a sample, fields as in `Sample`, seconds with nanosecond digits and more."""
+    names = [field.name for field in fields(Sample)]
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        for sample in samples:
+            writer.writerow([_cell(getattr(sample, name)) for name in names])
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.9g}"
+    return value

@@ -1,0 +1,68 @@
+"""What the machine could do: device sheets, ceilings, micro-benchmarks, and the roofline figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roofline.ceilings import (
+    Ceiling,
+    Roofline,
+    datasheet_ceilings,
+    derived_ceilings,
+    mma_ceilings,
+    ncu_ceilings,
+)
+from roofline.device import (
+    Device,
+    DeviceSpec,
+    bandwidth_from_clocks,
+    derived_peaks,
+    exact_spec,
+    find_spec,
+    specs,
+)
+from roofline.errors import RooflineError
+
+if TYPE_CHECKING:
+    from roofline.plot import draw, save
+    from roofline.scene import Arrow, FloorPoint, Point, Scene
+
+__all__ = [
+    "Arrow",
+    "Ceiling",
+    "Device",
+    "DeviceSpec",
+    "FloorPoint",
+    "Point",
+    "Roofline",
+    "RooflineError",
+    "Scene",
+    "bandwidth_from_clocks",
+    "datasheet_ceilings",
+    "derived_ceilings",
+    "derived_peaks",
+    "draw",
+    "exact_spec",
+    "find_spec",
+    "mma_ceilings",
+    "ncu_ceilings",
+    "save",
+    "specs",
+]
+
+_LAZY = {
+    "draw": "plot",
+    "save": "plot",
+    "Arrow": "scene",
+    "FloorPoint": "scene",
+    "Point": "scene",
+    "Scene": "scene",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

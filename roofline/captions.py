@@ -1,0 +1,149 @@
+"""The words around the plot: title, doubts, and where every roof comes from."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.ceilings import Ceiling
+from roofline.labels import Board, Box, first_free
+from roofline.marks import Tag, above, names, ranked
+from roofline.roofs import write
+from roofline.scene import Scene, compute_names, level_names, share_of_roof
+from roofline.sheet import WIDTH, Sheet, measure, wrap
+from roofline.style import DPI
+from roofline.wording import percent, roof_name, showable
+
+TITLE, SUBTITLE, CAPTION = 12.5, 8.8, 7.0
+LEFT = 0.2
+SPACING = 1.45
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Wrapped lines as (text, size [pt], weight, colour name of the theme)."""
+
+    lines: tuple[tuple[str, float, str, str], ...]
+    above: float = 0.0
+    below: float = 0.0
+
+    @property
+    def height(self) -> float:
+        """Inches, with the space above and below."""
+        return self.above + sum(_pitch(size) for _, size, _, _ in self.lines) + self.below
+
+
+def _pitch(size: float) -> float:
+    return size * SPACING / 72.0
+
+
+def head(scene: Scene) -> Lines:
+    """Title and subtitle; the device stands in for a missing subtitle."""
+    width = WIDTH - 2 * LEFT
+    title = [(line, TITLE, "bold", "text") for line in wrap(showable(scene.title), TITLE * 1.06, width)]
+    words = showable(scene.subtitle) or showable(scene.roofline.device)
+    subtitle = [(line, SUBTITLE, "normal", "muted") for line in wrap(words, SUBTITLE, width)]
+    return Lines((*title, *subtitle), above=0.16, below=0.06)
+
+
+def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
+    """Warnings first, then what the caller says, then the source of every roof."""
+    width = WIDTH - 2 * LEFT
+    warnings = [(w, "warning") for w in _warnings(scene)]
+    plain = [(showable(t), "muted") for t in (*_counts(scene, tags), *scene.caption, *_sources(scene))]
+    lines = [
+        (line, CAPTION, "normal", colour)
+        for text, colour in (*warnings, *plain)
+        for line in wrap(text, CAPTION, width)
+    ]
+    return Lines(tuple(lines), above=0.04, below=0.14)
+
+
+def _warnings(scene: Scene) -> Iterator[str]:
+    wrong = above(scene)
+    if wrong:
+        short = names(scene.points)
+        shown = ", ".join(f"{short[p.label]} {percent(share_of_roof(p, scene.roofline))}" for p in wrong[:4])
+        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
+        advice = "Check unit, precision, clock and counting; or the roof was measured too low."
+        yield f"Above the roof: {shown}{more}. {advice}"
+    wanted = (*compute_names(scene), *level_names(scene))
+    unknown = [roof_name(n) for n in dict.fromkeys(wanted) if scene.roofline.get(n) is None]
+    if unknown:
+        device = showable(scene.roofline.device) or "this device"
+        advice = "Measure the ceilings to judge these kernels."
+        yield f"No roof known for {device}: {', '.join(unknown)}. {advice}"
+
+
+def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
+    lost = sum(not (p.placed or p.copies) for p in scene.points)
+    if lost:
+        yield f"{lost} of {len(scene.points)} points not shown: intensity or FLOP/s not measured."
+    rest = ranked(scene)[len(tags) :]
+    if tags and tags[0].number and rest:
+        share = math.fsum(p.share for p in rest if math.isfinite(p.share))
+        yield f"{len(rest)} more kernels without a number" + (
+            f", {percent(share)} of the time." if share else "."
+        )
+    unshown = {p.label for p in scene.points if showable(p.label, "#") != " ".join(p.label.split())}
+    if unshown:
+        yield "#n: the n-th name, in characters that no font on this machine can draw."
+
+
+def _sources(scene: Scene) -> Iterator[str]:
+    """One paragraph: "Roofs: FP32 measured (FMA chain; SM clock 1980 MHz). DRAM measured (copy, 8 GiB)."."""
+    found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for ceiling in found:
+        if ceiling is not None:
+            groups.setdefault((ceiling.source, _detail(ceiling)), []).append(roof_name(ceiling.name))
+    words = {"measured": "measured", "ncu": "from ncu's counters", "datasheet": "listed, dense"}
+    parts = [
+        f"{', '.join(members)} {words[source]}" + (f" ({detail})." if detail else ".")
+        for (source, detail), members in groups.items()
+    ]
+    if parts:
+        yield "Roofs: " + " ".join(parts)
+
+
+def _detail(ceiling: Ceiling) -> str:
+    if ceiling.source == "datasheet":
+        # The rest of a sheet's note is for the JSON; a figure only names the document.
+        return re.split(r" \(|;", ceiling.note, maxsplit=1)[0]
+    clock = f"SM clock {ceiling.clock / 1e6:.0f} MHz" if math.isfinite(ceiling.clock) else ""
+    return "; ".join(part for part in (ceiling.variant, ceiling.note, clock) if part)
+
+
+def draw_lines(sheet: Sheet, block: Lines, top: float) -> float:
+    """Write the lines below `top` [inch]; returns where the next part begins."""
+    y = top + block.above
+    for text, size, weight, colour in block.lines:
+        sheet.text(LEFT, y, text, size, weight=weight, color=getattr(sheet.look, colour))
+        y += _pitch(size)
+    return y + block.below
+
+
+def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
+    """Say in the plot itself that there is nothing to see, or nothing to judge it by."""
+    known = [scene.roofline.get(n) for n in (*compute_names(scene), *level_names(scene))]
+    parts = []
+    if not any(p.placed for p in scene.points) and not scene.floors:
+        parts.append("no kernel with a measured intensity and FLOP/s")
+    if not any(known):
+        parts.append(f"no roof known for {showable(scene.roofline.device) or 'this device'}")
+    if not parts:
+        return
+    text = "; ".join(parts)
+    width, height = (v * DPI for v in measure(text, 9.0))
+    frame = board.frame
+    candidates = [
+        Box(frame.x + dx * frame.width, frame.y + (0.46 - row * 0.06) * frame.height, width, height)
+        for row in range(14)
+        for dx in (0.0, -0.2, 0.2)
+    ]
+    chosen = first_free(board, candidates)
+    if chosen is not None:
+        write(sheet, candidates[chosen], text, 9.0, color=sheet.look.muted)

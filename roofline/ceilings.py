@@ -1,0 +1,217 @@
+"""Ceilings of one device and the roofline they make: attainable = min(peak, intensity x bandwidth)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from roofline.device import DeviceSpec, clock_of, derived_peaks
+from roofline.errors import RooflineError
+
+COMPUTE = (
+    "fp64",
+    "fp32",
+    "fp16",
+    "tensor_fp64",
+    "tensor_tf32",
+    "tensor_bf16",
+    "tensor_fp16",
+    "tensor_fp8",
+    "tensor_int8",
+)
+BANDWIDTH = ("dram", "l2", "l1")
+TRUST = ("measured", "ncu", "datasheet")
+"""Sources, the most trusted first."""
+
+MMA_SHARE = 2.0 / 3.0
+"""mma.sync against wgmma on compute capability 9.0: 2730.67 of 4096 op per cycle and SM for bf16, tf32
+and int8 alike.
+"""
+
+L1_BYTES_PER_CLOCK = 128.0
+"""Load bandwidth of one SM's L1, on every chip since 7.0."""
+
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One roof: a compute peak [FLOP/s] or a bandwidth [B/s], and how it is known.
+
+    Optional: SM clock [Hz] and power [W] during the run or assumed, the kernel variant, the relative
+    spread of the repeats (fraction), the time of measuring (ISO 8601). Raises RooflineError when it is not
+    a number above 0.
+    """
+
+    name: str
+    kind: str
+    peak: float
+    source: str
+    note: str = ""
+    clock: float = NAN
+    power: float = NAN
+    variant: str = ""
+    spread: float = NAN
+    measured_at: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("compute", "bandwidth"):
+            raise RooflineError(f"ceiling {self.name!r}: kind {self.kind!r}", fix="use compute or bandwidth")
+        if self.source not in TRUST:
+            raise RooflineError(
+                f"ceiling {self.name!r}: source {self.source!r}", fix=f"use one of {', '.join(TRUST)}"
+            )
+        if not (math.isfinite(self.peak) and self.peak > 0):
+            raise RooflineError(
+                f"ceiling {self.name!r}: peak {self.peak!r} is not a number above 0",
+                fix="leave an unknown roof out",
+            )
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The ceilings of one device, in closed form. At most one ceiling of a name and a source."""
+
+    device: str
+    ceilings: tuple[Ceiling, ...] = ()
+
+    def __post_init__(self) -> None:
+        keys = [(c.name, c.source) for c in self.ceilings]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise RooflineError(
+                f"{self.device}: ceilings given twice: {sorted(twice)}", fix="merge them by with_()"
+            )
+
+    def get(self, name: str, source: str | None = None) -> Ceiling | None:
+        """The ceiling of that name from that source, or the most trusted one; None when unknown."""
+        found = [c for c in self.ceilings if c.name == name and source in (None, c.source)]
+        return min(found, key=lambda c: TRUST.index(c.source), default=None)
+
+    def peak(self, name: str) -> float:
+        """The most trusted value of a ceiling [FLOP/s or B/s]; NaN when unknown."""
+        ceiling = self.get(name)
+        return NAN if ceiling is None else ceiling.peak
+
+    def attainable(self, intensity: float, compute: str = "fp32", level: str = "dram") -> float:
+        """The most FLOP/s a kernel of that intensity [FLOP/B] can reach; NaN when a roof is unknown."""
+        peak, bandwidth = self.peak(compute), self.peak(level)
+        if math.isnan(peak) or math.isnan(bandwidth) or not intensity >= 0:
+            return NAN
+        return min(peak, intensity * bandwidth)
+
+    def ridge(self, compute: str = "fp32", level: str = "dram") -> float:
+        """The intensity [FLOP/B] at which bandwidth and compute roof meet; NaN when a roof is unknown."""
+        return self.peak(compute) / self.peak(level)
+
+    def explain(self, compute: str = "fp32", level: str = "dram") -> str:
+        """Where both roofs come from, or why there is none; one sentence for people."""
+        parts = [self._explain(name) for name in (compute, level)]
+        return "; ".join(parts)
+
+    def _explain(self, name: str) -> str:
+        ceiling = self.get(name)
+        if ceiling is not None:
+            return f"{name}: {ceiling.source}" + (f" ({ceiling.note})" if ceiling.note else "")
+        known = sorted({c.name for c in self.ceilings})
+        have = ", ".join(known) if known else "none at all"
+        return f"{name}: no ceiling known for {self.device or 'this device'} (known: {have})"
+
+    def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:
+        """A roofline with these ceilings added; one of the same name and source is replaced."""
+        merged = {(c.name, c.source): c for c in (*self.ceilings, *ceilings)}
+        return replace(self, ceilings=tuple(merged.values()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: unknown fields are left out."""
+        return {"device": self.device, "ceilings": [ceiling_to_dict(c) for c in self.ceilings]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Roofline:
+        """The roofline of `to_dict`; fields of later versions are ignored. Raises RooflineError naming
+        the field.
+        """
+        try:
+            rows = data["ceilings"]
+            return cls(str(data["device"]), tuple(ceiling_from_dict(row) for row in rows))
+        except (KeyError, TypeError) as error:
+            raise RooflineError(
+                f"roofline: missing or wrong field {error}", fix="measure the ceilings again"
+            ) from error
+
+
+def ceiling_to_dict(ceiling: Ceiling) -> dict[str, Any]:
+    """Plain data; NaN and empty fields are left out."""
+    data = {f.name: getattr(ceiling, f.name) for f in fields(ceiling)}
+    return {k: v for k, v in data.items() if v != "" and not (isinstance(v, float) and math.isnan(v))}
+
+
+def ceiling_from_dict(data: Mapping[str, Any]) -> Ceiling:
+    """The ceiling of `ceiling_to_dict`."""
+    known = {f.name for f in fields(Ceiling)}
+    return Ceiling(**{k: v for k, v in data.items() if k in known and v is not None})
+
+
+def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
+    """The sheet's roofs, each at the clock it is quoted for; the note carries the source and its doubts."""
+    note = spec.source + (f"; {spec.note}" if spec.note else "")
+    compute = [
+        Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))
+        for name, peak in spec.peaks.items()
+    ]
+    return (*compute, Ceiling("dram", "bandwidth", spec.bandwidth, "datasheet", note=note))
+
+
+def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
+    """What the chip could do at a given SM clock [Hz]: SMs x rate x clock. Empty when the SM count is
+    unknown.
+
+    DRAM does not follow the SM clock and is left out; L1 is 128 B per clock and SM.
+    """
+    if spec.sms is None:
+        return ()
+    note = f"derived: {spec.sms} SMs x rate x {clock / 1e6:.0f} MHz"
+    compute = [
+        Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock)
+        for name, peak in derived_peaks(spec, clock=clock).items()
+    ]
+    l1 = Ceiling(
+        "l1", "bandwidth", spec.sms * L1_BYTES_PER_CLOCK * clock, "datasheet", note=note, clock=clock
+    )
+    return (*compute, l1)
+
+
+def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceiling, ...]:
+    """Roofs from ncu's own peak counters of one launch: peak_fp32, peak_tensor_bf16 [FLOP/s], peak_dram_bw
+    [B/s] ...
+
+    Other keys, and peaks that are NaN or 0, are skipped. `clock`: SM clock [Hz] of that launch.
+    """
+    found = []
+    for key, value in peaks.items():
+        if not key.startswith("peak_") or not (math.isfinite(value) and value > 0):
+            continue
+        name = key[len("peak_") :]
+        kind = "bandwidth" if name.endswith("_bw") else "compute"
+        name = name.removesuffix("_bw")
+        if name in (COMPUTE if kind == "compute" else BANDWIDTH):
+            note = "peak_sustained x clock of the profiled launch"
+            found.append(Ceiling(name, kind, float(value), "ncu", note=note, clock=clock))
+    return tuple(found)
+
+
+def mma_ceilings(roofline: Roofline, cc: str) -> tuple[Ceiling, ...]:
+    """The lower tensor roofs ("tensor_bf16_mma" ...) of code on mma.sync where wgmma exists; empty
+    elsewhere.
+    """
+    if cc != "9.0":
+        return ()
+    names = ("tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_int8")
+    full = [c for name in names if (c := roofline.get(name)) is not None]
+    note = "two thirds of the wgmma roof: the rate of mma.sync on this chip"
+    return tuple(
+        replace(c, name=f"{c.name}_mma", peak=c.peak * MMA_SHARE, note=f"{note}; {c.note}".rstrip("; "))
+        for c in full
+    )

@@ -1,0 +1,118 @@
+"""Compiles CUDA source with NVRTC or nvcc and launches it through the driver, on torch's context and
+stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import RooflineError
+
+NVRTC_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+
+def compile_cubin(source: str, cc: str) -> bytes:
+    """Machine code of that source for a compute capability ("9.0").
+
+    Raises RooflineError with the compiler's words, or when there is no compiler.
+    """
+    arch = "sm_" + cc.replace(".", "")
+    library = _nvrtc()
+    if library is not None:
+        return _by_nvrtc(library, source, arch)
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise RooflineError(
+            "no NVRTC library and no nvcc", fix="install the CUDA toolkit or a CUDA build of torch"
+        )
+    return _by_nvcc(nvcc, source, arch)
+
+
+def _nvrtc() -> Any:
+    return next((lib for name in (*NVRTC_NAMES, *_bundled()) if (lib := _loaded(name)) is not None), None)
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def _bundled() -> Iterator[str]:
+    """NVRTC libraries that came with torch's wheels, newest name first; its builtins are not a compiler."""
+    for folder in sys.path:
+        for pattern in ("nvidia/*/lib/libnvrtc.so.*", "torch/lib/libnvrtc*.so*"):
+            found = glob.glob(os.path.join(folder, pattern))
+            yield from sorted((f for f in found if "builtins" not in f and ".alt." not in f), reverse=True)
+
+
+def _by_nvrtc(library: Any, source: str, arch: str) -> bytes:
+    program = ctypes.c_void_p()
+    text = ctypes.c_char_p(source.encode())
+    _ok(
+        library.nvrtcCreateProgram(ctypes.byref(program), text, b"probes.cu", 0, None, None),
+        "nvrtcCreateProgram",
+    )
+    try:
+        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
+        if library.nvrtcCompileProgram(program, 1, options) != 0:
+            log = _fetch(library, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+            raise RooflineError(f"NVRTC for {arch}: {log.decode(errors='replace').strip()[:400]}")
+        return _fetch(library, program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _fetch(library: Any, program: ctypes.c_void_p, size_call: str, data_call: str) -> bytes:
+    size = ctypes.c_size_t()
+    _ok(getattr(library, size_call)(program, ctypes.byref(size)), size_call)
+    data = ctypes.create_string_buffer(size.value)
+    _ok(getattr(library, data_call)(program, data), data_call)
+    return data.raw
+
+
+def _by_nvcc(nvcc: str, source: str, arch: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        code, cubin = Path(folder, "probes.cu"), Path(folder, "probes.cubin")
+        code.write_text(source, encoding="ascii")
+        command = [nvcc, "-cubin", f"-arch={arch}", "-O3", "-o", str(cubin), str(code)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise RooflineError(f"nvcc for {arch}: {done.stderr.strip()[:400]}")
+        return cubin.read_bytes()
+
+
+def _ok(status: int, call: str) -> None:
+    if status != 0:
+        raise RooflineError(f"{call} returned {status}", fix="is the driver as new as the CUDA toolkit?")
+
+
+class Module:
+    """Kernels loaded into the current CUDA context; it lives as long as the process."""
+
+    def __init__(self, cubin: bytes) -> None:
+        """Needs torch's context to be current: touch the device first."""
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._module = ctypes.c_void_p()
+        self._cubin = cubin
+        _ok(self._driver.cuModuleLoadData(ctypes.byref(self._module), cubin), "cuModuleLoadData")
+
+    def launch(self, name: str, blocks: int, threads: int, stream: int, *arguments: Any) -> None:
+        """Start a kernel; arguments are ctypes values."""
+        function = ctypes.c_void_p()
+        _ok(self._driver.cuModuleGetFunction(ctypes.byref(function), self._module, name.encode()), name)
+        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(a) for a in arguments))
+        status = self._driver.cuLaunchKernel(
+            function, blocks, 1, 1, threads, 1, 1, 0, ctypes.c_void_p(stream), pointers, None
+        )
+        _ok(status, f"launch of {name}")

@@ -1,0 +1,123 @@
+"""CUDA kernels of the micro-benchmarks, as source: no header is needed, so any compiler at hand will do."""
+
+from __future__ import annotations
+
+CHAINS = (8, 16)
+"""Independent chains a thread: enough to cover the latency of four to eight cycles at any occupancy."""
+
+_CHAIN = """
+extern "C" __global__ void {name}(unsigned* out, int count) {{
+    const {type} a = {a}, b = {b};
+    {type} x[{chains}];
+    #pragma unroll
+    for (int i = 0; i < {chains}; i++) x[i] = {start};
+    #pragma unroll 8
+    for (int n = 0; n < count; n++) {{
+        #pragma unroll
+        for (int i = 0; i < {chains}; i++) {step}
+    }}
+    #pragma unroll
+    for (int i = 1; i < {chains}; i++) {join}
+    if ({never}) out[0] = 1u;
+}}
+"""
+
+_SCALAR = {
+    "start": "({type})(threadIdx.x + i) * ({type})0.001",
+    "join": "x[0] += x[i];",
+    # A value that the chains never take, which the compiler cannot know.
+    "never": "x[0] == ({type})123456.789",
+    "a": "({type})-0.999",
+    "b": "({type})0.0317",
+}
+_HALVES = {
+    "start": "0x2E663266u + threadIdx.x * 0x00010003u + i",
+    "join": "x[0] ^= x[i];",
+    "never": "x[0] == 0x7BCDEF12u && x[1] == 0x12345678u",
+    "a": "0xBBFFBBFFu",
+    "b": "0x28102810u",
+}
+
+KINDS = {
+    "fp32": ("float", "x[i] = __fmaf_rn(x[i], a, b);", _SCALAR),
+    "fp32_add": ("float", "x[i] = __fadd_rn(x[i], b);", _SCALAR),
+    "fp64": ("double", "x[i] = __fma_rn(x[i], a, b);", _SCALAR),
+    "fp16": ("unsigned", 'asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(x[i]) : "r"(a), "r"(b));', _HALVES),
+}
+"""Ceiling name -> (type, one step of a chain, the rest of the kernel)."""
+
+OPERATIONS = {"fp32": 2, "fp32_add": 1, "fp64": 2, "fp16": 4}
+"""FLOP of one step of one chain of one thread."""
+
+_READS = """
+extern "C" __global__ void read_l2(unsigned* out, const float4* data, int elements, int count) {
+    float sum = 0.0f;
+    int threads = gridDim.x * blockDim.x;
+    int first = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int n = 0; n < count; n++) {
+        #pragma unroll 8
+        for (int i = first; i < elements; i += threads) {
+            float x, y, z, w;
+            // .cg passes the L1 by
+            asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(data + i));
+            sum += x + y + z + w;
+        }
+    }
+    if (sum == 123456.789f) out[0] = 1u;
+}
+
+extern "C" __global__ void read_l1(unsigned* out, const float4* data, int elements, int count) {
+    float sum = 0.0f;
+    const float4* mine = data + (long long)blockIdx.x * elements;
+    for (int n = 0; n < count; n++) {
+        #pragma unroll 4
+        for (int i = threadIdx.x; i < elements; i += blockDim.x) {
+            float x, y, z, w;
+            asm volatile("ld.global.ca.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(mine + i));
+            sum += x + y + z + w;
+        }
+    }
+    if (sum == 123456.789f) out[0] = 1u;
+}
+
+extern "C" __global__ void read_shared(unsigned* out, int count) {
+    __shared__ float4 cells[2048];
+    for (int i = threadIdx.x; i < 2048; i += blockDim.x) {
+        float v = (float)(i % 251) * 0.001f;
+        cells[i].x = v; cells[i].y = v; cells[i].z = v; cells[i].w = v;
+    }
+    __syncthreads();
+    unsigned base = (unsigned)__cvta_generic_to_shared(cells);
+    float sum = 0.0f;
+    for (int n = 0; n < count; n++) {
+        #pragma unroll 4
+        for (int i = threadIdx.x; i < 2048; i += blockDim.x) {
+            float x, y, z, w;
+            asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "r"(base + i * 16));
+            sum += x + y + z + w;
+        }
+    }
+    if (sum == 123456.789f) out[0] = 1u;
+}
+"""
+
+SHARED_BYTES = 2048 * 16
+
+
+def chain_name(kind: str, chains: int) -> str:
+    """The kernel's entry point for a ceiling and a number of chains."""
+    return f"chain_{kind}_{chains}"
+
+
+def source() -> str:
+    """The whole translation unit."""
+    parts = [_READS]
+    for kind, (type_, step, rest) in KINDS.items():
+        for chains in CHAINS:
+            fields = {key: text.replace("{type}", type_) for key, text in rest.items()}
+            name = chain_name(kind, chains)
+            parts.append(_CHAIN.format(name=name, type=type_, chains=chains, step=step, **fields))
+    return "\n".join(parts)

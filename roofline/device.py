@@ -1,0 +1,246 @@
+"""What NVIDIA's sheets say a GPU can do, and which row a driver's device name belongs to."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from roofline.errors import RooflineError
+
+TENSOR_CLOCKED = frozenset({"tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_fp8", "tensor_int8"})
+"""Compute names whose sheet figures follow from the tensor clock; FP64 tensor rates follow from the
+vector clock.
+"""
+
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device as a run saw it; everything but kind and name may be unknown. Clocks in Hz, sizes in
+    bytes.
+    """
+
+    kind: str
+    name: str
+    cc: str = ""
+    sms: int | None = None
+    l2_bytes: float = NAN
+    memory_bytes: float = NAN
+    max_sm_clock: float = NAN
+    max_mem_clock: float = NAN
+    bus_bits: int | None = None
+    uuid: str = ""
+    driver: str = ""
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Exemption:
+    """A listed figure known not to follow from a rule; `expect` is the ratio found instead, NaN when
+    unknowable.
+    """
+
+    rule: str
+    name: str
+    expect: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """One GPU's dense sheet figures: peaks in FLOP/s by compute name, bandwidth in B/s, clocks in Hz,
+    sizes in bytes.
+
+    `rates` are fused multiply-adds per SM and clock. Figures the sheet does not give are absent or NaN.
+    """
+
+    name: str
+    match: tuple[str, ...]
+    cc: str
+    sms: int | None
+    vector_clock: float
+    tensor_clock: float
+    rates: Mapping[str, float]
+    peaks: Mapping[str, float]
+    bandwidth: float
+    mem_clock: float
+    bus_bits: int | None
+    l2_bytes: float
+    memory_bytes: float
+    source: str
+    note: str = ""
+    market: str = ""
+    exemptions: tuple[Exemption, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def specs() -> tuple[DeviceSpec, ...]:
+    """Every row of devices.toml, in its order."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    text = resources.files("roofline").joinpath("devices.toml").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = tomllib.loads(text)["gpu"]
+    return tuple(_spec(row) for row in rows)
+
+
+def _spec(row: Mapping[str, Any]) -> DeviceSpec:
+    clocks = row.get("clock_mhz", {})
+    memory = row.get("memory", {})
+    return DeviceSpec(
+        name=row["name"],
+        match=tuple(row["match"]),
+        cc=row["cc"],
+        sms=row.get("sms"),
+        vector_clock=clocks.get("vector", NAN) * 1e6,
+        tensor_clock=clocks.get("tensor", NAN) * 1e6,
+        rates=MappingProxyType({k: float(v) for k, v in row.get("rates", {}).items()}),
+        peaks=MappingProxyType({k: v * 1e12 for k, v in row["peaks"].items()}),
+        bandwidth=row["bandwidth"] * 1e9,
+        mem_clock=memory.get("clock_mhz", NAN) * 1e6,
+        bus_bits=memory.get("bus_bits"),
+        l2_bytes=row.get("l2_mb", NAN) * 2.0**20,
+        memory_bytes=row["memory_gib"] * 2.0**30,
+        source=row["source"],
+        note=row.get("note", ""),
+        market=row.get("market", ""),
+        exemptions=tuple(
+            Exemption(e["rule"], e["name"], e.get("expect", NAN), e["reason"])
+            for e in row.get("exception", ())
+        ),
+    )
+
+
+def find_spec(
+    name: str, *, cc: str | None = None, sms: int | None = None, memory_bytes: float | None = None
+) -> DeviceSpec | None:
+    """The row of a device as the driver names it, or None; never a near miss.
+
+    `cc`, `sms` and `memory_bytes` (as the driver reports it), where given, must agree: a MIG slice or a
+    smaller-memory variant under the same name is another device.
+    """
+    wanted = _normal(name)
+    for spec in specs():
+        if wanted in {_normal(n) for n in (*spec.match, spec.name)}:
+            return spec if _agrees(spec, cc, sms, memory_bytes) else None
+    return None
+
+
+def _agrees(spec: DeviceSpec, cc: str | None, sms: int | None, memory_bytes: float | None) -> bool:
+    if cc and cc != spec.cc:
+        return False
+    if sms and spec.sms and sms != spec.sms:
+        return False
+    if memory_bytes and not math.isnan(memory_bytes):
+        # Drivers report 7 % less than the label at most (ECC on GDDR6), and never more.
+        return 0.88 <= memory_bytes / spec.memory_bytes <= 1.02
+    return True
+
+
+def _normal(name: str) -> str:
+    """Lower case, single spaces, without the vendor words a user may leave out."""
+    words = re.split(r"[\s_\-]+", name.strip().lower())
+    return " ".join(w for w in words if w not in {"nvidia", "tesla", "geforce"})
+
+
+def bandwidth_from_clocks(mem_clock_hz: float, bus_bits: float) -> float:
+    """Theoretical DRAM bandwidth [B/s]: two transfers per clock over the bus; NaN in, NaN out."""
+    return 2.0 * mem_clock_hz * bus_bits / 8.0
+
+
+def clock_of(spec: DeviceSpec, compute: str) -> float:
+    """The clock [Hz] at which the sheet quotes a compute name."""
+    return spec.tensor_clock if compute in TENSOR_CLOCKED else spec.vector_clock
+
+
+def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, float]:
+    """Peaks [FLOP/s] from SMs x FMA rate x 2 x clock, at the sheet's clocks or at one given clock [Hz].
+
+    Empty when the SM count is not known.
+    """
+    if spec.sms is None:
+        return {}
+    return {
+        name: spec.sms * rate * 2.0 * (clock_of(spec, name) if clock is None else clock)
+        for name, rate in spec.rates.items()
+    }
+
+
+def check(spec: DeviceSpec) -> list[str]:
+    """What is wrong with a row: figures that do not derive, or ratios that betray a sparse or foreign
+    figure.
+    """
+    exempt = {(e.rule, e.name): e for e in spec.exemptions}
+    found: list[str] = []
+    for rule, name, ratio, expect, tolerance in (*_derivations(spec), *_pairs(spec)):
+        exemption = exempt.get((rule, name))
+        if exemption is not None:
+            expect = exemption.expect
+        if math.isnan(expect) or abs(ratio / expect - 1.0) <= tolerance:
+            continue
+        found.append(
+            f"{spec.name}: {name}, {rule}: ratio {ratio:.4g}, expected {expect:.4g} within {tolerance:.1%}"
+        )
+    if not spec.source:
+        found.append(f"{spec.name}: no source")
+    return found
+
+
+_Finding = tuple[str, str, float, float, float]
+
+
+def _derivations(spec: DeviceSpec) -> Iterator[_Finding]:
+    """Each listed figure against its derivation; a figure without a rate counts as ratio 0."""
+    derived = derived_peaks(spec)
+    for name, peak in spec.peaks.items():
+        if spec.sms is not None:
+            # Sheets print FP64 with one or two digits only.
+            tolerance = 0.025 if name.endswith("fp64") else 0.015
+            yield "derive", name, derived.get(name, 0.0) / peak, 1.0, tolerance
+    if spec.bus_bits is not None:
+        yield (
+            "derive",
+            "bandwidth",
+            bandwidth_from_clocks(spec.mem_clock, spec.bus_bits) / spec.bandwidth,
+            1.0,
+            0.025,
+        )
+
+
+def _pairs(spec: DeviceSpec) -> Iterator[_Finding]:
+    """Ratios between two listed figures that hold on every dense sheet."""
+    half = "tensor_bf16" if "tensor_bf16" in spec.peaks else "tensor_fp16"
+    eight = "tensor_fp8" if "tensor_fp8" in spec.peaks and spec.market != "geforce" else half
+    int8 = 4.0 if spec.market == "geforce" else 1.0 if eight == "tensor_fp8" else 2.0
+    fp64 = {"8.0": 2.0, "9.0": 2.0, "10.0": 1.0}
+    rules = [
+        ("tensor_bf16", "tensor_tf32", 2.0, 0.0175),
+        ("tensor_fp16", "tensor_bf16", 1.0, 0.001),
+        ("tensor_fp8", "tensor_bf16", 2.0, 0.01),
+        ("tensor_int8", eight, int8, 0.01),
+        ("tensor_fp64", "fp64", fp64.get(spec.cc, NAN), 0.03),
+    ]
+    for name, other, expect, tolerance in rules:
+        if name in spec.peaks and other in spec.peaks:
+            yield "pair", name, spec.peaks[name] / spec.peaks[other], expect, tolerance
+
+
+def exact_spec(name: str) -> DeviceSpec:
+    """The row of a device name; raises RooflineError with the known names when there is none."""
+    spec = find_spec(name)
+    if spec is None:
+        known = ", ".join(s.name for s in specs())
+        raise RooflineError(
+            f"device {name!r}: no datasheet row", fix=f"measure its ceilings, or use one of: {known}"
+        )
+    return spec

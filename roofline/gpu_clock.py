@@ -1,0 +1,111 @@
+"""Times work on a CUDA device by events, reading its clock and power meanwhile."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from roofline.device import Device
+from roofline.probe import Timing
+
+NAN = math.nan
+
+
+class Nvml:
+    """Clock, power and memory facts of one device; every reading is NaN where NVML is missing or refuses."""
+
+    def __init__(self, uuid: str) -> None:
+        self._nvml: Any = None
+        self._handle: Any = None
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            self._nvml = pynvml
+        except Exception:  # no library, no driver, a hidden device: the timings stand without it
+            self._nvml = None
+
+    def read(self, call: str, *arguments: Any) -> Any:
+        """The answer of an NVML call on the device, or None."""
+        if self._nvml is None:
+            return None
+        try:
+            return getattr(self._nvml, call)(self._handle, *arguments)
+        except Exception:  # not supported on this part
+            return None
+
+    def clock(self, *, memory: bool = False, maximum: bool = False) -> float:
+        """SM or memory clock [Hz], now or at most."""
+        kind = (
+            None
+            if self._nvml is None
+            else (self._nvml.NVML_CLOCK_MEM if memory else self._nvml.NVML_CLOCK_SM)
+        )
+        value = self.read("nvmlDeviceGetMaxClockInfo" if maximum else "nvmlDeviceGetClockInfo", kind)
+        return NAN if value is None else value * 1e6
+
+    def power(self) -> float:
+        """Board power [W]."""
+        value = self.read("nvmlDeviceGetPowerUsage")
+        return NAN if value is None else value / 1e3
+
+    def driver(self) -> str:
+        """The driver's version, or an empty string."""
+        if self._nvml is None:
+            return ""
+        value = self._nvml.nvmlSystemGetDriverVersion()
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def gpu_device(torch: Any, index: int) -> Device:
+    """A CUDA device as torch and NVML describe it."""
+    properties = torch.cuda.get_device_properties(index)
+    uuid = _uuid(properties)
+    nvml = Nvml(uuid)
+    return Device(
+        "cuda",
+        properties.name,
+        cc=f"{properties.major}.{properties.minor}",
+        sms=properties.multi_processor_count,
+        l2_bytes=float(getattr(properties, "L2_cache_size", NAN)),
+        memory_bytes=float(properties.total_memory),
+        max_sm_clock=nvml.clock(maximum=True),
+        max_mem_clock=nvml.clock(memory=True, maximum=True),
+        bus_bits=nvml.read("nvmlDeviceGetMemoryBusWidth"),
+        uuid=uuid,
+        driver=nvml.driver(),
+    )
+
+
+def _uuid(properties: Any) -> str:
+    uuid = str(getattr(properties, "uuid", ""))
+    return uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+class GpuTimer:
+    """A Timer: an event pair around the calls; while the device works, clock and power are read."""
+
+    def __init__(self, torch: Any, device: Device) -> None:
+        self._torch = torch
+        self._nvml = Nvml(device.uuid)
+
+    def __call__(self, run: Callable[[], object], calls: int) -> Timing:
+        cuda = self._torch.cuda
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.synchronize()
+        start.record()
+        for _ in range(calls):
+            run()
+        end.record()
+        clocks, powers = [], []
+        while True:
+            clocks.append(self._nvml.clock())
+            powers.append(self._nvml.power())
+            if end.query():
+                break
+        end.synchronize()
+        seconds = start.elapsed_time(end) / 1e3
+        return Timing(seconds, max(clocks), statistics.median(powers))

@@ -1,0 +1,184 @@
+"""Places labels beside their points so that none covers another; geometry in pixels, no drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105)
+"""Angles tried around a point, in order of preference: beside it reads best."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle turned by `angle` [degrees] about its centre."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    angle: float = 0.0
+
+    def corners(self) -> Floats:
+        """Its four corners, shape (4, 2)."""
+        turn = math.radians(self.angle)
+        along = np.array([math.cos(turn), math.sin(turn)]) * self.width / 2
+        across = np.array([-math.sin(turn), math.cos(turn)]) * self.height / 2
+        centre = np.array([self.x, self.y])
+        signs = ((1, 1), (1, -1), (-1, -1), (-1, 1))
+        return np.stack([centre + a * along + b * across for a, b in signs])
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether the two share any area (separating axes)."""
+        a, b = self.corners(), other.corners()
+        for box in (self, other):
+            for turn in (math.radians(box.angle), math.radians(box.angle + 90)):
+                axis = np.array([math.cos(turn), math.sin(turn)])
+                pa, pb = a @ axis, b @ axis
+                if pa.max() <= pb.min() or pb.max() <= pa.min():
+                    return False
+        return True
+
+    def inside(self, frame: Box) -> bool:
+        """Whether it lies within an upright frame."""
+        half = (frame.width / 2, frame.height / 2)
+        return bool(np.all(np.abs(self.corners() - [frame.x, frame.y]) <= half))
+
+    def crosses(self, start: Floats, end: Floats, margin: float = 0.0) -> bool:
+        """Whether a segment passes through it, or within `margin` of it: clipping against its sides."""
+        first, last = self.local(np.stack([start, end]))
+        enter, leave = 0.0, 1.0
+        for origin, run, half in zip(first, last - first, (self.width / 2, self.height / 2), strict=True):
+            reach = half + margin
+            if run == 0:
+                if abs(origin) >= reach:
+                    return False
+                continue
+            near, far = sorted(((-reach - origin) / run, (reach - origin) / run))
+            enter, leave = max(enter, near), min(leave, far)
+        return bool(enter < leave)
+
+    def local(self, points: Floats) -> Floats:
+        """Points of shape (n, 2) in coordinates along and across the box, from its centre."""
+        turn = math.radians(self.angle)
+        along, across = [math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]
+        return np.asarray((points - [self.x, self.y]) @ np.array([along, across]).T, dtype=np.float64)
+
+
+@dataclass
+class Board:
+    """What is taken already: boxes never to be covered, discs (x, y, radius) and segments to be avoided."""
+
+    frame: Box
+    boxes: list[Box] = field(default_factory=list)
+    discs: Floats = field(default_factory=lambda: np.empty((0, 3)))
+    segments: list[tuple[Floats, Floats]] = field(default_factory=list)
+    clearance: float = 3.0
+
+    def free(self, box: Box) -> bool:
+        """Whether the box lies in the frame and on no other box."""
+        grown = replace(box, width=box.width + self.clearance, height=box.height + self.clearance / 2)
+        return box.inside(self.frame) and not any(grown.overlaps(other) for other in self.boxes)
+
+    def covered_discs(self, box: Box) -> int:
+        """How many discs the box touches."""
+        if not len(self.discs):
+            return 0
+        local = np.abs(box.local(self.discs[:, :2]))
+        outside = np.maximum(local - [box.width / 2, box.height / 2], 0)
+        return int(np.count_nonzero(np.hypot(*outside.T) < self.discs[:, 2]))
+
+    def crossings(self, box: Box) -> int:
+        """How many segments pass through the box or touch it."""
+        return sum(box.crosses(start, end, self.clearance) for start, end in self.segments)
+
+    def in_the_way(self, start: Floats, end: Floats) -> int:
+        """How many boxes and discs, other than the disc at its start, a leader line would run through."""
+        boxes = sum(box.crosses(start, end) for box in self.boxes)
+        if not len(self.discs):
+            return boxes
+        along = end - start
+        length = float(np.hypot(*along)) or 1.0
+        relative = self.discs[:, :2] - start
+        t = np.clip(relative @ along / length**2, 0.0, 1.0)
+        away = np.hypot(*(relative - t[:, None] * along).T)
+        own = np.hypot(*relative.T) < 1.0
+        return boxes + int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a label went, what it cost, and the end of its leader line where it lies far from its point."""
+
+    box: Box
+    cost: float
+    leader: Floats | None
+
+
+def beside(
+    point: Floats, radius: float, size: tuple[float, float], unit: float
+) -> Iterator[tuple[Box, float]]:
+    """Candidate boxes around a point with their cost; `unit` is one typographic point in pixels."""
+    width, height = size
+    for ring, gap in enumerate((2.5, 6.0, 11.0, 18.0, 26.0, 36.0, 50.0, 70.0, 95.0)):
+        reach = radius + gap * unit
+        for order, angle in enumerate(DIRECTIONS):
+            turn = math.radians(angle)
+            cos, sin = math.cos(turn), math.sin(turn)
+            x = point[0] + reach * cos + np.sign(round(cos, 6)) * width / 2
+            y = point[1] + reach * sin + (sin * height / 2)
+            yield Box(float(x), float(y), width, height), ring * 10.0 + order * 0.6
+
+
+def place(
+    board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float
+) -> Placed | None:
+    """The cheapest free place of a label beside its point, marked as taken; None when there is none.
+
+    Covering a marker costs most, then a leader line through something, then a line through the label.
+    """
+    best: Placed | None = None
+    for box, cost in beside(point, radius, size, unit):
+        if (best is not None and cost >= best.cost) or not board.free(box):
+            continue
+        total = cost + 60.0 * board.covered_discs(box) + 26.0 * board.crossings(box)
+        near = nearest(box, point)
+        leader = near if float(np.hypot(*(near - point))) > radius + 9.0 * unit else None
+        if leader is not None:
+            total += 30.0 * board.in_the_way(point, leader)
+        if best is None or total < best.cost:
+            best = Placed(box, total, leader)
+    if best is not None:
+        board.boxes.append(best.box)
+        if best.leader is not None:
+            board.segments.append((point, best.leader))
+    return best
+
+
+def nearest(box: Box, point: Floats) -> Floats:
+    """The point of an upright box nearest to a point."""
+    half = np.array([box.width / 2, box.height / 2])
+    centre = np.array([box.x, box.y])
+    return np.asarray(np.clip(point, centre - half, centre + half), dtype=np.float64)
+
+
+def first_free(board: Board, candidates: Sequence[Box]) -> int | None:
+    """Index of the first candidate that covers no box and the fewest discs and segments; it is marked as
+    taken.
+    """
+    free = [
+        (board.covered_discs(c) * 3 + board.crossings(c), i)
+        for i, c in enumerate(candidates)
+        if board.free(c)
+    ]
+    if not free:
+        return None
+    index = min(free)[1]
+    board.boxes.append(candidates[index])
+    return index

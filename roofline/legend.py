@@ -1,0 +1,114 @@
+"""The row of keys above the plot: implementations, memory levels, floors, line styles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from roofline.marks import above
+from roofline.scene import Scene, compute_names, level_names
+from roofline.sheet import WIDTH, Sheet, fit, measure
+from roofline.style import MARKERS, Theme, colours
+from roofline.wording import roof_name, showable
+
+TEXT = 8.0
+ROW = 0.21
+LEFT = 0.2
+GLYPH = 0.2
+GAP = 0.2
+
+
+@dataclass(frozen=True)
+class Key:
+    """One glyph (a marker, or a line where `line` is a style) and its meaning."""
+
+    text: str
+    colour: str
+    marker: str = ""
+    line: str = ""
+    filled: bool = True
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys in rows, as (x [inch], key)."""
+
+    rows: tuple[tuple[tuple[float, Key], ...], ...]
+
+    @property
+    def height(self) -> float:
+        """Inches, with the space below."""
+        return ROW * len(self.rows) + 0.06
+
+
+def keys(scene: Scene, look: Theme) -> Keys:
+    """The keys a scene needs, wrapped to the page; a plain scene needs few."""
+    rows: list[tuple[tuple[float, Key], ...]] = []
+    row: list[tuple[float, Key]] = []
+    x = LEFT
+    for key in _wanted(scene, look):
+        width = GLYPH + measure(key.text, TEXT)[0] + GAP
+        if row and x + width > WIDTH - LEFT + GAP:
+            rows.append(tuple(row))
+            row, x = [], LEFT
+        row.append((x, key))
+        x += width
+    return Keys(tuple([*rows, tuple(row)] if row else rows))
+
+
+def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
+    placed = [p for p in scene.points if p.placed]
+    tint = colours((p.impl for p in scene.points), look)
+    if any(tint) and (len(tint) > 1 or placed):
+        for impl, colour in tint.items():
+            yield Key(fit(showable(impl, "other name") or "other", TEXT, 2.5), colour, "o")
+    levels = sorted({p.level for p in placed}, key=level_names(scene).index)
+    if len(levels) > 1:
+        for level in levels:
+            yield Key(f"{roof_name(level)} intensity", look.muted, MARKERS.get(level, "D"))
+    if any(math.isfinite(f.intensity) for f in scene.floors):
+        yield Key("algorithm's floor", look.text, "o", filled=False)
+    if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
+        yield Key("area: share of time", look.muted, "o")
+    if any(p.placed for p in above(scene)):
+        yield Key("above its roof", look.warning, "o", filled=False)
+    if placed or scene.floors or not any(p.copies for p in scene.points):
+        yield from _line_keys(scene, look)
+
+
+def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
+    found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
+    sources = {c.source for c in found if c is not None}
+    solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
+    if solid:
+        yield Key(" or ".join(solid) + " roof", look.roof, line="-")
+    if "datasheet" in sources:
+        yield Key("datasheet roof", look.roof, line="--")
+
+
+def draw_keys(sheet: Sheet, found: Keys, top: float) -> float:
+    """Draw the rows below `top` [inch]; returns where the next part begins."""
+    from matplotlib.lines import Line2D
+
+    for index, row in enumerate(found.rows):
+        middle = top + ROW * (index + 0.5)
+        height = 1 - middle / sheet.height
+        for x, key in row:
+            ends = [x, x + 0.14] if key.line else [x + 0.09]
+            face = key.colour if key.filled else "none"
+            sheet.figure.add_artist(
+                Line2D(
+                    [e / WIDTH for e in ends],
+                    [height] * len(ends),
+                    color=key.colour,
+                    marker=key.marker or None,
+                    markersize=6.2,
+                    markerfacecolor=face,
+                    markeredgewidth=1.2 if not key.filled else 0,
+                    linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
+                    linewidth=1.4,
+                )
+            )
+            sheet.text(x + GLYPH, middle, key.text, TEXT, va="center", color=sheet.look.muted)
+    return top + found.height

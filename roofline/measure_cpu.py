@@ -1,0 +1,104 @@
+"""Ceilings of the CPU by torch: matrix products for compute, streams over big arrays for memory."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from roofline.ceilings import Ceiling
+from roofline.device import Device
+from roofline.probe import Probe, Timing, best_ceilings, run_probes, with_dram
+
+MIB = 2**20
+SHAPES = {"fp32": (768, 1024), "fp64": (512, 768)}
+CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def measure_cpu(*, rounds: int = 4, budget: float = 2.0) -> tuple[Ceiling, ...]:
+    """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad) of this process's torch
+    threads.
+
+    Takes about 3 s. Streams count the bytes a program asks for, not the write-allocate traffic below it.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    results, _ = run_probes(
+        [*_matmuls(torch), *_streams(torch)], _timer, rounds=rounds, batch=0.03, budget=budget
+    )
+    return with_dram(best_ceilings(results, setting=f"torch, {threads} threads"))
+
+
+def cpu_device() -> Device:
+    """This machine's CPU: its name and the threads that torch uses."""
+    import torch
+
+    return Device("cpu", cpu_name(Path("/proc/cpuinfo")), threads=torch.get_num_threads())
+
+
+def cpu_name(cpuinfo: Path) -> str:
+    """The model name in a cpuinfo file, or "CPU"."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "CPU"
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1).strip() if found else "CPU"
+
+
+def _timer(run: Callable[[], object], calls: int) -> Timing:
+    started = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return Timing(time.perf_counter() - started)
+
+
+def _matmuls(torch: Any) -> Iterator[Probe]:
+    for name, dtype in (("fp32", torch.float32), ("fp64", torch.float64)):
+        for n in SHAPES[name]:
+            a, b, out = (torch.randn(n, n, dtype=dtype) for _ in range(3))
+            run = _bound(torch.mm, a, b, out=out)
+            yield Probe(name, "compute", f"matmul {n}^3", 2.0 * n**3, run)
+
+
+def _streams(torch: Any) -> Iterator[Probe]:
+    """Read, write, copy and triad (STREAM's byte counts) over arrays several times the last-level cache."""
+    size = array_bytes(last_level_cache(CACHE), _memory())
+    n = size // 4
+    a, b, c = (torch.full((n,), value) for value in (0.25, 0.5, 0.75))
+    variant = f"{size // MIB} MiB arrays"
+    yield Probe("dram_read", "bandwidth", variant, 4.0 * n, _bound(torch.sum, a))
+    yield Probe("dram_write", "bandwidth", variant, 4.0 * n, _bound(a.fill_, 1.5))
+    yield Probe("dram_copy", "bandwidth", variant, 8.0 * n, _bound(a.copy_, b))
+    yield Probe("dram_triad", "bandwidth", variant, 12.0 * n, _bound(torch.add, b, c, alpha=3.0, out=a))
+
+
+def _bound(function: Callable[..., object], *args: Any, **kwargs: Any) -> Callable[[], object]:
+    return lambda: function(*args, **kwargs)
+
+
+def array_bytes(cache: int, memory: int) -> int:
+    """Bytes of one stream array: four times the cache, 64 to 256 MiB, and a sixteenth of the memory at
+    most.
+    """
+    wanted = min(max(4 * cache, 64 * MIB), 256 * MIB)
+    return max(MIB, min(wanted, memory // 16) // MIB * MIB)
+
+
+def last_level_cache(folder: Path) -> int:
+    """Size [B] of the biggest cache that a sysfs folder lists; 32 MiB when it does not say."""
+    sizes = [32 * MIB]
+    for entry in folder.glob("index*/size"):
+        found = re.fullmatch(r"(\d+)([KMG]?)", entry.read_text(encoding="ascii").strip())
+        if found:
+            sizes.append(int(found.group(1)) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)])
+    return max(sizes[1:], default=sizes[0])
+
+
+def _memory() -> int:
+    import os
+
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

@@ -1,0 +1,241 @@
+"""Ceilings of a CUDA device: streams and matrix products by torch, chains and cache reads by small
+kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from roofline import cuda_source
+from roofline.ceilings import Ceiling, derived_ceilings
+from roofline.cuda_module import Module, compile_cubin
+from roofline.device import Device, DeviceSpec, bandwidth_from_clocks, find_spec
+from roofline.errors import RooflineError
+from roofline.gpu_clock import GpuTimer, gpu_device
+from roofline.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
+
+MIB = 2**20
+GEMM_SHAPES = ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 13312))
+"""M, N, K: the first two suit every library, the third is a long product that a public search found best
+on H100.
+"""
+FP64_SHAPES = ((4096, 4096, 4096), (2048, 2048, 2048))
+
+
+def measure_gpu(index: int = 0, *, rounds: int = 7, budget: float = 75.0) -> tuple[Device, Measurement]:
+    """Measured ceilings of one CUDA device and what was refused; at most about 90 s.
+
+    Names: dram (and dram_read, _write, _copy, _triad), l2, l1, fp64, fp32, fp32_add, fp16 and the tensor_*
+    the device has. Random data: zeros draw less power and give a roof that no program reaches.
+    Raises RooflineError without a CUDA device.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RooflineError("no CUDA device", fix="run on a machine with a GPU and a CUDA build of torch")
+    torch.cuda.set_device(index)
+    torch.manual_seed(0)
+    device = gpu_device(torch, index)
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        results, refused = run_probes(
+            list(probes(torch, device)), GpuTimer(torch, device), rounds=rounds, batch=0.03, budget=budget
+        )
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        torch.cuda.empty_cache()
+    setting = f"torch {torch.__version__}, driver {device.driver or 'unknown'}, random data"
+    ceilings = with_dram(best_ceilings(results, setting=setting))
+    kept, impossible = believable(ceilings, limits_of(device))
+    return device, Measurement(kept, (*refused, *impossible))
+
+
+def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
+    """What a ceiling may reach at most, by name, at the clock it was measured at; empty for unknown
+    devices.
+    """
+    spec = find_spec(device.name, cc=device.cc, sms=device.sms)
+
+    def limits(ceiling: Ceiling) -> dict[str, float]:
+        return _limits(spec, device, ceiling.clock) if spec is not None else {}
+
+    return limits
+
+
+def _limits(spec: DeviceSpec, device: Device, clock: float) -> dict[str, float]:
+    at = clock if clock == clock else device.max_sm_clock
+    found = {c.name: c.peak for c in derived_ceilings(spec, at)} if at == at else {}
+    if "fp32" in found:
+        found["fp32_add"] = found["fp32"] / 2
+    if device.bus_bits:
+        dram = bandwidth_from_clocks(device.max_mem_clock, device.bus_bits)
+        found |= dict.fromkeys(("dram", "dram_read", "dram_write", "dram_copy", "dram_triad"), dram)
+    return found
+
+
+def probes(torch: Any, device: Device) -> Iterator[Probe]:
+    """The table: every micro-benchmark of the device, its buffers allocated."""
+    yield from _streams(torch, device)
+    yield from _kernels(torch, device)
+    yield from _matmuls(torch, device)
+    yield from _small_types(torch, device)
+
+
+def _streams(torch: Any, device: Device) -> Iterator[Probe]:
+    """Streams over three arrays of up to 4 GiB, far above any L2; copies and triads count every byte
+    moved.
+    """
+    n = int(min(4 * 2**30, torch.cuda.mem_get_info()[0] // 8)) // 4
+    a, b, c = (torch.rand(n, device="cuda") for _ in range(3))
+    variant = f"{n * 4 // MIB} MiB arrays"
+    yield Probe("dram_read", "bandwidth", variant, 4.0 * n, lambda: torch.sum(a))
+    yield Probe("dram_write", "bandwidth", variant, 4.0 * n, lambda: a.fill_(1.5))
+    yield Probe("dram_copy", "bandwidth", variant, 8.0 * n, lambda: a.copy_(b))
+    yield Probe("dram_triad", "bandwidth", variant, 12.0 * n, lambda: torch.add(b, c, alpha=3.0, out=a))
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts one of the small kernels on torch's stream."""
+
+    torch: Any
+    module: Module
+    out: Any
+
+    def __call__(self, name: str, blocks: int, threads: int, *arguments: Any) -> Callable[[], None]:
+        """A run of that kernel; arguments after `out` are tensors or 32-bit integers."""
+
+        def run() -> None:
+            stream = self.torch.cuda.current_stream().cuda_stream
+            values = [_value(a) for a in (self.out, *arguments)]
+            self.module.launch(name, blocks, threads, stream, *values)
+
+        return run
+
+
+def _value(argument: Any) -> Any:
+    """A kernel argument as ctypes: a tensor's address, or an int."""
+    return ctypes.c_int(argument) if isinstance(argument, int) else ctypes.c_void_p(argument.data_ptr())
+
+
+def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
+    """Chains of arithmetic and reads of L2, L1 and shared memory; one failing probe when they cannot be
+    built.
+    """
+    out = torch.zeros(4, dtype=torch.int32, device="cuda")
+    try:
+        launch = Launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)
+    except (RooflineError, OSError) as error:
+        yield Probe("l2", "bandwidth", "own kernels", 1.0, _failing(str(error)))
+        return
+    sms = device.sms or 1
+    for kind in cuda_source.KINDS:
+        # Two FP64 units an SM on most parts: fewer steps, or one launch would take a second.
+        count = 512 if kind == "fp64" else 4096
+        for chains in cuda_source.CHAINS:
+            blocks, threads = sms * 8, 256
+            flop = float(blocks * threads * chains * count * cuda_source.OPERATIONS[kind])
+            run = launch(cuda_source.chain_name(kind, chains), blocks, threads, count)
+            yield Probe(kind, "compute", f"chains of {chains}", flop, run)
+    yield from _caches(torch, device, launch)
+
+
+def _failing(message: str) -> Callable[[], object]:
+    def run() -> None:
+        raise RooflineError(message)
+
+    return run
+
+
+def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
+    sms = device.sms or 1
+    l2 = device.l2_bytes if device.l2_bytes > 0 else 4 * MIB
+    data = torch.rand(int(l2), device="cuda")  # four times the L2: room for every region below
+    for share in (0.2, 0.4):
+        elements, passes = int(l2 * share) // 16, 100
+        run = launch("read_l2", sms * 2, 1024, data, elements, passes)
+        yield Probe(
+            "l2", "bandwidth", f"reads of {elements * 16 / MIB:.0f} MiB", 16.0 * elements * passes, run
+        )
+    elements, passes = 32 * 1024 // 16, 2000
+    if sms * elements * 16 <= data.numel() * 4:
+        run = launch("read_l1", sms, 1024, data, elements, passes)
+        yield Probe("l1", "bandwidth", "reads of 32 KiB an SM", 16.0 * elements * passes * sms, run)
+    run = launch("read_shared", sms, 1024, passes)
+    work = float(cuda_source.SHARED_BYTES * passes * sms)
+    yield Probe("l1", "bandwidth", "shared memory, 32 KiB an SM", work, run)
+
+
+def _matmuls(torch: Any, device: Device) -> Iterator[Probe]:
+    """Dense products through torch, FP32 ones as TF32; operands are made by the first run, which may
+    fail alone.
+    """
+    kinds = [("tensor_tf32", torch.float32), ("tensor_bf16", torch.bfloat16), ("tensor_fp16", torch.float16)]
+    if _cc(device) < (8, 0):
+        kinds = kinds[2:]
+    for name, dtype in kinds:
+        for m, n, k in GEMM_SHAPES:
+            yield Probe(
+                name, "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, _matmul(torch, m, n, k, dtype)
+            )
+    if _cc(device) in ((8, 0), (9, 0), (10, 0)):
+        for m, n, k in FP64_SHAPES:
+            run = _matmul(torch, m, n, k, torch.float64)
+            yield Probe("tensor_fp64", "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, run)
+
+
+def _cc(device: Device) -> tuple[int, int]:
+    major, _, minor = device.cc.partition(".")
+    return int(major or 0), int(minor or 0)
+
+
+def _matmul(torch: Any, m: int, n: int, k: int, dtype: Any) -> Callable[[], object]:
+    @cache
+    def operands() -> tuple[Any, Any, Any]:
+        a = torch.randn(m, k, device="cuda").to(dtype)
+        b = torch.randn(k, n, device="cuda").to(dtype)
+        return a, b, torch.empty(m, n, device="cuda", dtype=dtype)
+
+    def run() -> object:
+        a, b, out = operands()
+        return torch.mm(a, b, out=out)
+
+    return run
+
+
+def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
+    """FP8 and INT8 products; the second operand is column-major, as their kernels want it."""
+    for m, n, k in GEMM_SHAPES:
+        variant, work = f"matmul {m}x{n}x{k}", 2.0 * m * n * k
+        if _cc(device) >= (8, 9):
+            yield Probe("tensor_fp8", "compute", variant, work, _scaled(torch, m, n, k))
+        if _cc(device) >= (7, 5):
+            yield Probe("tensor_int8", "compute", variant, work, _int8(torch, m, n, k))
+
+
+def _scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
+    @cache
+    def operands() -> tuple[Any, Any, Any]:
+        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
+        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
+        return a, b, torch.ones((), device="cuda")
+
+    def run() -> object:
+        a, b, one = operands()
+        return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    return run
+
+
+def _int8(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
+    @cache
+    def operands() -> tuple[Any, Any]:
+        a = torch.randint(-128, 127, (m, k), device="cuda", dtype=torch.int8)
+        return a, torch.randint(-128, 127, (n, k), device="cuda", dtype=torch.int8).t()
+
+    return lambda: torch._int_mm(*operands())

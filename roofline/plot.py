@@ -1,0 +1,193 @@
+"""The roofline figure: a pure function of a scene, and how it is written to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roofline import captions, legend, strip, table
+from roofline.errors import RooflineError
+from roofline.frame import draw_axes, view
+from roofline.labels import Board, Box
+from roofline.marks import (
+    Tag,
+    draw_arrows,
+    draw_floors,
+    draw_points,
+    draw_tags,
+    name_tags,
+    number_tags,
+    ranked,
+)
+from roofline.roofs import draw_roof_labels, draw_roofs
+from roofline.scene import Scene
+from roofline.sheet import WIDTH, Sheet, new_figure
+from roofline.style import DPI, theme
+
+LEFT, RIGHT = 0.72, 0.2
+AXES_HEIGHT = 4.1
+AXES_FOOT = 0.52
+MOST_NAMES = 14
+MOST_NUMBERS = 40
+CROWD = 200
+"""From this many points on only the longest few get a number: forty numbers in a cloud name nothing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes on the page, top to bottom, before its height is known."""
+
+    head: captions.Lines
+    keys: legend.Keys
+    roofs: bool
+    bars: tuple[Any, ...]
+    tags: tuple[Tag, ...]
+    foot: captions.Lines
+
+    @property
+    def numbered(self) -> bool:
+        return any(t.number for t in self.tags)
+
+    @property
+    def height(self) -> float:
+        """Of the page [inch]."""
+        middle = AXES_HEIGHT + AXES_FOOT if self.roofs else 0.0
+        rows = table.height(len(self.tags)) if self.numbered else 0.0
+        return (
+            self.head.height
+            + self.keys.height
+            + middle
+            + strip.height(len(self.bars))
+            + rows
+            + self.foot.height
+        )
+
+
+def draw(scene: Scene) -> Any:
+    """The matplotlib Figure of a scene, 8 inches wide and as high as it needs to be.
+
+    Kernels are named in the plot while names fit without overlap, else numbered with a table below.
+    Points without a finite intensity and FLOP/s are counted in the caption. Raises RooflineError for an
+    unknown theme.
+    """
+    with _settings():
+        if len(ranked(scene)) <= MOST_NAMES:
+            figure = _compose(scene, name_tags(scene), complete=True)
+            if figure is not None:
+                return figure
+        most = MOST_NUMBERS if len(scene.points) < CROWD else MOST_NUMBERS // 2
+        return _compose(scene, number_tags(scene, most), complete=False)
+
+
+def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
+    """The figure with these tags; None when `complete` is asked for and a tag found no room."""
+    look = theme(scene.theme)
+    bars = tuple(strip.rows(scene))
+    has_roofs = bool(scene.floors) or not bars or any(p.placed for p in scene.points)
+    plan = Plan(
+        captions.head(scene),
+        legend.keys(scene, look),
+        has_roofs,
+        bars,
+        tuple(tags),
+        captions.foot(scene, tags),
+    )
+    sheet = new_figure(look, plan.height)
+    top = captions.draw_lines(sheet, plan.head, 0.0)
+    top = legend.draw_keys(sheet, plan.keys, top)
+    if has_roofs:
+        homeless = _draw_axes(sheet, scene, tags, top)
+        if homeless and complete:
+            return None
+        top += AXES_HEIGHT + AXES_FOOT
+    if bars:
+        strip.draw_strip(sheet, scene, bars, top)
+        top += strip.height(len(bars))
+    if plan.numbered:
+        table.draw_table(sheet, scene, tags, top)
+        top += table.height(len(tags))
+    captions.draw_lines(sheet, plan.foot, top)
+    return sheet.figure
+
+
+def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> list[Tag]:
+    limits = view(scene)
+    box = (LEFT, top, WIDTH - LEFT - RIGHT, AXES_HEIGHT)
+    axes = draw_axes(sheet, scene, limits, box)
+    middle_y = (sheet.height - top - AXES_HEIGHT / 2) * DPI
+    board = Board(Box((LEFT + box[2] / 2) * DPI, middle_y, box[2] * DPI, AXES_HEIGHT * DPI))
+    draw_floors(sheet, axes, scene, board)
+    draw_points(sheet, axes, scene, board, tags)
+    draw_arrows(sheet, axes, scene, board)
+    draw_roofs(sheet, axes, scene, limits, board)
+    draw_roof_labels(sheet, axes, scene, limits, board)
+    captions.draw_absence(sheet, axes, scene, board)
+    return draw_tags(sheet, axes, scene, board, tags)
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as .png, .svg or .pdf, byte for byte the same each time; the file appears whole or
+    not at all.
+
+    Raises RooflineError for another extension or a folder that is not there.
+    """
+    target = Path(path)
+    form = target.suffix.lower().removeprefix(".")
+    metadata: dict[str, dict[str, None]] = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None},
+    }
+    if form not in metadata:
+        raise RooflineError(
+            f"{target}: cannot draw {target.suffix or 'without an extension'}", fix="use .png or .svg"
+        )
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise RooflineError(
+            f"{target}: {error.strerror}", fix="name a folder that exists and is writable"
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as stream, _settings():
+            figure.savefig(
+                stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor()
+            )
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    """The process's file mode mask, which a temporary file does not follow."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def _settings() -> Iterator[None]:
+    """Matplotlib's own defaults, whatever the user's matplotlibrc says, and ids that do not change."""
+    import logging
+
+    import matplotlib
+
+    log = logging.getLogger("matplotlib.font_manager")
+    level = log.level
+    # It reports every CJK font without a bold face, on stderr.
+    log.setLevel(logging.ERROR)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({"svg.hashsalt": "profkit", "svg.fonttype": "path", "text.usetex": False})
+        try:
+            yield
+        finally:
+            log.setLevel(level)

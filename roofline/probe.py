@@ -1,0 +1,194 @@
+"""Times a table of micro-benchmarks in interleaved rounds and turns the best of each into a ceiling."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+
+from roofline.ceilings import Ceiling
+
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One entry of the table: `run` does `work` FLOP or bytes for the ceiling `name`, in a way called
+    `variant`.
+    """
+
+    name: str
+    kind: str
+    variant: str
+    work: float
+    run: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one batch, with the SM clock [Hz] and power [W] seen meanwhile; NaN when not read."""
+
+    seconds: float
+    clock: float = NAN
+    power: float = NAN
+
+
+Timer = Callable[[Callable[[], object], int], Timing]
+"""Runs something so many times and says how long all of it took."""
+
+
+@dataclass
+class Result:
+    """A probe's rates [FLOP/s or B/s], one a round, and the timings behind them."""
+
+    probe: Probe
+    calls: int
+    rates: list[float] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+
+    @property
+    def best(self) -> float:
+        return max(self.rates)
+
+    @property
+    def clock(self) -> float:
+        """The highest SM clock seen [Hz], as the fair one to judge the best rate by."""
+        return max((t.clock for t in self.timings if math.isfinite(t.clock)), default=NAN)
+
+    @property
+    def power(self) -> float:
+        """Median power [W]."""
+        seen = [t.power for t in self.timings if math.isfinite(t.power)]
+        return statistics.median(seen) if seen else NAN
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Measured ceilings, and for every probe that gave none the reason."""
+
+    ceilings: tuple[Ceiling, ...]
+    refused: tuple[str, ...] = ()
+
+
+def run_probes(
+    probes: Sequence[Probe],
+    timer: Timer,
+    *,
+    rounds: int = 7,
+    batch: float = 0.03,
+    budget: float = 60.0,
+    now: Callable[[], float] = time.monotonic,
+) -> tuple[list[Result], list[str]]:
+    """Time every probe in interleaved rounds of about `batch` seconds each; stop early at `budget` seconds.
+
+    Interleaving spreads drifting clocks over all probes alike. Returns the results and the reasons of those
+    probes that failed, which the others survive.
+    """
+    started = now()
+    results: list[Result] = []
+    refused: list[str] = []
+    for probe in probes:
+        try:
+            timer(probe.run, 1)  # the first call compiles, loads and allocates
+            once = timer(probe.run, 1).seconds
+        except Exception as error:  # any library may lack the type, the memory or the kernel
+            refused.append(f"{probe.name} ({probe.variant}): {_first_line(error)}")
+            continue
+        results.append(Result(probe, max(1, min(10_000, round(batch / max(once, 1e-9))))))
+    for index in range(rounds):
+        for result in results:
+            if index and now() - started > budget:
+                return results, refused
+            timing = timer(result.probe.run, result.calls)
+            result.timings.append(timing)
+            result.rates.append(result.probe.work * result.calls / max(timing.seconds, 1e-12))
+    return results, refused
+
+
+def _first_line(error: Exception) -> str:
+    words = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {words[0] if words else 'no message'}"
+
+
+def best_ceilings(
+    results: Iterable[Result], *, setting: str = "", now: datetime | None = None
+) -> tuple[Ceiling, ...]:
+    """The best variant of every name as a measured ceiling; `setting` joins the note (threads, data).
+
+    The peak is the best round: a roof is what the machine can do. `spread` is how far the median lies
+    below it.
+    """
+    winners: dict[str, Result] = {}
+    for result in results:
+        if result.rates and (
+            result.probe.name not in winners or result.best > winners[result.probe.name].best
+        ):
+            winners[result.probe.name] = result
+    stamp = (now or datetime.now(timezone.utc)).isoformat(timespec="seconds")
+    return tuple(_ceiling(result, setting, stamp) for result in winners.values())
+
+
+def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
+    median = statistics.median(result.rates)
+    parts = (setting, f"best of {len(result.rates)} rounds x {result.calls} runs", f"median {median:.4g}")
+    return Ceiling(
+        result.probe.name,
+        result.probe.kind,
+        result.best,
+        "measured",
+        note="; ".join(p for p in parts if p),
+        clock=result.clock,
+        power=result.power,
+        variant=result.probe.variant,
+        spread=1.0 - median / result.best,
+        measured_at=stamp,
+    )
+
+
+DRAM_HONEST = ("dram_read", "dram_copy", "dram_triad")
+"""Write-only streams run a tenth faster than anything that also reads, so they do not make the roof."""
+
+
+def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
+    """The ceilings with "dram" added: the best of read, copy and triad, under its variant's name."""
+    found = tuple(ceilings)
+    honest = [c for c in found if c.name in DRAM_HONEST]
+    if not honest:
+        return found
+    best = max(honest, key=lambda c: c.peak)
+    variant = f"{best.name.removeprefix('dram_')}, {best.variant}"
+    return (replace(best, name="dram", variant=variant), *found)
+
+
+IMPOSSIBLE = 1.02
+"""Measured over derived at the measured clock: more than this is a wrong count or a wrong clock."""
+
+POOR = 0.4
+"""A matrix product below this share of what the chip derives to used a poor kernel; it is no ceiling."""
+
+
+def believable(
+    ceilings: Iterable[Ceiling], derived: Callable[[Ceiling], Mapping[str, float]]
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """Split ceilings into those that physics allows and reasons for the others.
+
+    `derived` gives, for a ceiling (its clock), the derived peaks by name; unknown names are believed.
+    """
+    kept: list[Ceiling] = []
+    refused: list[str] = []
+    for ceiling in ceilings:
+        limit = derived(ceiling).get(ceiling.name, NAN)
+        ratio = ceiling.peak / limit
+        where = (
+            f"{ceiling.name} ({ceiling.variant}): {ceiling.peak:.4g}, {ratio:.2f} of the derived {limit:.4g}"
+        )
+        if ratio > IMPOSSIBLE:
+            refused.append(f"{where}: the count or the clock is wrong")
+        elif ceiling.name.startswith("tensor_") and ratio < POOR:
+            refused.append(f"{where}: the library picked a poor kernel, no ceiling")
+        else:
+            kept.append(ceiling)
+    return tuple(kept), tuple(refused)

@@ -1,0 +1,111 @@
+"""What a roofline figure shows, as plain data; drawing adds nothing to it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from roofline.ceilings import BANDWIDTH, Roofline
+
+NAN = math.nan
+
+ABOVE = 1.02
+"""Share of its roof from which a point is flagged: measured ceilings repeat within 2 %."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of the time
+    (fraction).
+
+    `compute` and `level` name the roofs it is judged by. Zero FLOP/s (a copy) goes to the bandwidth strip.
+    """
+
+    label: str
+    intensity: float
+    flops_per_s: float
+    bytes_per_s: float = NAN
+    compute: str = "fp32"
+    level: str = "dram"
+    impl: str = ""
+    time: float = NAN
+    share: float = NAN
+
+    @property
+    def placed(self) -> bool:
+        """Whether it has a place on two log axes."""
+        return _positive(self.intensity) and _positive(self.flops_per_s)
+
+    @property
+    def copies(self) -> bool:
+        """Whether it moves bytes without a FLOP."""
+        return self.flops_per_s == 0 and _positive(self.bytes_per_s)
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From one point to another of the same operation, say reference to candidate; the label is appended
+    to its name.
+    """
+
+    start: Point
+    end: Point
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class FloorPoint:
+    """What an algorithm could reach at best: its compulsory intensity [FLOP/B], drawn hollow on the roof."""
+
+    label: str
+    intensity: float
+    compute: str = "fp32"
+    level: str = "dram"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything in one figure.
+
+    `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
+    `caption`: lines below (clocks, versions, method); the source of every roof is added to them.
+    """
+
+    roofline: Roofline
+    points: tuple[Point, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    floors: tuple[FloorPoint, ...] = ()
+    title: str = ""
+    subtitle: str = ""
+    caption: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    roofs: tuple[str, ...] = ()
+    theme: str = "light"
+
+
+def compute_names(scene: Scene) -> tuple[str, ...]:
+    """Compute roofs to draw: those in use, or every known one when nothing is."""
+    used = (
+        [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.floors] + list(scene.roofs)
+    )
+    if not used and not any(p.copies for p in scene.points):
+        used = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
+    return tuple(dict.fromkeys(used))
+
+
+def level_names(scene: Scene) -> tuple[str, ...]:
+    """Memory roofs to draw, DRAM first."""
+    used = set(scene.levels) or {p.level for p in scene.points} | {f.level for f in scene.floors} or {"dram"}
+    order = {name: index for index, name in enumerate(BANDWIDTH)}
+    return tuple(sorted(used, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def share_of_roof(point: Point, roofline: Roofline) -> float:
+    """Achieved over attainable at the point's own roofs (fraction); NaN when a roof is unknown."""
+    if point.copies:
+        return point.bytes_per_s / roofline.peak(point.level)
+    return point.flops_per_s / roofline.attainable(point.intensity, point.compute, point.level)
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0

@@ -1,0 +1,116 @@
+"""The page a figure is laid out on: inches from its top left corner, measured text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from roofline.style import DPI, Theme
+from roofline.wording import families
+
+WIDTH = 8.0
+"""Inches; shown 800 pixels wide a typographic point is 1.4 pixels."""
+
+
+def measure(text: str, size: float, weight: str = "normal") -> tuple[float, float]:
+    """Width and height [inch] of a line of text at a size [pt]."""
+    box = _box(text, size, weight)
+    return box[0] / DPI, box[1] / DPI
+
+
+@lru_cache(maxsize=4096)
+def _box(text: str, size: float, weight: str) -> tuple[float, float]:
+    from matplotlib.text import Text
+
+    figure, renderer = _scratch()
+    line = Text(0, 0, text, fontsize=size, fontweight=weight, fontfamily=families(), parse_math=False)
+    line.set_figure(figure)
+    extent = line.get_window_extent(renderer)
+    return float(extent.width), float(extent.height)
+
+
+@lru_cache(maxsize=1)
+def _scratch() -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1, 1), dpi=DPI)
+    return figure, FigureCanvasAgg(figure).get_renderer()
+
+
+def wrap(text: str, size: float, width: float) -> list[str]:
+    """The text in lines no wider than `width` [inch]; a longer word is cut."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        longer = f"{line} {word}".strip()
+        if line and measure(longer, size)[0] > width:
+            lines.append(line)
+            longer = word
+        line = fit(longer, size, width)
+    return [*lines, line] if line else lines
+
+
+def fit(text: str, size: float, width: float) -> str:
+    """The text, cut with an ellipsis where it is wider than `width` [inch]."""
+    if measure(text, size)[0] <= width:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = math.ceil((low + high) / 2)
+        if measure(text[:middle] + "…", size)[0] <= width:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low].rstrip() + "…"
+
+
+@dataclass
+class Sheet:
+    """A figure of a final height [inch], written on in inches from the top left."""
+
+    figure: Any
+    look: Theme
+    height: float
+    families: list[str] = field(default_factory=families)
+
+    def axes(self, left: float, top: float, width: float, height: float) -> Any:
+        """Bare axes in that rectangle, in the theme's colours."""
+        box = (left / WIDTH, 1 - (top + height) / self.height, width / WIDTH, height / self.height)
+        axes = self.figure.add_axes(box, facecolor=self.look.surface)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_color(self.look.muted)
+            axes.spines[side].set_linewidth(0.8)
+        axes.tick_params(which="both", length=0, colors=self.look.muted, labelsize=8, pad=4)
+        axes.set_axisbelow(True)
+        return axes
+
+    def text(self, x: float, y: float, text: str, size: float, **style: Any) -> Any:
+        """One line whose first baseline box starts at (x, y); `style` as matplotlib's Text, colour of
+        the theme.
+        """
+        style.setdefault("color", self.look.text)
+        style.setdefault("va", "top")
+        return self.figure.text(
+            x / WIDTH,
+            1 - y / self.height,
+            text,
+            fontsize=size,
+            fontfamily=self.families,
+            parse_math=False,
+            **style,
+        )
+
+
+def new_figure(look: Theme, height: float) -> Sheet:
+    """An empty page of that height [inch]."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor=look.background)
+    FigureCanvasAgg(figure)
+    return Sheet(figure, look, height)

@@ -1,0 +1,65 @@
+"""Bars of achieved bandwidth against the roof, for kernels without a FLOP: they have no place on a log
+axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from roofline.marks import names
+from roofline.scene import ABOVE, Point, Scene, share_of_roof
+from roofline.sheet import WIDTH, Sheet, fit, measure
+from roofline.style import colours
+from roofline.wording import percent, roof_name, si
+
+MOST = 8
+ROW = 0.235
+HEAD = 0.36
+TEXT = 7.8
+LEFT = 2.0
+RIGHT = 1.62
+
+
+def rows(scene: Scene) -> list[Point]:
+    """The copies to show, the longest first; at most eight."""
+    copies = [p for p in scene.points if p.copies]
+    return sorted(copies, key=lambda p: -p.time if math.isfinite(p.time) else 0.0)[:MOST]
+
+
+def height(count: int) -> float:
+    """Height [inch] of a strip of that many bars."""
+    return HEAD + ROW * count + 0.12 if count else 0.0
+
+
+def draw_strip(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
+    """One bar a kernel on a track as long as its roof."""
+    hidden = sum(p.copies for p in scene.points) - len(members)
+    more = f" ({hidden} more not shown)" if hidden else ""
+    sheet.text(0.2, top + 0.06, f"No FLOPs: bandwidth against its roof{more}", 8.5, weight="bold")
+    axes = sheet.axes(LEFT, top + HEAD, WIDTH - LEFT - RIGHT, ROW * len(members))
+    axes.set_axis_off()
+    roofs = [scene.roofline.peak(p.level) for p in members]
+    axes.set_xlim(0, max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members]))
+    axes.set_ylim(len(members) - 0.5, -0.5)
+    tint = colours((p.impl for p in scene.points), sheet.look)
+    short = names(scene.points, 40)
+    for row, (point, roof) in enumerate(zip(members, roofs, strict=True)):
+        wrong = share_of_roof(point, scene.roofline) > ABOVE
+        if math.isfinite(roof):
+            axes.barh(row, roof, 0.56, color=sheet.look.grid, zorder=1)
+            axes.plot([roof, roof], [row - 0.38, row + 0.38], color=sheet.look.roof, linewidth=1.3, zorder=3)
+        edge = {"edgecolor": sheet.look.warning, "linewidth": 1.4} if wrong else {}
+        axes.barh(row, point.bytes_per_s, 0.56, color=tint[point.impl], zorder=2, **edge)
+        _texts(sheet, scene, point, short[point.label], top + HEAD + ROW * (row + 0.5), wrong)
+
+
+def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, wrong: bool) -> None:
+    colour = sheet.look.warning if wrong else sheet.look.text
+    sheet.text(LEFT - 0.1, middle, fit(name, TEXT, LEFT - 0.3), TEXT, ha="right", va="center")
+    share = share_of_roof(point, scene.roofline)
+    left = WIDTH - RIGHT + 0.1
+    sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
+    known = f"{percent(share)} of {roof_name(point.level)}" if math.isfinite(share) else "roof unknown"
+    offset = measure("8.88 TB/s", TEXT)[0] + 0.08
+    sheet.text(left + offset, middle, known, 6.8, va="center", color=sheet.look.muted)

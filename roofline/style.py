@@ -1,0 +1,91 @@
+"""Colours, markers and sizes of the figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from roofline.errors import RooflineError
+
+DPI = 200
+"""Twice the pixels of an 8 inch figure shown 800 pixels wide, so text stays crisp on dense screens."""
+
+MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
+
+
+@dataclass(frozen=True)
+class Theme:
+    """One set of colours. `series` is safe for colour-blind readers; `reference` is muted on purpose."""
+
+    background: str
+    surface: str
+    text: str
+    muted: str
+    grid: str
+    roof: str
+    shade: str
+    warning: str
+    reference: str
+    series: tuple[str, ...]
+
+
+THEMES = {
+    "light": Theme(
+        background="#ffffff",
+        surface="#ffffff",
+        text="#1f2328",
+        muted="#59636e",
+        grid="#e6e9ed",
+        roof="#30363d",
+        shade="#f4f7fb",
+        warning="#cf222e",
+        reference="#8a929c",
+        series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5ab8", "#a6761d"),
+    ),
+    "dark": Theme(
+        background="#0d1117",
+        surface="#0d1117",
+        text="#f0f6fc",
+        muted="#9198a1",
+        grid="#21262d",
+        roof="#c9d1d9",
+        shade="#131a24",
+        warning="#ff7b72",
+        reference="#8b949e",
+        series=("#56b4e9", "#f28e2b", "#2ec4a0", "#e199c4", "#f0c040", "#9ad1f5", "#b39ddb", "#d8b26e"),
+    ),
+}
+
+
+def theme(name: str) -> Theme:
+    """The theme of that name; raises RooflineError with the known ones."""
+    if name not in THEMES:
+        raise RooflineError(f"theme {name!r} is not known", fix=f"use one of: {', '.join(THEMES)}")
+    return THEMES[name]
+
+
+def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
+    """A colour for every implementation in order of appearance; the reference stays grey beside others."""
+    names = list(dict.fromkeys(impls))
+    alone = len(names) == 1
+    found: dict[str, str] = {}
+    for name in names:
+        if name == "reference" and not alone:
+            found[name] = look.reference
+        else:
+            used = sum(1 for n in found if found[n] != look.reference)
+            found[name] = look.series[used % len(look.series)]
+    return found
+
+
+def area(share: float) -> float:
+    """Marker area [pt^2] for a share of the time; a middling one when the share is unknown."""
+    if not math.isfinite(share):
+        return 46.0
+    return 26.0 + 330.0 * min(max(share, 0.0), 1.0)
+
+
+def radius(marker_area: float) -> float:
+    """Radius [pt] of a round marker of that area."""
+    return math.sqrt(marker_area) / 2.0

@@ -1,0 +1,69 @@
+"""The numbered kernels of a crowded figure, written out below it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from roofline.marks import Tag, names
+from roofline.scene import ABOVE, Scene, share_of_roof
+from roofline.sheet import WIDTH, Sheet, fit
+from roofline.wording import percent, roof_unit, showable, si
+
+TEXT = 6.8
+ROW = 0.158
+HEAD = 0.2
+LEFT = 0.2
+GAP = 0.3
+ALONE = 5.6
+"""Width [inch] of a single block: lines stay easy to follow."""
+SINGLE = 14
+"""Up to this many rows in one block; more go side by side."""
+
+
+def blocks(count: int) -> int:
+    """How many blocks stand side by side."""
+    return 1 if count <= SINGLE else 2
+
+
+def height(count: int) -> float:
+    """Height [inch] of the table of that many kernels."""
+    return HEAD + ROW * math.ceil(count / blocks(count)) + 0.12 if count else 0.0
+
+
+def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> None:
+    """Number, name, share of the time, achieved, percent of the own roof; flagged rows in the warning
+    colour.
+    """
+    side = blocks(len(tags))
+    width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
+    gains = {id(a.end): showable(a.label) for a in scene.arrows if a.label}
+    per_block = math.ceil(len(tags) / side)
+    short = names(scene.points, 30 if side == 2 else 84)
+    for block in range(side):
+        left = LEFT + block * (width + GAP)
+        _row(sheet, left, width, top, ("", "kernel", "time", "achieved", "of roof"), sheet.look.muted)
+        for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
+            share = share_of_roof(tag.point, scene.roofline)
+            impl = (
+                f" ({tag.point.impl})" if tag.point.impl and len({p.impl for p in scene.points}) > 1 else ""
+            )
+            cells = (
+                str(tag.number),
+                f"{short[tag.point.label]}{impl}  {gains.get(id(tag.point), '')}".rstrip(),
+                percent(tag.point.share),
+                si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
+                percent(share),
+            )
+            colour = sheet.look.warning if share > ABOVE else sheet.look.text
+            _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
+
+
+def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ...], colour: str) -> None:
+    number, name, share, achieved, roof = cells
+    right = left + width
+    sheet.text(left + 0.2, y, number, TEXT, ha="right", color=colour, weight="bold")
+    sheet.text(left + 0.28, y, fit(name, TEXT, width - 0.28 - 1.64), TEXT, color=colour)
+    sheet.text(right - 1.27, y, share, TEXT, ha="right", color=colour)
+    sheet.text(right - 0.45, y, achieved, TEXT, ha="right", color=colour)
+    sheet.text(right, y, roof, TEXT, ha="right", color=colour)

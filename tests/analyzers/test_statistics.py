@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzers.errors import AnalyzeError
+from analyzers.statistics import (
+    best_of,
+    drift,
+    median_interval,
+    outliers,
+    precision_doubt,
+    ratio,
+    summary,
+    verdict,
+    winner_doubt,
+)
+
+times = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
+
+
+def test_summary_by_hand():
+    s = summary([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert (s.n, s.median, s.mean, s.mad, s.q1, s.q3, s.min, s.max) == (
+        5,
+        3.0,
+        22.0,
+        1.0,
+        2.0,
+        4.0,
+        1.0,
+        100.0,
+    )
+    assert s.rel == pytest.approx(1.4826 / 3)
+    assert s.outliers == 1
+    assert math.isnan(s.low)
+    assert not s.reached(0.5)
+
+
+@given(times)
+def test_summary_is_ordered(values):
+    s = summary(values)
+    eps = 1e-12
+    assert s.min - eps <= s.q1 <= s.median + eps
+    assert s.median - eps <= s.q3 <= s.max + eps
+    assert math.isnan(s.low) or s.min <= s.low <= s.median <= s.high <= s.max
+
+
+@given(times, st.floats(0.1, 10.0))
+def test_summary_scales(values, factor):
+    a, b = summary(values), summary(np.array(values) * factor)
+    assert b.median == pytest.approx(a.median * factor)
+    assert b.rel == pytest.approx(a.rel, abs=1e-9)
+
+
+def test_empty_and_bad_samples():
+    assert summary([]).n == 0
+    with pytest.raises(AnalyzeError):
+        summary([1.0, math.nan])
+    with pytest.raises(AnalyzeError):
+        ratio([1.0], [0.0], [0])
+    with pytest.raises(AnalyzeError):
+        ratio([1.0, 2.0], [1.0, 1.0], [0])
+
+
+@pytest.mark.parametrize(("n", "rank"), [(6, 1), (8, 1), (9, 2), (10, 2), (20, 6), (25, 8), (100, 40)])
+def test_median_interval_takes_the_tabled_order_statistics(n, rank):
+    low, high = median_interval(np.arange(1.0, n + 1))
+    assert (low, high) == (rank, n - rank + 1)
+
+
+def test_median_interval_needs_six_and_joins_its_approximation():
+    assert math.isnan(median_interval(np.arange(5.0))[0])
+    low, high = median_interval(np.arange(1.0, 1002))
+    assert low == pytest.approx(470, abs=1.5)
+    assert high == pytest.approx(532, abs=1.5)
+
+
+def test_median_interval_covers():
+    generator = np.random.default_rng(1)
+    hits = 0
+    for _ in range(1000):
+        low, high = median_interval(generator.lognormal(0, 1, 25))
+        hits += low <= 1 <= high
+    assert hits / 1000 >= 0.94
+
+
+def test_precision_and_how_many_more():
+    s = summary(1e-3 * (1 + 0.01 * np.random.default_rng(0).standard_normal(40)))
+    assert s.reached(0.02)
+    assert not s.reached(1e-4)
+    assert s.needed(0.02) == 40
+    assert s.needed(s.precision / 2) == pytest.approx(160, abs=1)
+    doubt = precision_doubt({"a": s}, 1e-4)
+    assert "a " in doubt.how_much
+    assert precision_doubt({"a": s}, 0.02) is None
+
+
+def test_outliers_are_counted_not_removed():
+    values = np.concatenate([np.full(50, 1.0), [5.0, 6.0]])
+    assert outliers(values) == 2
+    assert summary(values).n == 52
+    assert outliers(1 + 0.001 * np.arange(50)) == 0
+
+
+def test_drift_is_seen_and_noise_is_not():
+    noise = 0.005 * np.random.default_rng(3).standard_normal(100)
+    rising = drift(1 + noise + 0.02 * np.arange(100) / 100)
+    assert rising.present
+    assert rising.change == pytest.approx(0.0133, abs=0.004)
+    assert not drift(1 + noise).present
+    assert not drift(np.ones(20)).present
+    assert math.isnan(drift([1.0, 2.0]).change)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n", "expected"),
+    [
+        (1.011, 1.2, 12, "faster"),
+        (1.005, 1.2, 12, "undecided"),
+        (0.8, 0.989, 12, "slower"),
+        (0.8, 0.995, 12, "undecided"),
+        (0.995, 1.005, 12, "same"),
+        (1.002, 1.009, 12, "same"),
+        (1.2, 1.3, 5, "undecided"),
+        (math.nan, math.nan, 12, "undecided"),
+    ],
+)
+def test_verdict_rule(low, high, n, expected):
+    assert verdict(low, high, n) == expected
+
+
+def rounds_of(values, per=3):
+    return np.arange(len(values)) // per
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 30), st.integers(0, 99))
+def test_ratio_mirrors_and_scales(rounds, seed):
+    generator = np.random.default_rng(seed)
+    a, b = generator.lognormal(0, 0.1, rounds * 3), generator.lognormal(0, 0.1, rounds * 3)
+    where = rounds_of(a)
+    one, other = ratio(a, b, where, resamples=200), ratio(b, a, where, resamples=200)
+    assert one.value == pytest.approx(1 / other.value)
+    assert one.low == pytest.approx(1 / other.high)
+    mirror = {"faster": "slower", "slower": "faster"}
+    assert other.verdict == mirror.get(one.verdict, one.verdict)
+    assert one.low <= one.value <= one.high
+    assert ratio(a * 7, b * 7, where, resamples=200).value == pytest.approx(one.value)
+
+
+def test_ratio_is_exact_without_noise_and_deterministic():
+    a, where = np.full(30, 3e-6), rounds_of(np.zeros(30))
+    r = ratio(a, a / 1.5, where)
+    assert (r.value, r.low, r.high, r.n, r.verdict) == (
+        pytest.approx(1.5),
+        pytest.approx(1.5),
+        pytest.approx(1.5),
+        10,
+        "faster",
+    )
+    noisy = np.random.default_rng(0).lognormal(0, 0.05, 30)
+    assert ratio(a * noisy, a, where) == ratio(a * noisy, a, where)
+
+
+def test_ratio_uses_only_rounds_with_both_sides():
+    r = ratio([2.0, 2.0, 9.0], [1.0, 1.0], [0, 1, 2], [0, 1])
+    assert (r.value, r.n, r.verdict) == (2.0, 2, "undecided")
+    assert ratio([1.0], [1.0], [0], [1]).n == 0
+    assert math.isnan(ratio([], [], []).value)
+
+
+# --- simulated measurements: what the verdict is worth -----------------------------------------------------------
+
+
+def measured(generator, rounds, per, noise, drift_by, rho=0.0, sequential=False):
+    """Times of two equal implementations as (time, who, round): 2 % outliers, linear drift over the whole measurement."""
+    n = 2 * rounds * per
+    error = generator.standard_normal(n)
+    for i in range(1, n if rho else 1):
+        error[i] = rho * error[i - 1] + math.sqrt(1 - rho**2) * error[i]
+    time = (1 + noise * error) * (1 + drift_by * np.arange(n) / n)
+    spikes = generator.random(n) < 0.02
+    time[spikes] *= 1 + generator.exponential(0.3, spikes.sum())
+    if sequential:
+        return time, np.repeat([0, 1], rounds * per), np.tile(np.repeat(np.arange(rounds), per), 2)
+    first = generator.integers(2, size=rounds)
+    who = np.repeat(np.stack([first, 1 - first], axis=1).ravel(), per)
+    return time, who, np.repeat(np.arange(rounds), 2 * per)
+
+
+def rates(true, runs=200, rounds=34, per=3, noise=0.005, drift_by=0.02, rho=0.0, sequential=False):
+    """Shares of verdicts, and under "differs" the share of intervals that exclude 1."""
+    found = Counter()
+    for seed in range(runs):
+        time, who, where = measured(
+            np.random.default_rng(seed), rounds, per, noise, drift_by, rho, sequential
+        )
+        time[who == 1] /= true
+        r = ratio(time[who == 0], time[who == 1], where[who == 0], where[who == 1], resamples=500)
+        found[r.verdict] += 1 / runs
+        found["differs"] += (r.low > 1 or r.high < 1) / runs
+    return found
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.005, 0.02, 0.05])
+@pytest.mark.parametrize("rho", [0.0, 0.8])
+@pytest.mark.parametrize("rounds", [12, 34])
+def test_equal_sides_under_two_percent_drift_get_no_false_verdict(noise, rho, rounds):
+    found = rates(1.0, noise=noise, rho=rho, rounds=rounds, runs=120)
+    assert found["faster"] + found["slower"] <= 0.05
+    assert found["differs"] <= 0.12
+    if noise <= 0.005:
+        assert found["same"] >= 0.95
+
+
+def test_measuring_one_after_the_other_is_far_worse_on_the_same_drift():
+    interleaved, sequential = rates(1.0), rates(1.0, sequential=True)
+    assert interleaved["differs"] <= 0.10
+    assert sequential["differs"] >= 0.95
+    three_percent = {side: rates(1.0, drift_by=0.03, sequential=side) for side in (False, True)}
+    assert three_percent[False]["slower"] == 0
+    assert three_percent[True]["slower"] >= 0.9
+
+
+def test_three_percent_is_found():
+    assert rates(1.03)["faster"] >= 0.99
+    assert rates(1 / 1.03)["slower"] >= 0.99
+    assert rates(1.03, rounds=12)["faster"] >= 0.95
+    assert rates(1.03, noise=0.02, rho=0.8)["faster"] >= 0.9
+
+
+# --- luck --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "gain"), [(10, 0.015), (100, 0.025), (1000, 0.032)])
+def test_the_best_of_many_equals_looks_better(count, gain):
+    assert best_of(count, 0.01) == pytest.approx(gain, rel=0.03)
+    generator = np.random.default_rng(5)
+    drawn = np.mean([generator.standard_normal(count).max() * 0.01 for _ in range(2000)])
+    assert best_of(count, 0.01) == pytest.approx(drawn, rel=0.03)
+
+
+def test_winner_doubt():
+    assert best_of(1, 0.01) == 0.0
+    assert winner_doubt(5, 1e-5) is None
+    assert "5" in winner_doubt(5, 0.01, "c").what
+    assert winner_doubt(5, math.nan) is None

@@ -1,0 +1,83 @@
+"""Small samples for the tests: an honest reference and candidates that go wrong in every way we name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+REFERENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+    def forward(self, x):
+        return torch.relu(x @ self.weight)
+
+def get_inputs():
+    return [torch.randn(8, 32)]
+
+def get_init_inputs():
+    return [torch.randn(32, 16)]
+"""
+
+_HEAD = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+    def forward(self, x):
+"""
+
+BODIES = {
+    "honest": "return torch.clamp_min(x @ self.weight, 0)",
+    "mismatch": "return torch.relu(x @ self.weight) * 1.01",
+    "nan": "return torch.relu(x @ self.weight) / 0 * 0",
+    "wrong-shape": "return torch.relu(x @ self.weight)[:4]",
+    "wrong-dtype": "return torch.relu(x @ self.weight).double()",
+    "wrong-device": "return torch.relu(x @ self.weight).to('meta')",
+    "wrong-type": "return 'a string'",
+    "error": "raise RuntimeError('kernel launch failed: too many resources')",
+    "crash": "import os, signal; print('about to die', flush=True); os.kill(os.getpid(), signal.SIGSEGV)",
+    "exit": "import os; os._exit(0)",
+    "hang": "print('still here', flush=True)\n        while True: pass",
+    "sleep-child": "import subprocess, time; subprocess.Popen(['sleep', '987']); time.sleep(987)",
+    "loud": "print('x' * 200 + '\\n', end='', flush=True)\n        print('y' * 3_000_000)\n        return torch.relu(x @ self.weight)",
+    "mutates": "x.mul_(2)\n        return torch.relu((x / 2) @ self.weight)",
+}
+
+COMPILE_ERROR = """
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+module = load_inline(name="profkit_test_broken", cpp_sources="at::Tensor f(at::Tensor x) { return x + ; }", functions=["f"])
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.f(x)
+"""
+
+LOAD_ERROR = "import torch\nraise ValueError('no such architecture')\nclass ModelNew(torch.nn.Module): ...\n"
+
+
+def candidate(kind: str) -> str:
+    """Source of a candidate of this kind."""
+    if kind == "compile-error":
+        return COMPILE_ERROR
+    if kind == "load-error":
+        return LOAD_ERROR
+    return f"{_HEAD}        {BODIES[kind]}\n"
+
+
+def write_sample(root: Path, *kinds: str, name: str = "ITESTS") -> Path:
+    """A sample folder whose candidates are named after what is wrong with them."""
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "example_torchcode.py").write_text(REFERENCE)
+    for kind in kinds:
+        (folder / f"{kind.replace('-', '_')}.py").write_text(candidate(kind))
+    return folder

@@ -1,0 +1,93 @@
+"""Children: drained, timed out, killed with all they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from profkit.error import ProfkitError
+from profkit.launch import process
+
+
+def start(code: str, log: Path, **options: object) -> process.Exit:
+    return process.run([sys.executable, "-c", code], log=log, env=dict(os.environ), **options)  # type: ignore[arg-type]
+
+
+def alive(mark: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if mark in (entry / "cmdline").read_text("utf-8", "replace") and entry.name != str(
+                    os.getpid()
+                ):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def test_output_and_code(tmp_path):
+    done = start("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", tmp_path / "log")
+    assert done.code == 7
+    assert not done.hung
+    assert {"out", "err"} <= set(done.tail.split())
+    assert (tmp_path / "log").read_text() != ""
+
+
+def test_signal_is_named(tmp_path):
+    done = start("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", tmp_path / "log")
+    assert done.signal == "SIGSEGV"
+
+
+def test_megabytes_do_not_block_and_are_bounded(tmp_path):
+    done = start("for i in range(6000): print(i, 'z' * 1000)\nprint('the last line')", tmp_path / "log")
+    assert done.code == 0
+    assert "the last line" in done.tail
+    assert (tmp_path / "log").stat().st_size < process.HEAD_BYTES + process.TAIL_BYTES + 200
+    assert (tmp_path / "log").read_text().rstrip().endswith("the last line")
+
+
+def test_hang_is_killed_with_its_children(tmp_path):
+    mark = f"98{os.getpid()}.5"
+    code = (
+        "import signal, subprocess, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"subprocess.Popen(['sleep', '{mark}'])\nsubprocess.Popen(['sleep', '{mark}'], start_new_session=True)\n"
+        "time.sleep(600)"
+    )
+    began = time.monotonic()
+    done = start(code, tmp_path / "log", limit=1.5)
+    assert done.hung
+    assert time.monotonic() - began < 1.5 + 5.0
+    assert alive(mark) == []
+
+
+def test_grandchild_holding_the_pipe_does_not_delay_the_end(tmp_path):
+    mark = f"97{os.getpid()}.5"
+    done = start(
+        f"import subprocess; subprocess.Popen(['sleep', '{mark}']); print('bye')", tmp_path / "log", limit=60
+    )
+    assert not done.hung
+    assert done.code == 0
+    assert alive(mark) == []
+
+
+def test_interrupt_leaves_no_child(tmp_path):
+    mark = f"96{os.getpid()}.5"
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        start(f"import subprocess; subprocess.run(['sleep', '{mark}'])", tmp_path / "log", limit=60)
+    timer.join()
+    assert alive(mark) == []
+
+
+def test_missing_program_says_so(tmp_path):
+    with pytest.raises(ProfkitError, match="cannot start /no/such/program"):
+        process.run(["/no/such/program"], log=tmp_path / "log", env={})

@@ -1,0 +1,92 @@
+"""The runner on real candidates that go wrong; each is reported as what it is, the rest is kept."""
+
+from __future__ import annotations
+
+import csv
+import re
+import time
+
+import pytest
+from candidates import write_sample
+
+from profkit.profiling import profile
+
+EXPECTED = {
+    "mismatch": ("mismatch", "elements differ"),
+    "nan": ("nan", "NaN"),
+    "wrong-shape": ("wrong-shape", r"\(4, 16\), the reference gives \(8, 16\)"),
+    "wrong-dtype": ("wrong-dtype", "float64"),
+    "wrong-device": ("wrong-device", "meta"),
+    "wrong-type": ("wrong-type", "str"),
+    "error": ("error", "too many resources"),
+    "load-error": ("load-error", "no such architecture"),
+    "crash": ("crash", "SIGSEGV"),
+    "exit": ("crash", "exit code 0"),
+    "hang": ("hang", "no end of build after"),
+    "loud": ("ok", ""),
+    "mutates": ("ok", ""),
+    "honest": ("ok", ""),
+}
+
+
+def measured(run):
+    with run.timings_csv.open() as stream:
+        return {row["impl"] for row in csv.DictReader(stream)}
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    """One run of every kind of trouble at once, and how long it took [s]."""
+    root = tmp_path_factory.mktemp("gallery")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+    began = time.monotonic()
+    run = profile(
+        write_sample(root, *EXPECTED), device="cpu", budget=0.2, trials=2, timeout=0.01, runs=root / "runs"
+    )
+    patch.undo()
+    return run, time.monotonic() - began
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_what_is_wrong_is_named(gallery, kind):
+    run, _ = gallery
+    status, reason = EXPECTED[kind]
+    impl = next(impl for impl in run.manifest.impls if impl.name == kind.replace("-", "_"))
+    assert impl.status == status
+    assert re.search(reason, impl.reason), impl.reason
+
+
+def test_the_rest_is_measured(gallery):
+    run, _ = gallery
+    assert measured(run) == {"reference", "honest", "loud", "mutates"}
+    assert run.manifest.status == "done"
+    assert run.manifest.reference.ok
+
+
+def test_last_words_are_kept(gallery):
+    by_name = {impl.name: impl for impl in gallery[0].manifest.impls}
+    assert "about to die" in by_name["crash"].tail
+    assert "still here" in by_name["hang"].tail
+
+
+def test_output_is_bounded(gallery):
+    assert sum(file.stat().st_size for file in gallery[0].logs.glob("*.log")) < 4_000_000
+
+
+def test_changing_the_inputs_is_a_doubt(gallery):
+    assert [d["what"] for d in gallery[0].manifest.doubts if "changes its inputs" in d["what"]] == [
+        "mutates changes its inputs"
+    ]
+
+
+@pytest.mark.slow
+def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    run = profile(
+        write_sample(tmp_path, "compile-error"), device="cpu", budget=0.1, trials=1, runs=tmp_path / "runs"
+    )
+    impl = run.manifest.candidates[0]
+    assert impl.status == "compile-error"
+    assert "error: expected primary-expression" in impl.tail
+    assert measured(run) == {"reference"}

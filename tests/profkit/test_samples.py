@@ -1,0 +1,101 @@
+"""Roles by content, not by name."""
+
+from __future__ import annotations
+
+import pytest
+from candidates import REFERENCE, candidate, write_sample
+
+from profkit.error import ProfkitError
+from profkit.samples import find_samples, resolve
+from profkit.samples.folder import backend
+
+
+def test_names_do_not_matter(tmp_path):
+    folder = tmp_path / "IXXXXX"
+    folder.mkdir()
+    (folder / "zz.py").write_text(REFERENCE)
+    (folder / "aa.py").write_text(candidate("honest"))
+    (folder / "run_code.py").write_text(
+        "from zz import Model, get_inputs, get_init_inputs\nfrom aa import ModelNew\n"
+    )
+    sample = resolve(folder)
+    assert sample.reference.name == "zz.py"
+    assert [c.path.name for c in sample.candidates] == ["aa.py"]
+    assert sample.entry is not None
+    assert sample.id == "IXXXXX"
+
+
+def test_a_candidate_that_repeats_the_reference_is_still_a_candidate(tmp_path):
+    folder = write_sample(tmp_path)
+    (folder / "opt.py").write_text(REFERENCE + candidate("honest"))
+    sample = resolve(folder)
+    assert sample.reference.name == "example_torchcode.py"
+    assert [c.name for c in sample.candidates] == ["opt"]
+
+
+def test_contest_names_become_short(tmp_path):
+    folder = write_sample(tmp_path)
+    for name in ("example_cudacode.py", "cudacode_ori.py", "example_cppcode.py"):
+        (folder / name).write_text(candidate("honest"))
+    assert sorted(c.name for c in resolve(folder).candidates) == ["cpp", "cuda", "ori"]
+
+
+def test_clashing_names_fall_back_to_the_file(tmp_path):
+    folder = write_sample(tmp_path)
+    for name in ("example_cudacode.py", "cudacode_opt.py"):
+        (folder / name).write_text(candidate("honest"))
+    assert sorted(c.name for c in resolve(folder).candidates) == ["cudacode_opt", "example_cudacode"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda f: None, "no reference"),
+        (lambda f: (f / "a.py").write_text(REFERENCE), "no candidate"),
+        (
+            lambda f: (f / "a.py").write_text(candidate("honest")),
+            "no reference.*missing: Model, get_init_inputs, get_inputs",
+        ),
+        (lambda f: (f / "a.py").write_text("def broken(:\n"), r"a\.py, line 1: not Python"),
+        (
+            lambda f: [(f / n).write_text(REFERENCE) for n in ("a.py", "b.py")],
+            "more than one reference: a.py, b.py",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path, prepare, message):
+    prepare(tmp_path)
+    with pytest.raises(ProfkitError, match=message) as caught:
+        resolve(tmp_path)
+    assert caught.value.fix
+
+
+def test_a_typo_gets_a_suggestion(tmp_path):
+    write_sample(tmp_path, "honest", name="ICVXKH")
+    with pytest.raises(ProfkitError) as caught:
+        resolve(tmp_path / "ICVXHK")
+    assert "ICVXKH" in caught.value.fix
+
+
+def test_find_samples(tmp_path):
+    write_sample(tmp_path, "honest", name="IBBBBB")
+    write_sample(tmp_path, "honest", name="IAAAAA")
+    (tmp_path / "notes").mkdir()
+    assert [path.name for path in find_samples(tmp_path)] == ["IAAAAA", "IBBBBB"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import triton\n", "triton"),
+        (
+            "from torch.utils.cpp_extension import load_inline\nload_inline(cpp_sources=a, cuda_sources=b)",
+            "cuda",
+        ),
+        ("from torch.utils.cpp_extension import load_inline\nload_inline(name='x', cpp_sources=a)", "cpp"),
+        ("from torch.utils.cpp_extension import load\nload(name='x', sources=['k.cu'])", "cuda"),
+        ("import torch\n", "torch"),
+    ],
+)
+def test_backend(source, expected):
+    assert backend(source) == expected
