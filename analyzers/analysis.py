@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from analyzers import timing
-from analyzers.counts import add_up, column, missing_pipes
+from analyzers.counts import add_up, column, missing_pipes, without_half_moves
 from analyzers.doubt import Doubt, from_rows, unique
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
@@ -33,10 +33,10 @@ class Analysis:
     impls: one row an implementation, IMPL_COLUMNS. `time` [s] is one call by `method` ("ncu" when nothing
     else timed it), `speedup` = reference time / time, `verdict` faster | slower | same | undecided
     (statistics.py), "impossible" when the time is below the floor, "reference", or "" without a reference.
-    `flops`, `bytes` (DRAM) of one call come from `work_source`: counted, declared or modelled; the rates are
-    those over `time`. `floor_ratio` = time / floor, `compulsory_ratio` = counted DRAM bytes / compulsory
-    bytes. `counted_time` is the sum of kernel times of the tool that counted, `ncu_time` the same when that
-    was ncu.
+    `flops`, `bytes` (DRAM) of one call come from `work_source`: counted, declared or modelled, or "counted,
+    modelled" when only a part was counted; the rates are those over `time`. `floor_ratio` = time / floor,
+    `compulsory_ratio` = counted DRAM bytes / compulsory bytes. `counted_time` is the sum of kernel times of
+    the tool that counted, `ncu_time` the same when that was ncu.
     kernels: one row a kernel of an implementation, largest share first: `share` of the implementation's
     counted time, `launches` of one call, the counters added up, every metric, `bound_by`, `compute`,
     `evidence`.
@@ -126,6 +126,9 @@ def analyze(
     doubts = [Doubt("no hardware counters in these numbers", counters_missing)] if counters_missing else []
     doubts += timing.doubts(timed, ratios, reference, target)
     doubts += timing.compare_methods(samples, used) if samples is not None else []
+    if launches is not None and len(launches):
+        launches, halves = without_half_moves(launches, _all_works(works))
+        doubts += [halves] if halves else []
     counts = _Counts.of(launches, roofline, calls)
     doubts += counts.doubts
     rows: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.errors import AnalyzeError
+from analyzers.doubt import Doubt
 from analyzers.floor import Work
 from analyzers.pipes import LEVELS, PIPES, chip_has
 from collectors.counters import COUNTERS
@@ -74,6 +75,28 @@ def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
         columns[pipe] = np.where(lacks(frame, counter) & np.isnan(values), 0.0, values)
     result: pd.DataFrame = pd.DataFrame(columns, index=frame.index)
     return result
+
+
+def without_half_moves(frame: pd.DataFrame, works: Sequence[Work]) -> tuple[pd.DataFrame, Doubt | None]:
+    """The frame with flop_fp16 at 0 where the task has no FP16 arithmetic, and the doubt that says so.
+
+    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The
+    instruction counts inst_fp16_* stay. Without a work nothing is known, and nothing is changed.
+    """
+    if not works or any("fp16" in work.flops for work in works) or "flop_fp16" not in frame:
+        return frame, None
+    halves = np.nansum(column(frame, "flop_fp16"))
+    total = np.nansum(pipe_counts(frame).to_numpy(dtype="float64"))
+    attrs = frame.attrs
+    cleaned = frame.assign(flop_fp16=np.where(np.isnan(column(frame, "flop_fp16")), np.nan, 0.0))
+    cleaned.attrs = attrs
+    if not halves > 0.05 * total:
+        return cleaned, None
+    return cleaned, Doubt(
+        "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions",
+        f"they would be {halves / total:.0%} of the FLOP of all launches",
+        "name the pipe fp16 in get_work() if the source computes in halves",
+    )
 
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:

@@ -30,6 +30,10 @@ IMPL_COLUMNS = (
 """Columns of Analysis.impls; SI units, NaN or "" where unknown. See `Analysis`."""
 
 
+MATTERS = 0.1
+"""Share of the time from which arithmetic counts: below, conventions of counting it decide nothing."""
+
+
 def judge(
     name: str,
     timed: timing.Timed | None,
@@ -41,9 +45,12 @@ def judge(
     """One implementation's row without the speed-up, and the doubts about it."""
     given = {work.source: work for work in works}
     hardware = counted(added) if added is not None else None
-    least, found = combine(given.get("declared"), given.get("modelled"), hardware, impl=name)
-    doubts = list(found)
     row = _time_row(name, timed, added)
+    least, found = combine(
+        given.get("declared"), given.get("modelled"), hardware,
+        impl=name, flops_matter=_flops_matter(row["time"], [*works, hardware], roofline), l2_bytes=l2_bytes,
+    )  # fmt: skip
+    doubts = [*found, *_slower_when_counted(row)]
     row |= _placed(row, added, hardware, least, roofline)
     if least is not None:
         floor = floor_time(_on_pipe_seen(least, hardware), roofline, l2_bytes=l2_bytes, l2=str(row["l2"]))
@@ -51,6 +58,12 @@ def judge(
         doubts += [warning] if warning else []
         row |= _floor_row(row["time"], floor, least, hardware)
     return row, doubts
+
+
+def _flops_matter(time: float, works: Sequence[Work | None], roofline: Roofline) -> bool:
+    """Whether some count of the operations would take a tenth of the time [s] or more at its peaks."""
+    needed = [floor_time(work, roofline).flop_time for work in works if work is not None]
+    return not all(seconds < MATTERS * time for seconds in needed)
 
 
 def _time_row(name: str, timed: timing.Timed | None, added: pd.DataFrame | None) -> dict[str, Any]:
@@ -80,11 +93,9 @@ def _placed(
     """The implementation under the roofs: counters of its launches, else the work model, over the time of a
     call.
     """
-    source = "counted" if hardware is not None else least.source if least is not None else ""
     base = added if added is not None else pd.DataFrame({"impl": [row["impl"]]})
-    frame = base.assign(time=row["time"])
-    if hardware is None and least is not None:
-        frame = frame.assign(**as_counters(least))
+    filled, source = _filled(hardware, least)
+    frame = base.assign(time=row["time"], **filled)
     placed = place(frame, roofline)
     values = {str(key): value for key, value in placed.iloc[0].to_dict().items()}
     found = {name: values[name] for name in IMPL_COLUMNS if name in values and name not in row}
@@ -96,12 +107,38 @@ def _placed(
     return found | _held(row, found, exact=source == "counted")
 
 
+def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float], str]:
+    """Counter columns to take from the work model because the hardware did not count them, and the source of
+    both."""
+    if hardware is None or least is None:
+        return (
+            (as_counters(least), least.source) if least is not None else ({}, "counted" if hardware else "")
+        )
+    model = as_counters(least)
+    moved = {LEVELS["dram"]: model.pop(LEVELS["dram"])}
+    missing = (model if math.isnan(hardware.total) else {}) | (moved if math.isnan(hardware.bytes) else {})
+    return missing, f"counted, {least.source}" if missing else "counted"
+
+
+def _slower_when_counted(row: Mapping[str, Any]) -> list[Doubt]:
+    """The doubt that the counted launches are not the timed ones."""
+    if "n" not in row or not row["counted_time"] > 1.25 * row["time"] + 2e-6 * row["kernels"]:
+        return []
+    return [
+        Doubt(
+            f"{row['impl']}: its kernels took longer while they were counted",
+            f"{row['counted_time']:.4g} s counted, {row['time']:.4g} s timed",
+            "look for a lower clock or a colder cache under the tool, or launches of more than one call",
+        )
+    ]
+
+
 def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> dict[str, str]:
     """What holds the implementation: launching, when the evidence says so; latency only where counters
     exclude the rest.
     """
     bound, evidence = str(found["bound_by"]), str(found["evidence"])
-    late = launch_bound(row["time"], row["counted_time"], row["kernels"]) if row["method"] != "ncu" else ""
+    late = launch_bound(row["time"], row["counted_time"], row["kernels"]) if "n" in row else ""
     if late and bound in ("latency", "unknown"):
         return {"bound_by": "launch", "evidence": f"{late}; {evidence}"}
     if bound == "latency" and not exact:

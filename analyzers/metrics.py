@@ -49,7 +49,7 @@ class Metric:
 
 def divide(a: Array, b: Array) -> Array:
     """a / b, NaN where b is 0: a ratio to nothing has no value."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(b == 0, np.nan, a / b)
 
 
@@ -164,7 +164,7 @@ def _roofs() -> list[Metric]:
             "compute_fraction", "1",
             "Use of the busiest compute unit: its operations at its own peak, over the time. Tensor paths "
             "share a unit and add up.",
-            (*_FLOP, "time"), _compute_fraction,
+            (*_FLOP, "flops", "time"), _compute_fraction,
         ),
         Metric(
             "roof_time", "s",

@@ -3,8 +3,8 @@
 Each unit (a compute pipe, the tensor unit, a memory level) is compared with its own ceiling; the one used
 most binds. Below NEAR of every roof nothing binds: the kernel waits, and is called latency-bound, not
 memory-bound (the rule of Nsight Compute's speed-of-light section). Without operations the bandwidth alone
-decides. Something is called latency-bound only when everything that could bind was collected; otherwise it is
-"unknown".
+decides. Latency is claimed only when DRAM bytes and operations were collected and their roofs are known, else
+the answer is "unknown"; a pipe that was not collected counts as idle, and analysis.py doubts it aloud.
 """
 
 from __future__ import annotations

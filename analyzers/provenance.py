@@ -58,7 +58,9 @@ def _global_functions(text: str) -> Iterator[str]:
         position = start.end()
         while (call := _CALL.search(code, position)) is not None:
             if call[1] not in _ATTRIBUTES:
-                if not re.search(r"[;{}]", code[start.end() : call.start()]):
+                head = code[start.end() : call.start()]
+                returns = re.search(r"\bvoid\s*$", code[: start.start()]) or re.search(r"\bvoid\b", head)
+                if returns and not re.search(r"[;{}]", head):
                     yield call[1]
                 break
             position = _closing(code, call.end())

@@ -12,8 +12,13 @@ t:
     undecided  anything else, and always below MIN_ROUNDS rounds
 
 So an effect is claimed only when it exceeds the threshold, not when it merely differs from 1; equivalence is
-claimed only when it is shown; swapping the two sides mirrors the verdict. Rates found by simulation are in
-`tests/analyzers`.
+claimed only when it is shown; swapping the two sides mirrors the verdict.
+
+Simulated (tests/analyzers/test_statistics.py) with 2 % drift, 2 % outliers, noise of 0.5 to 5 %, errors
+independent or AR(1) with 0.8, 12 to 100 rounds of 3: equal sides get at most 1.0 % false verdicts, and their
+intervals miss 1 in 4 to 8 % of the runs; timed one side after the other, in 95 to 100 % at 0.5 % noise. A
+true 3 % is found in every run at 0.5 % noise from 12 rounds on; at 2 % noise in 83 % with 12 and in all with
+34.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def read_raw(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataF
     found, log = _launches(Path(path), lambda name: True, partial=partial, keep_text=True)
     keys = to_frame(found)[["launch", "process", "kernel", "range", "impl"]]
     metrics: dict[str, Any] = {**found.metrics, **found.texts}
-    frame = pd.concat([keys, pd.DataFrame({name: metrics[name] for name in sorted(metrics)})], axis=1)
+    frame: pd.DataFrame = pd.concat(
+        [keys, pd.DataFrame({name: metrics[name] for name in sorted(metrics)})], axis=1
+    )
     frame.attrs.update(doubts=found.doubts, log=log, rules=found.rules)
     return frame
 

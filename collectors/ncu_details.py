@@ -34,6 +34,7 @@ class _Launch:
     identity: Identity
     line: int
     cells: dict[str, tuple[str, str]] = field(default_factory=dict)
+    labels: list[str] = field(default_factory=list)
     invocations: str = "1"
 
 
@@ -185,6 +186,7 @@ class DetailsReader:
         self._speedups.append(at(cells, "Estimated Speedup"))
 
     def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
+        launch.labels.append(label)
         unit = places.cell(cells, "Metric Unit")
         value = places.cell(cells, "Metric Value" if places.table.page == DETAILS else "Average")
         self._evidence.feed(value.strip())
@@ -219,7 +221,7 @@ class DetailsReader:
     def _compare_last(self, launches: list[_Launch]) -> None:
         if len(launches) < 2:
             return
-        last, before = list(launches[-1].cells), list(launches[-2].cells)
+        last, before = launches[-1].labels, launches[-2].labels
         if len(last) < len(before) and last == before[: len(last)]:
             what = (
                 f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"

@@ -21,7 +21,7 @@ from collectors.errors import CollectError
 from collectors.frame import doubt
 from collectors.ncu_launches import DEVICE_NAME, KEYS, Launches, chip, dimensions, objects, ranges_of
 from collectors.ncu_text import Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, parse, scale
+from collectors.numbers import MISSING, Evidence, base_unit, parse, scale
 from collectors.recipes import Column
 
 KEY_COLUMNS = (
@@ -181,7 +181,7 @@ class RawReader:
             return
         data, state.rows, state.size = b"\n".join(state.rows), [], 0
         factors = {
-            name: self._factor(name, state.units.get(i, ""))
+            name: self._factor(name, state.units.get(i, "") if state.units else base_unit(name))
             for i, name in state.wanted.items()
             if i not in state.words
         }

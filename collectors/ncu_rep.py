@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -47,8 +47,9 @@ def launches(path: Path, wanted: Callable[[str], bool], *, keep_text: bool = Fal
     try:
         import ncu_report
     except ImportError:
-        return _by_ncu(path, wanted, keep_text=keep_text)
-    found = _by_package(ncu_report, path, wanted, keep_text=keep_text)
+        found = _by_ncu(path, wanted, keep_text=keep_text)
+    else:
+        found = _by_package(ncu_report, path, wanted, keep_text=keep_text)
     if not found.rows or (results is not None and results != found.rows):
         raise CollectError(
             f"{path}: {found.rows} of {results or 0} launches could be read",
@@ -71,23 +72,27 @@ def _count_results(path: Path) -> int | None:
             if path.suffix == ".ncu-repz" and size:
                 return None
             raise CollectError(f"{path}: not a report of ncu", fix="record with `ncu -o NAME`")
-        file.seek(_length(file.read(4)), os.SEEK_CUR)
         results = 0
-        while file.tell() < size:
-            header = file.read(_length(file.read(4)))
-            try:
-                fields = _varints(header)
-            except (IndexError, ValueError) as error:
-                raise cut from error
-            results += fields.get(2, 0)
-            file.seek(fields.get(5, 0), os.SEEK_CUR)
+        try:
+            _message(file)
+            while file.tell() < size:
+                fields = _varints(_message(file))
+                results += fields.get(2, 0)
+                file.seek(fields.get(5, 0), os.SEEK_CUR)
+        except (IndexError, ValueError) as error:
+            raise cut from error
         if file.tell() != size:
             raise cut
     return results
 
 
-def _length(data: bytes) -> int:
-    return int.from_bytes(data, "little")
+def _message(file: BinaryIO) -> bytes:
+    """The message behind its four bytes of length; raises IndexError where the file ends within it."""
+    length = file.read(4)
+    message = file.read(int.from_bytes(length, "little"))
+    if len(length) < 4 or len(message) < int.from_bytes(length, "little"):
+        raise IndexError(file.tell())
+    return message
 
 
 def _varints(message: bytes) -> dict[int, int]:

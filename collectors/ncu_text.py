@@ -178,17 +178,33 @@ def _remains(line: bytes, table: Table, ended: bool) -> bool:
 def _defect(data: bytes, table: Table, ended: bool) -> str:
     """Why a row is not whole; "" if it is."""
     columns = len(table.header)
-    if not ended and not data.endswith((b'"', b",")):
-        return "no closing quote"
     cells = split(data)
     if not cells:
         return "the quotes do not close"
     whole = table.least <= len(cells) <= columns
-    if whole and not ended and table.page == DETAILS:
-        # A rule's row may end in text, where a doubled quote that is cut looks like the closing one.
-        short = len(cells) == table.least or (len(cells) == table.least + 1 and not cells[-1])
-        whole = bool(cells[table.header.index("Metric Name")]) and (short or len(cells) == columns)
+    if whole and b"\n" in data and table.page != DETAILS:
+        broken = [
+            name
+            for name, cell in zip(table.header, cells, strict=True)
+            if "\n" in cell and "Range" not in name
+        ]
+        if broken:
+            return f"field {broken[0]} breaks over lines"
+    if not ended:
+        whole = whole and _closed(data, cells, table)
     return "" if whole else f"{len(cells)} fields where the header has {columns}"
+
+
+def _closed(data: bytes, cells: list[str], table: Table) -> bool:
+    """Whether a row without line end has its last cell. One without quotes may lack digits, and is not taken."""
+    if table.page != DETAILS:
+        return data.endswith(b'"') and len(cells) == len(table.header)
+    if not cells[table.header.index("Metric Name")]:
+        # A rule's row may end in text, where a doubled quote that is cut looks like the closing one.
+        return False
+    if data.endswith(b","):
+        return len(cells) == table.least + 1
+    return data.endswith(b'"') and len(cells) in (table.least, len(table.header))
 
 
 def _header(line: bytes) -> int | None:

@@ -137,10 +137,14 @@ def _complaints(export: Export, partial: bool) -> list[dict[str, str]]:
             f"{export.path}, line {line}: nsys reported an error: {text}",
             fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (partial=True)",
         )
-    return [
+    found = [
         doubt(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again")
         for line, text in export.errors
     ]
+    if export.unfinished:
+        what = f"{export.path} ends inside a line, {export.unfinished[:40]!r}: what followed is missing"
+        found.append(doubt(what, "", "export again"))
+    return found
 
 
 def _name(kind: str, script: str, frame: pd.DataFrame) -> str:

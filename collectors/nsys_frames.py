@@ -19,7 +19,7 @@ import pandas as pd
 from collectors import numbers
 from collectors.errors import CollectError
 from collectors.frame import doubt
-from collectors.nsys_reports import Field, fields
+from collectors.nsys_reports import Field, fields, needs
 from collectors.nsys_text import Export, Slice, Table, rows, whole_end
 
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
@@ -45,6 +45,7 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
     if frame is None:
         frame = _exact(export, whole, columns)
     frame = _scaled(frame, columns)
+    _check_needed(export, table, kind, frame)
     if frame.empty:
         raise CollectError(
             f"{export.path}, line {table.line}: a {kind} header and no row after it",
@@ -53,6 +54,19 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
     frame.attrs["doubts"] = doubts
     frame.attrs["report"] = kind
     return frame
+
+
+def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:
+    # Copies have no grid, work outside all ranges no range, and a projection of it nothing but its own times.
+    may_miss = {"range", "grid_x", "block_x"}
+    for column in sorted(needs(kind) - may_miss):
+        missing = frame[column].isna() | (frame[column] == "")
+        if missing.any() and kind != "nvtx_gpu_proj_trace":
+            row = int(missing.to_numpy().argmax())
+            raise CollectError(
+                f"{export.path}, row {row + 1} of the table at line {table.line}: {kind} without {column}",
+                fix="the row is damaged; export the report again",
+            )
 
 
 def truncated(export: Export, table: Table) -> CollectError:
@@ -85,10 +99,10 @@ def read_dtypes(columns: Sequence[Field]) -> dict[int, Any]:
 def _quick(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFrame | None:
     """The frame by the C parser of pandas, None when the bytes do not prove it right."""
     source = Slice(export, table.start, table.end)
-    numeric = {at: list(NULLS) for at, field in enumerate(columns) if field.type in NUMERIC}
+    numeric: Any = {at: list(NULLS) for at, field in enumerate(columns) if field.type in NUMERIC}
     try:
         frame = pd.read_csv(
-            io.BufferedReader(source, 1 << 20),  # type: ignore[arg-type]
+            io.BufferedReader(source, 1 << 20),
             header=None,
             names=list(range(len(columns))),
             index_col=False,
@@ -139,7 +153,8 @@ def _exact(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFra
             ],
             dtype=np.float64,
         )
-    return pd.DataFrame(data, columns=pd.RangeIndex(len(columns)))
+    frame: pd.DataFrame = pd.DataFrame(data, columns=pd.RangeIndex(len(columns)))
+    return frame
 
 
 def _decimal_mark(
@@ -181,7 +196,8 @@ def _scaled(frame: pd.DataFrame, columns: Sequence[Field]) -> pd.DataFrame:
             data[field.column] = _times(values, field.factor)
         else:
             data[field.column] = _texts(frame[at], field)
-    return pd.DataFrame(data)
+    scaled: pd.DataFrame = pd.DataFrame(data)
+    return scaled
 
 
 def _times(values: Any, factor: float) -> Any:

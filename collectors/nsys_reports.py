@@ -167,6 +167,11 @@ def kind_of(header: tuple[str, ...]) -> str:
     return ""
 
 
+def needs(kind: str) -> frozenset[str]:
+    """The columns every row of a report has."""
+    return _NEEDS[kind]
+
+
 def is_report(header: tuple[str, ...]) -> bool:
     """Whether a header is that of a known report."""
     return bool(kind_of(header))

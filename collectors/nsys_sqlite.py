@@ -111,9 +111,9 @@ def summarise_sqlite(path: str | Path) -> pd.DataFrame:
     for column in ("total", "min", "max"):
         frame[column] = frame[column].to_numpy(dtype=np.float64) / 1e9
     frame.insert(4, "mean", frame["total"] / frame["instances"])
-    frame = frame.sort_values(["total", "kernel"], ascending=[False, True], ignore_index=True)
-    frame.attrs["doubts"] = []
-    return frame
+    ordered: pd.DataFrame = frame.sort_values(["total", "kernel"], ascending=[False, True], ignore_index=True)
+    ordered.attrs["doubts"] = []
+    return ordered
 
 
 def _attribute(

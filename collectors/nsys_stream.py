@@ -71,16 +71,16 @@ def summary(sums: Sums, doubts: Sequence[dict[str, str]]) -> pd.DataFrame:
     frame["total"] = values[:, 1]
     frame["mean"] = values[:, 1] / values[:, 0]
     frame["min"], frame["max"] = values[:, 2], values[:, 3]
-    frame = frame.sort_values(["total", "kernel"], ascending=[False, True], ignore_index=True)
-    frame.attrs["doubts"] = list(doubts)
-    return frame
+    ordered: pd.DataFrame = frame.sort_values(["total", "kernel"], ascending=[False, True], ignore_index=True)
+    ordered.attrs["doubts"] = list(doubts)
+    return ordered
 
 
 def _halves(export: Export, table: Table, progress: Progress | None, workers: int) -> Sums | None:
     cuts = _cuts(export, table, workers if table.end - table.start > _SMALL else 1)
     moved = _counter(progress, table.end - table.start)
     with ThreadPoolExecutor(len(cuts) - 1) as pool:
-        parts = list(pool.map(lambda ends: _part(export, table, *ends, moved), pairwise(cuts)))
+        parts = list(pool.map(lambda ends: _part(export, table, ends[0], ends[1], moved), pairwise(cuts)))
     sums: Sums = {}
     for part in parts:
         if part is None:
@@ -124,7 +124,7 @@ def _part(
     sums: Sums = {}
     try:
         with pd.read_csv(
-            io.BufferedReader(source, 1 << 20),  # type: ignore[arg-type]
+            io.BufferedReader(source, 1 << 20),
             header=None,
             names=list(range(len(columns))),
             usecols=[time, name],

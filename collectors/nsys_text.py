@@ -55,6 +55,7 @@ class Export:
     tables: list[Table] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     errors: list[tuple[int, str]] = field(default_factory=list)
+    unfinished: str = ""
 
     def __enter__(self) -> Export:
         return self
@@ -147,6 +148,7 @@ def scan(export: Export, recognise: Recognise) -> Export:
         table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
         if table is None:
             _note(export, text, line)
+            export.unfinished = text.strip() if stop < 0 else ""
             previous, position, line = text, end, line + 1
             continue
         table = _closed(export, table)
@@ -187,7 +189,7 @@ def rows(export: Export, table: Table) -> Iterator[tuple[int, list[str]]]:
             line = table.line + reader.line_num
     except csv.Error as error:
         raise CollectError(
-            f"{export.path}, line {table.line + reader.line_num}: not CSV: {error}",
+            f"{export.path}, line {table.line + reader.line_num - 1}: not CSV: {error}",
             fix="export the report again",
         ) from error
     except UnicodeDecodeError as error:

@@ -178,6 +178,11 @@ def scale(unit: str) -> float | None:
     return factor
 
 
+def base_unit(metric: str) -> str:
+    """The unit `--print-units base` gives a metric, as far as it is not already SI."""
+    return "ns" if metric.startswith("gpu__time_duration.") else ""
+
+
 def _single(unit: str) -> float | None:
     if unit in _TIME:
         return _TIME[unit]

@@ -129,7 +129,8 @@ def read_times(path: str | Path) -> pd.DataFrame:
             )
         for key, value in row.items():
             data.setdefault(_time_name(key), []).append(_seconds(path, f"iteration {at + 1}, {key}", value))
-    return pd.DataFrame(data)
+    frame: pd.DataFrame = pd.DataFrame(data)
+    return frame
 
 
 def read_metadata(path: str | Path) -> Metadata:

@@ -58,12 +58,19 @@ def _invalid(path: Path, text: str, error: json.JSONDecodeError) -> CollectError
 
 
 def _repaired(text: str) -> Any:
-    """The content with the strings of each line escaped; None when that does not make it JSON."""
-    lines = [_repaired_line(line) for line in text.split("\n")]
-    try:
-        return json.loads("\n".join(lines), strict=False)
-    except json.JSONDecodeError:
-        return None
+    """The content with the strings of the lines escaped that break it; None when that does not make it JSON."""
+    lines = text.split("\n")
+    for _ in range(len(lines)):
+        try:
+            return json.loads("\n".join(lines), strict=False)
+        except json.JSONDecodeError as error:
+            # A backslash before the closing quote breaks the line after its own.
+            suspects = [at for at in (error.lineno - 1, error.lineno - 2) if at >= 0]
+            broken = [at for at in suspects if _repaired_line(lines[at]) != lines[at]]
+            if not broken:
+                return None
+            lines[broken[0]] = _repaired_line(lines[broken[0]])
+    return None
 
 
 def _repaired_line(line: str) -> str:

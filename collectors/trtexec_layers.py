@@ -194,7 +194,7 @@ def _conv_weights(info: Mapping[str, Any], inputs: Sequence[Sequence[int]]) -> f
     kernel, maps, groups = info.get("Kernel"), _number(info.get("OutMaps")), _number(info.get("Groups", 1))
     if not kernel or not inputs or len(inputs[0]) < 2:
         return math.nan
-    return math.prod(kernel) * maps * inputs[0][1] / groups
+    return float(math.prod(kernel) * maps * inputs[0][1] / groups)
 
 
 def _matmul(inputs: Sequence[Sequence[int]], out: Sequence[int]) -> float:

@@ -37,7 +37,7 @@ def analyze(run: Run) -> Analysis:
         tuple(Work.from_dict(row) for row in run.manifest.work),
         roof,
         counters_missing="" if counters.state == "collected" else counters.why or counters.state,
-        l2_bytes=float(run.manifest.device.get("l2_bytes", NAN)),
+        l2_bytes=float(run.manifest.device.get("l2_bytes") or NAN),
         target=max(run.manifest.timing.target, 0.01),
     )
     more = [*_own_doubts(run, roof), *_provenance(run, launches)]

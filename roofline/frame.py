@@ -37,7 +37,7 @@ def view(scene: Scene) -> View:
         bandwidths = finite(roofline.peak(level) for level in levels)
         ys = [b * x for b in bandwidths for x in (0.1, 100.0)] or [1e9, 1e14]
     lows = [x / 3 for x in xs] + [r / 30 for r in ridges] or [0.01]
-    highs = [x * 3.5 for x in xs] + [r * 9 for r in ridges] or [1000.0]
+    highs = [x * 3.5 for x in xs] + [r * 14 for r in ridges] or [1000.0]
     bottoms = [y / 3.5 for y in ys] + [p / 200 for p in peaks]
     tops = [y * 2.2 for y in ys] + [p * 2.6 for p in peaks]
     return View(*_at_least(min(lows), max(highs), 3.0), *_at_least(min(bottoms), max(tops), 2.5))

@@ -40,12 +40,12 @@ class Tag:
 def ranked(scene: Scene) -> list[Point]:
     """One point a kernel, in order of time: other memory levels of a kernel, and the start of an arrow
     that ends at a point of the same name, need no text of their own."""
-    silent = {id(a.start) for a in scene.arrows if a.start.label == a.end.label}
+    silent = {a.start for a in scene.arrows if a.start.label == a.end.label}
     seen: set[tuple[str, str, float]] = set()
     found = []
     for point in scene.points:
         key = (point.label, point.impl, point.flops_per_s)
-        if point.placed and id(point) not in silent and key not in seen:
+        if point.placed and point not in silent and key not in seen:
             seen.add(key)
             found.append(point)
     return sorted(found, key=lambda p: -p.share if math.isfinite(p.share) else 0.0)
@@ -66,12 +66,12 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 def name_tags(scene: Scene) -> list[Tag]:
     """Tags with names: "softmax 2.3x  91 %"."""
     short = names(scene.points)
-    gains = {id(a.end): a.label for a in scene.arrows if a.label}
+    gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
         Tag(
             p,
             "  ".join(
-                part for part in (short[p.label], showable(gains.get(id(p), "")), _share(p, scene)) if part
+                part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene)) if part
             ),
         )
         for p in ranked(scene)

@@ -37,7 +37,7 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
     """
     side = blocks(len(tags))
     width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
-    gains = {id(a.end): showable(a.label) for a in scene.arrows if a.label}
+    gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     per_block = math.ceil(len(tags) / side)
     short = names(scene.points, 30 if side == 2 else 84)
     for block in range(side):
@@ -50,7 +50,7 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
             )
             cells = (
                 str(tag.number),
-                f"{short[tag.point.label]}{impl}  {gains.get(id(tag.point), '')}".rstrip(),
+                f"{short[tag.point.label]}{impl}  {gains.get(tag.point, '')}".rstrip(),
                 percent(tag.point.share),
                 si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
                 percent(share),

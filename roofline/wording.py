@@ -104,7 +104,11 @@ def _hinted(name: str, hint: str, limit: int) -> str:
     if not hint:
         return name
     hint = cut(hint, limit * 3 // 5)
-    return f"{cut(name, max(6, limit - len(hint) - 3))} [{hint}]"
+    room = max(6, limit - len(hint) - 3)
+    if len(name) > room:
+        head = name[: room - 1]
+        name = (head[: head.rfind("_")] if head.rfind("_") >= 4 else head) + "…"
+    return f"{name} [{hint}]"
 
 
 def _without_brackets(name: str) -> str:

@@ -1,5 +1,4 @@
-"""Candidate: a copy in 16-byte pieces, four of them in flight a thread.
-"""
+"""Candidate: a copy in 16-byte pieces, four of them in flight a thread."""
 
 from functools import cache
 

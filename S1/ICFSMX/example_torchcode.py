@@ -20,5 +20,5 @@ def get_init_inputs() -> list:
 
 
 def get_work() -> dict:
-    """5 FLOP an element (maximum, difference, exponential, sum, quotient); read once, written once, 4 B each."""
+    """5 FLOP an element: maximum, difference, exponential, sum, quotient; 4 B read once and written once."""
     return {"flops": {"fp32": 5 * ROWS * COLS}, "bytes": 2 * 4 * ROWS * COLS}

@@ -1,5 +1,4 @@
-"""Candidate: all 24 steps in one kernel; the value stays in a register in between.
-"""
+"""Candidate: all 24 steps in one kernel; the value stays in a register in between."""
 
 from functools import cache
 

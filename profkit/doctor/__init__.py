@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -33,17 +34,23 @@ def check_all(*, probe: bool = False, runs: Path | None = None) -> list[Finding]
     end = time.monotonic() + LIMIT
     machine = _Answer(gpu.survey, lambda why: gpu.Machine(trouble=why, hardware=True), _SURVEY)
     facts: _Answer[software.Facts] = _Answer(
-        software.torch_facts, lambda why: {"error": why}, software.PATIENCE + 1.0
+        software.torch_facts, lambda why: {"unknown": why}, software.PATIENCE + 1.0
     )
-    begun = [
-        (name, _start(lambda check=check: list(check()))) for name, check in _checks(machine, facts, runs)
-    ]
+    begun = [(name, _start(partial(_listed, check))) for name, check in _checks(machine, facts, runs)]
     found: list[Finding] = []
     for name, future in begun:
         found += _finish(name, future, end)
     if probe:
-        found += _finish("probe", _start(lambda: [tools.probe(machine())]), time.monotonic() + 180.0)
+        found += _probe(machine)
     return found
+
+
+def _probe(machine: Callable[[], gpu.Machine]) -> list[Finding]:
+    """In this thread, so that an interrupt ends ncu as well."""
+    try:
+        return [tools.probe(machine())]
+    except Exception as error:
+        return [_broken("probe", error)]
 
 
 def _checks(
@@ -102,6 +109,10 @@ def _start(work: Callable[[], T]) -> Future[T]:
     return future
 
 
+def _listed(check: Check) -> list[Finding]:
+    return list(check())
+
+
 def _finish(name: str, future: Future[list[Finding]], end: float) -> list[Finding]:
     try:
         return future.result(max(0.0, end - time.monotonic()))
@@ -111,10 +122,12 @@ def _finish(name: str, future: Future[list[Finding]], end: float) -> list[Findin
                 name,
                 "warn",
                 "this check did not end in time",
-                "run it again; something on this machine hangs",
+                "something on this machine hangs",
             )
         ]
     except Exception as error:
-        return [
-            Finding(name, "warn", f"this check broke: {type(error).__name__}: {error}", "please report it")
-        ]
+        return [_broken(name, error)]
+
+
+def _broken(name: str, error: Exception) -> Finding:
+    return Finding(name, "warn", f"this check broke: {type(error).__name__}: {error}")

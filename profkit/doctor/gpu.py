@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Machine:
     cuda: tuple[int, int] = (0, 0)
     trouble: str = ""
     hardware: bool = False
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
 
     @property
     def needed(self) -> Status:
@@ -95,7 +95,9 @@ def visible(gpus: tuple[Gpu, ...], environ: Mapping[str, str]) -> tuple[Gpu, ...
         if word.startswith("MIG-"):
             return tuple(gpu for gpu in gpus if gpu.mig) or gpus
         match = [
-            gpu for gpu in gpus if word == str(gpu.index) or (len(word) > 4 and gpu.uuid.startswith(word))
+            gpu
+            for gpu in gpus
+            if word == str(gpu.index) or (word.startswith("GPU-") and gpu.uuid.startswith(word))
         ]
         if not match:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -91,10 +92,8 @@ def check_dcgm(machine: Machine, proc: Path = Path("/proc")) -> Iterator[Finding
 
 def _process_names(proc: Path) -> Iterator[str]:
     for file in proc.glob("[0-9]*/comm"):
-        try:
+        with contextlib.suppress(OSError):
             yield file.read_text("utf-8", "replace").strip()
-        except OSError:
-            continue
 
 
 def find_nsys() -> str | None:
@@ -112,12 +111,7 @@ def check_nsys(machine: Machine) -> Iterator[Finding]:
     tool = find_nsys()
     if tool is None:
         fix = "install Nsight Systems and put its folder on PATH, or set PROFKIT_NSYS=/path/to/nsys"
-        yield Finding(
-            "nsys",
-            "warn" if machine.hardware else "ok",
-            "not found; only timelines need it",
-            fix if machine.hardware else "",
-        )
+        yield Finding("nsys", "warn" if machine.hardware else "ok", "not found; only timelines need it", fix)
         return
     try:
         done = subprocess.run(
@@ -174,7 +168,7 @@ def _judge_probe(csv: Path, log: Path, ended: process.Exit, machine: Machine) ->
         launches = len(read(csv))
     except CollectError as error:
         said = reason(diagnose(log.read_text("utf-8", "replace"))) if not csv.exists() else None
-        what = said["message"] if said else str(error).replace(f"{csv}: ", "")
+        what = said["message"] if said else str(error).replace(str(csv), csv.name)
         fix = (
             machine.place.permission_fix
             if "ERR_NVGPUCTRPERM" in what

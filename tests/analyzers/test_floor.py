@@ -3,9 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from conftest import ICVXKH_BYTES, ICVXKH_FLOP
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic import ICVXKH_BYTES, ICVXKH_FLOP
 
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work, combine, disagreements, floor_time, gate

@@ -240,7 +240,7 @@ def test_three_percent_is_found():
 
 @pytest.mark.parametrize(("count", "gain"), [(10, 0.015), (100, 0.025), (1000, 0.032)])
 def test_the_best_of_many_equals_looks_better(count, gain):
-    assert best_of(count, 0.01) == pytest.approx(gain, rel=0.03)
+    assert best_of(count, 0.01) == pytest.approx(gain, rel=0.04)
     generator = np.random.default_rng(5)
     drawn = np.mean([generator.standard_normal(count).max() * 0.01 for _ in range(2000)])
     assert best_of(count, 0.01) == pytest.approx(drawn, rel=0.03)

@@ -1,0 +1,41 @@
+# Two commands from a fresh clone: `make profile` runs the main job, `make test` the tests. Neither needs a GPU.
+# Everything is installed into a virtual environment of its own; PYTHON picks the interpreter (3.10 or newer).
+
+PYTHON ?= python3
+VENV   ?= .venv
+SAMPLE ?= S1/ICVXKH
+ARGS   ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: setup profile test check clean
+
+setup: $(VENV)/.with-test
+
+profile: setup
+	$(BIN)/profkit profile $(SAMPLE) $(ARGS)
+
+test: setup
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: $(VENV)/.with-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The marks are remade when the dependencies change.
+$(VENV)/.with-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.with-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[test,dev]'
+	@touch $@

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
+
+from analyzers.analysis import Analysis, analyze
+from analyzers.errors import AnalyzeError
+from analyzers.floor import Work
+from analyzers.judgement import IMPL_COLUMNS
+from collectors.frame import build
+from roofline.ceilings import Ceiling, Roofline
+
+MODEL = Work({"fp32": ICVXKH_FLOP}, ICVXKH_BYTES, "modelled", written=131_072)
+
+
+def whats(analysis):
+    return " | ".join(doubt.what for doubt in analysis.doubts)
+
+
+@pytest.fixture
+def timings():
+    return samples(
+        {"reference": noisy(39e-6, seed=1), "cuda": noisy(26e-6, seed=2)}, host=60e-6, sm_clock=1.98e9
+    )
+
+
+@pytest.fixture
+def counters():
+    return launches(
+        {"impl": "reference", "kernel": "gemm", "time": 30e-6, "flop_fp32": 67_108_864.0, "dram_bytes": 9e6},
+        {"impl": "reference", "kernel": "relu", "time": 10e-6, "flop_fp32": 0.0, "dram_bytes": 131_072.0},
+        {
+            "impl": "cuda",
+            "kernel": "fused(float*)",
+            "time": 25e-6,
+            "flop_fp32": 67_108_864.0,
+            "dram_bytes": 2 * ICVXKH_BYTES,
+        },
+    )
+
+
+def test_the_whole_story_by_hand(timings, counters, h200):
+    result = analyze(timings, counters, MODEL, h200)
+    assert result.impls["impl"].tolist() == ["reference", "cuda"]
+    row = result.impl("cuda")
+    assert row["time"] == pytest.approx(26e-6, rel=2e-3)
+    assert (row["method"], row["l2"], row["n"], row["rounds"]) == ("event", "cold", 60, 20)
+    assert row["time_low"] <= row["time"] <= row["time_high"]
+    assert row["host_time"] == 60e-6
+    assert row["speedup"] == pytest.approx(1.5, rel=2e-3)
+    assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
+    assert row["verdict"] == "faster"
+    assert (row["work_source"], row["flops"], row["bytes"]) == ("counted", 67_108_864.0, 2 * ICVXKH_BYTES)
+    assert row["achieved_flops"] == pytest.approx(67_108_864 / row["time"])
+    assert row["compulsory_ratio"] == pytest.approx(2.0)
+    assert row["floor_time"] == pytest.approx(ICVXKH_BYTES / 4.8e12)
+    assert row["floor_ratio"] == pytest.approx(row["time"] / row["floor_time"])
+    assert (row["kernels"], row["ncu_time"]) == (1, 25e-6)
+    assert (row["bound_by"], row["impossible"]) == ("latency", False)
+    reference = result.impl("reference")
+    assert (reference["verdict"], reference["speedup"], reference["kernels"]) == ("reference", 1.0, 2)
+    assert reference["flops"] == 67_108_864
+    assert "read again" in whats(result)
+
+
+def test_kernels_carry_their_share_and_place(timings, counters, h200):
+    kernels = analyze(timings, counters, MODEL, h200).kernels
+    assert kernels["kernel"].tolist() == ["gemm", "relu", "fused(float*)"]
+    assert kernels["share"].tolist() == [0.75, 0.25, 1.0]
+    assert kernels["bound_by"].tolist() == ["latency"] * 3
+    assert kernels["launches"].tolist() == [1, 1, 1]
+
+
+def test_without_counters_the_model_speaks_and_says_so(timings, h200):
+    result = analyze(timings, None, [MODEL], h200, counters_missing="ncu was not found")
+    row = result.impl("cuda")
+    assert (row["work_source"], row["flops"], row["bytes"]) == ("modelled", ICVXKH_FLOP, ICVXKH_BYTES)
+    assert row["achieved_flops"] == pytest.approx(2.58e12, rel=5e-3)
+    assert row["dram_bandwidth"] == pytest.approx(330e9, rel=5e-3)
+    assert row["intensity"] == pytest.approx(7.82, rel=1e-3)
+    assert (row["bound_by"], row["compute"]) == ("unknown", "fp32")
+    assert math.isnan(row["compulsory_ratio"])
+    assert result.kernels.empty
+    assert result.doubts[0].how_much == "ncu was not found"
+
+
+def test_modelled_work_near_a_roof_is_bound_by_it(h200):
+    result = analyze(samples({"reference": noisy(2e-6)}), None, MODEL, h200)
+    assert result.impl("reference")["bound_by"] == "dram"
+
+
+def test_only_counters(counters, h200):
+    result = analyze(None, counters, None, h200)
+    row = result.impl("cuda")
+    assert (row["time"], row["method"], row["verdict"]) == (25e-6, "ncu", "undecided")
+    assert row["speedup"] == pytest.approx(40 / 25)
+    assert math.isnan(row["speedup_low"])
+    assert math.isnan(row["floor_time"])
+
+
+def test_what_was_not_counted_comes_from_the_model(timings, h200):
+    frame = build(
+        {"impl": "cuda", "kernel": ["k"], "time": [25e-6], "dram_bytes": [9e6], "cc": ["9.0"]}, tool="ncu"
+    )
+    row = analyze(timings, frame, MODEL, h200).impl("cuda")
+    assert (row["flops"], row["bytes"], row["work_source"]) == (ICVXKH_FLOP, 9e6, "counted, modelled")
+    assert row["bound_by"] == "unknown"
+    assert row["compulsory_ratio"] == pytest.approx(9e6 / ICVXKH_BYTES)
+
+
+def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
+    frame = build({"kernel": ["k"], "time": [1.8e-6], "instances": [1000], "cc": ["9.0"]}, tool="nsys")
+    row = analyze(None, frame, None, h200).impls.iloc[0]
+    assert (row["kernels"], row["bound_by"], row["method"]) == (1000, "unknown", "nsys")
+    assert math.isnan(row["ncu_time"])
+
+
+def test_kernels_slower_under_the_tool_are_doubted(timings, h200):
+    frame = launches({"impl": "cuda", "time": 80e-6, "dram_bytes": 9e6})
+    assert "while they were counted" in whats(analyze(timings, frame, None, h200))
+
+
+def test_strangers_launches_without_a_reference(h200):
+    result = analyze(
+        None, launches({"impl": "", "time": 1e-3, "flop_fp32": 6e10, "dram_bytes": 1e6}), None, h200
+    )
+    row = result.impls.iloc[0]
+    assert (row["impl"], row["verdict"], row["bound_by"]) == ("", "", "fp32")
+    assert math.isnan(row["speedup"])
+
+
+def test_a_time_below_the_floor_is_impossible_not_faster(h200):
+    result = analyze(samples({"reference": noisy(39e-6), "cheat": noisy(0.5e-6)}), None, MODEL, h200)
+    row = result.impl("cheat")
+    assert row["impossible"]
+    assert row["verdict"] == "impossible"
+    assert "impossible" in whats(result)
+    assert "excessive" in whats(result)
+
+
+def test_the_floor_is_that_of_the_pipe_that_did_the_work(h200):
+    work = Work({"fp32": 2 * 4096**3}, 3 * 4 * 4096**2, "modelled")
+    frame = launches(
+        {"impl": "tf32", "time": 300e-6, "op_tensor_tf32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2}
+    )
+    timings = samples({"reference": noisy(2700e-6), "tf32": noisy(320e-6)})
+    row = analyze(timings, frame, work, h200).impl("tf32")
+    assert row["floor_bound_by"] == "tensor_tf32"
+    assert row["verdict"] == "faster"
+    assert "lower precision" in whats(analyze(timings, frame, work, h200))
+
+
+def test_many_tiny_kernels_are_bound_by_launching(h200):
+    chain = [{"impl": "reference", "kernel": "add", "time": 2e-6, "dram_bytes": 1e4}] * 16
+    row = analyze(samples({"reference": noisy(40e-6)}), launches(*chain), None, h200).impl("reference")
+    assert row["bound_by"] == "launch"
+    assert "16 kernels" in row["evidence"]
+    assert row["kernels"] == 16
+    gaps = [{"impl": "reference", "time": 5e-6, "dram_bytes": 1e4}] * 2
+    row = analyze(samples({"reference": noisy(60e-6)}), launches(*gaps), None, h200).impl("reference")
+    assert row["bound_by"] == "launch"
+    assert "17%" in row["evidence"]
+
+
+def test_several_recorded_calls_are_counted_as_one(h200):
+    frame = launches(*[{"impl": "reference", "time": 1e-3, "dram_bytes": 4e9}] * 3)
+    row = analyze(samples({"reference": noisy(1e-3)}), frame, None, h200, calls={"reference": 3}).impl(
+        "reference"
+    )
+    assert (row["kernels"], row["bytes"], row["ncu_time"]) == (1, 4e9, pytest.approx(1e-3))
+    assert row["dram_fraction"] == pytest.approx(4e12 / 4.8e12, rel=1e-2)
+
+
+def test_the_most_trusted_method_with_enough_rounds_decides(h200):
+    event = samples({"reference": noisy(30e-6), "c": noisy(20e-6)})
+    few = samples({"reference": noisy(25e-6, 6), "c": noisy(15e-6, 6)}, "cupti")
+    many = samples({"reference": noisy(25e-6), "c": noisy(15e-6)}, "cupti")
+    assert analyze(pd.concat([event, few]), None, None, h200).method == "event"
+    result = analyze(pd.concat([event, many]), None, None, h200)
+    assert result.method == "cupti"
+    assert "gaps between kernels" in whats(result)
+    assert analyze(pd.concat([event, many]), None, None, h200, method="event").method == "event"
+    with pytest.raises(AnalyzeError, match="sundial"):
+        analyze(event, None, None, h200, method="sundial")
+
+
+def test_unsound_samples_are_left_out_and_counted(h200):
+    timings = samples({"reference": noisy(30e-6)})
+    timings["kept"] = 1
+    timings.loc[timings.index[:12], ["seconds", "kept"]] = [9.0, 0]
+    timings.loc[timings.index[12], "seconds"] = np.nan
+    result = analyze(timings, None, None, h200)
+    assert result.impl("reference")["n"] == 47
+    assert result.impl("reference")["time"] == pytest.approx(30e-6, rel=1e-2)
+    assert "unsound" in whats(result)
+    assert "13 of 60" in " ".join(d.how_much for d in result.doubts)
+
+
+def test_doubts_of_a_bad_measurement(h200):
+    rising = 30e-6 * (1 + 0.03 * np.arange(60) / 60)
+    timings = samples(
+        {"reference": rising, "c": rising * 2, "d": noisy(30e-6, rel=0.2)}, l2="warm", throttle=4
+    )
+    timings["sm_clock"] = np.where(timings["impl"] == "c", 1.5e9, 1.98e9)
+    text = whats(analyze(timings, None, None, h200))
+    for words in ("drifts", "warm cache", "slowed by power", "SM clock differs", "precision"):
+        assert words in text
+
+
+def test_few_rounds_are_undecided(h200):
+    result = analyze(samples({"reference": noisy(30e-6, 9), "c": noisy(10e-6, 9)}), None, None, h200)
+    assert result.impl("c")["verdict"] == "undecided"
+    assert "too few interleaved rounds" in whats(result)
+
+
+def test_the_best_of_several_is_doubted(h200):
+    many = {f"c{i}": noisy(20e-6, 30, 0.02, i) for i in range(5)}
+    assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, None, h200))
+
+
+def test_cpu_run(h200):
+    cpu = Roofline(
+        "cpu", (Ceiling("fp32", "compute", 200e9, "measured"), Ceiling("dram", "bandwidth", 20e9, "measured"))
+    )
+    timings = samples({"reference": noisy(700e-6), "cpp": noisy(600e-6)}, "wall", "warm")
+    row = analyze(timings, None, MODEL, cpu, counters_missing="a CPU").impl("cpp")
+    assert (row["method"], row["verdict"], row["impossible"], row["bound_by"]) == (
+        "wall",
+        "faster",
+        False,
+        "dram",
+    )
+
+
+def test_works_by_name_and_unknown_pipes(timings, h200):
+    result = analyze(timings, None, {"cuda": [MODEL]}, h200)
+    assert result.impl("reference")["work_source"] == ""
+    assert result.impl("cuda")["work_source"] == "modelled"
+    with pytest.raises(AnalyzeError, match="magic"):
+        analyze(timings, None, Work({"magic": 1.0}, 1.0), h200)
+
+
+def test_a_timings_file_without_a_column_is_named(h200):
+    with pytest.raises(AnalyzeError, match="'round'"):
+        analyze(pd.DataFrame({"impl": ["a"], "method": ["e"], "seconds": [1.0]}), None, None, h200)
+    with pytest.raises(AnalyzeError, match="nobody"):
+        analyze(samples({"reference": noisy(1e-3)}), None, None, h200).impl("nobody")
+
+
+def test_nothing_measured_is_an_empty_judgement(h200):
+    result = analyze(None, None, None, h200)
+    assert result.impls.empty
+    assert list(result.impls.columns) == list(IMPL_COLUMNS)
+
+
+def test_document_round_trip(timings, counters, h200):
+    result = analyze(
+        timings, counters, [MODEL, Work({"fp32": 7e7}, ICVXKH_BYTES)], h200, counters_missing="half of them"
+    )
+    text = json.dumps(result.to_dict(), allow_nan=False)
+    back = Analysis.from_dict(json.loads(text))
+    pd.testing.assert_frame_equal(result.impls, back.impls)
+    pd.testing.assert_frame_equal(result.kernels, back.kernels)
+    assert (back.doubts, back.works, back.method, back.reference) == (
+        result.doubts,
+        result.works,
+        "event",
+        "reference",
+    )
+    assert json.loads(text)["schema"] == "profkit-metrics/1"
+    assert json.dumps(back.to_dict(), allow_nan=False) == text
+
+
+def test_another_schema_is_refused():
+    with pytest.raises(AnalyzeError, match="schema"):
+        Analysis.from_dict({"schema": "other/9"})

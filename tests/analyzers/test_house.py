@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import analyzers
+from analyzers.analysis import analyze
+from analyzers.doubt import Doubt, from_rows, unique
+from roofline.ceilings import Roofline, datasheet_ceilings
+from roofline.device import find_spec
+
+RECORDED = Path(__file__).parents[3] / "shared" / "data" / "ncu"
+
+
+def test_public_names_resolve():
+    for name in analyzers.__all__:
+        assert getattr(analyzers, name) is not None
+    with pytest.raises(AttributeError):
+        _ = analyzers.no_such_name
+
+
+def test_importing_the_house_is_cheap():
+    code = (
+        "import sys, analyzers, analyzers.doubt; print({'pandas', 'torch', 'matplotlib'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
+
+
+def test_doubts_survive_as_plain_rows():
+    doubt = Doubt("a", "b", "c")
+    assert from_rows([doubt.to_dict(), doubt.to_dict(), {"what": "only"}]) == (doubt, Doubt("only"))
+    assert unique([doubt, doubt]) == (doubt,)
+
+
+@pytest.mark.skipif(
+    not (RECORDED / "h200_lean_raw_base.csv").exists(), reason="recorded exports are not here"
+)
+def test_a_recorded_fp32_gemm_and_relu():
+    from collectors import read
+
+    frame = read(RECORDED / "h200_lean_raw_base.csv")
+    spec = find_spec("NVIDIA H200", cc="9.0", sms=132)
+    result = analyze(None, frame, None, Roofline("H200", datasheet_ceilings(spec)))
+    gemm, relu = (row for _, row in result.kernels.iterrows())
+    assert gemm["flops"] == pytest.approx(2 * 4096**3, rel=1e-3)
+    # ncu's own rule row of this kernel prints 77 % of the fp32 peak, at the clock of the run.
+    assert gemm["bound_by"] == "fp32"
+    assert gemm["attainable_fraction"] == pytest.approx(0.77, abs=0.015)
+    assert relu["bound_by"] == "latency"
+    assert relu["dram_fraction"] == pytest.approx(0.49, abs=0.01)

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, NOTHING, launches
+
+from analyzers.counts import add_up, as_counters, counted, missing_pipes, pipe_counts
+from analyzers.errors import AnalyzeError
+from analyzers.floor import Work
+from analyzers.metrics import METRICS, View, as_markdown, derive, describe
+from analyzers.pipes import PIPES
+from collectors.counters import COUNTERS
+from collectors.frame import build
+from roofline.ceilings import Ceiling, Roofline
+
+
+def one(frame, roofline):
+    return derive(frame, roofline).iloc[0]
+
+
+def test_icvxkh_at_26_us(h200):
+    row = one(launches({"time": 26e-6, "flop_fp32": ICVXKH_FLOP, "dram_bytes": ICVXKH_BYTES}), h200)
+    assert row["flops"] == 67_141_632
+    assert row["achieved_flops"] == pytest.approx(2.582e12, rel=1e-3)
+    assert row["dram_bandwidth"] == pytest.approx(330.2e9, rel=1e-3)
+    assert row["intensity_dram"] == pytest.approx(7.8206, rel=1e-4)
+    assert row["dram_fraction"] == pytest.approx(330.2e9 / 4.8e12, rel=1e-3)
+    assert row["attainable"] == pytest.approx(min(67e12, 7.8206 * 4.8e12), rel=1e-4)
+    assert row["attainable_fraction"] == pytest.approx(row["achieved_flops"] / row["attainable"])
+
+
+def test_bf16_product_counts_2n3(h200):
+    row = one(launches({"time": 180e-6, "op_tensor_bf16": 2 * 4096**3, "dram_bytes": 3 * 2 * 4096**2}), h200)
+    assert row["flops"] == 137_438_953_472
+    assert row["tensor_share"] == 1.0
+    assert row["compute_fraction"] == pytest.approx(137_438_953_472 / 180e-6 / 989.4e12)
+
+
+def test_an_uncollected_counter_is_nan_and_so_is_what_needs_it(h200):
+    frame = build(
+        {"kernel": ["a", "b"], "time": [1.0, 1.0], "flop_fp32": [1.0, np.nan], "cc": "9.0"}, tool="ncu"
+    )
+    row = derive(frame, h200)
+    assert row["flops"].tolist()[0] == 1.0
+    assert math.isnan(row["flops"].tolist()[1])
+    assert "dram_bandwidth" not in row or row["dram_bandwidth"].isna().all()
+    assert row["attainable"].isna().all()
+
+
+def test_no_counter_of_operations_leaves_flops_nan_not_zero(h200):
+    frame = build({"kernel": ["a"], "time": [1.0], "dram_bytes": [5.0], "cc": ["9.0"]}, tool="ncu")
+    row = derive(frame, h200)
+    assert "flops" not in row or row["flops"].isna().all()
+    assert row["dram_bandwidth"].iloc[0] == 5.0
+
+
+def test_a_pipe_the_chip_lacks_is_zero_and_one_it_has_is_missing():
+    frame = build({"kernel": ["a"], "flop_fp32": [1.0], "cc": ["7.0"]}, tool="ncu")
+    counts = pipe_counts(frame).iloc[0]
+    assert counts["tensor_bf16"] == 0.0
+    assert math.isnan(counts["tensor_fp16"])
+    assert missing_pipes(frame) == ("fp64", "fp16", "tensor_fp16")
+    assert missing_pipes(launches({})) == ()
+
+
+def test_nothing_is_called_missing_where_no_operation_was_asked_for():
+    assert missing_pipes(build({"kernel": ["a"], "time": [1.0], "cc": ["9.0"]}, tool="ncu")) == ()
+
+
+def test_fma_share_is_of_instructions(h200):
+    row = one(launches({"time": 1.0, "inst_fp32_add": 1.0, "inst_fp32_mul": 1.0, "inst_fp32_fma": 2.0}), h200)
+    assert row["fma_share"] == 0.5
+    assert row["fma_ceiling"] == 0.75
+    none = one(
+        launches({"time": 1.0, "inst_fp32_add": 0.0, "inst_fp32_mul": 0.0, "inst_fp32_fma": 0.0}), h200
+    )
+    assert math.isnan(none["fma_share"])
+
+
+def test_each_pipe_has_its_own_roof_and_tensor_paths_add_up(h200):
+    row = one(
+        launches(
+            {
+                "time": 1.0,
+                "flop_fp32": 6.7e12,
+                "op_tensor_bf16": 98.94e12,
+                "op_tensor_fp8": 197.89e12,
+                "dram_bytes": 0.0,
+            }
+        ),
+        h200,
+    )
+    assert row["compute_fraction"] == pytest.approx(0.2)
+    assert row["attainable_fraction"] == pytest.approx(0.2)
+    assert math.isnan(row["intensity_dram"])
+
+
+def test_a_roof_unknown_to_the_roofline_comes_from_the_tool():
+    frame = launches(
+        {"time": 1.0, "dram_bytes": 2e12, "peak_dram_bw": 4e12, "flop_fp32": 1e12, "peak_fp32": 5e12}
+    )
+    row = one(frame, Roofline("bare"))
+    assert row["dram_fraction"] == 0.5
+    assert row["compute_fraction"] == pytest.approx(0.2)
+    assert row["attainable_fraction"] == 0.5
+
+
+def test_a_tiny_pipe_without_a_roof_does_not_hide_the_placement():
+    line = Roofline(
+        "d", (Ceiling("fp32", "compute", 1e12, "measured"), Ceiling("dram", "bandwidth", 1e12, "measured"))
+    )
+    tiny = one(launches({"time": 1.0, "flop_fp32": 5e11, "flop_fp16": 1e10, "dram_bytes": 1e11}), line)
+    large = one(launches({"time": 1.0, "flop_fp32": 5e11, "flop_fp16": 1e11, "dram_bytes": 1e11}), line)
+    assert tiny["attainable_fraction"] == 0.5
+    assert math.isnan(large["attainable_fraction"])
+
+
+amount = st.integers(0, 10**15).map(float)
+
+
+@settings(deadline=None, max_examples=50)
+@given(amount, amount, amount, st.floats(1e-7, 1.0))
+def test_attainable_is_under_every_roof(flops, tensor, moved, time):
+    line = Roofline("d", (Ceiling("fp32", "compute", 67e12, "datasheet"), Ceiling("tensor_bf16", "compute", 989e12, "datasheet"),
+                          Ceiling("dram", "bandwidth", 4.8e12, "datasheet")))  # fmt: skip
+    row = one(
+        launches({"time": time, "flop_fp32": flops, "op_tensor_bf16": tensor, "dram_bytes": moved}), line
+    )
+    total = flops + tensor
+    if row["attainable"] > 0:
+        assert row["attainable"] <= total / moved * 4.8e12 * (1 + 1e-9) if moved else True
+        assert row["attainable"] <= 67e12 + 989e12
+        assert row["attainable_fraction"] == pytest.approx(row["achieved_flops"] / row["attainable"])
+    assert row["roof_time"] == max(flops / 67e12, tensor / 989e12, moved / 4.8e12)
+
+
+def test_formulas_use_what_they_declare(h200):
+    frame = launches(dict.fromkeys(COUNTERS, 1.0))
+    read = set()
+
+    class Spy(View):
+        def __getitem__(self, name):
+            read.add(name)
+            return super().__getitem__(name)
+
+    for metric in METRICS.values():
+        read.clear()
+        view = Spy(frame, h200, {name: np.ones(1) for name in METRICS})
+        assert metric.formula(view).shape == (1,)
+        assert read <= set(metric.needs), metric.name
+
+
+def test_needs_are_counters_or_metrics_above():
+    above = set(COUNTERS)
+    for metric in METRICS.values():
+        assert set(metric.needs) <= above, metric.name
+        above.add(metric.name)
+
+
+def test_derive_twice_is_derive_once_and_keeps_attrs(h200):
+    frame = launches({"time": 1.0, "flop_fp32": 1.0, "dram_bytes": 1.0})
+    frame.attrs["doubts"] = [{"what": "x"}]
+    once = derive(frame, h200)
+    assert derive(once, h200).equals(once)
+    assert once.attrs["doubts"] == [{"what": "x"}]
+    assert derive(frame.iloc[:0], h200).empty
+
+
+def test_the_reference_table_names_every_metric():
+    text = as_markdown()
+    assert len(describe()) == len(METRICS)
+    assert all(f"| `{name}` |" in text for name in METRICS)
+
+
+# --- adding up ---------------------------------------------------------------------------------------------------
+
+
+def test_launches_add_up_by_kind_of_counter():
+    frame = launches(
+        {"time": 1.0, "dram_bytes": 10.0, "occupancy": 0.2, "registers": 32.0, "flop_fp32": 5.0},
+        {"time": 3.0, "dram_bytes": 30.0, "occupancy": 0.6, "registers": 64.0, "flop_fp32": 5.0},
+    )
+    row = add_up(frame, ["impl"]).iloc[0]
+    assert (row["launches"], row["time"], row["dram_bytes"], row["flop_fp32"], row["registers"]) == (
+        2,
+        4.0,
+        40.0,
+        10.0,
+        64.0,
+    )
+    assert row["occupancy"] == pytest.approx(0.5)
+    assert row["cc"] == "9.0"
+    half = add_up(frame, ["impl"], calls=2).iloc[0]
+    assert (half["launches"], half["time"], half["occupancy"]) == (1, 2.0, pytest.approx(0.5))
+
+
+def test_a_sum_with_an_uncollected_term_is_nan():
+    row = add_up(launches({"dram_bytes": 1.0}, {"dram_bytes": np.nan}), ["impl"]).iloc[0]
+    assert math.isnan(row["dram_bytes"])
+
+
+def test_a_row_of_a_summary_stands_for_its_instances():
+    frame = build({"kernel": ["a", "b"], "impl": "x", "time": [2.0, 1.0], "instances": [10, 1]}, tool="nsys")
+    row = add_up(frame, ["impl"]).iloc[0]
+    assert (row["launches"], row["time"]) == (11, 21.0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e6)), min_size=1, max_size=20))
+def test_adding_up_in_two_steps_is_adding_up_in_one(rows):
+    frame = launches(*({"kernel": k, "time": 1.0, "flop_fp32": f} for k, f in rows))
+    by_kernel = add_up(frame, ["impl", "kernel"])
+    assert by_kernel["flop_fp32"].sum() == pytest.approx(add_up(frame, ["impl"])["flop_fp32"].iloc[0])
+    assert by_kernel["launches"].sum() == len(rows)
+
+
+def test_work_to_counters_and_back():
+    work = Work({"fp32": 3.0, "tensor_bf16": 4.0}, 5.0, "modelled")
+    back = counted(launches({**as_counters(work)}))
+    assert (dict(back.flops), back.bytes) == (dict(work.flops), work.bytes)
+    assert counted(build({"kernel": ["a"], "time": [1.0]}, tool="nsys")) is None
+    with pytest.raises(AnalyzeError, match="warp_drive"):
+        as_counters(Work({"warp_drive": 1.0}, 1.0))
+    assert set(NOTHING) <= set(PIPES.values())

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import launches
+
+from analyzers.placement import NEAR, launch_bound, over_roofs, place
+from collectors.frame import build
+from roofline.ceilings import Ceiling, Roofline
+
+
+def placed(roofline, **counters):
+    return place(launches({"time": 1.0, "dram_bytes": 0.0, **counters}), roofline).iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("counters", "bound", "compute"),
+    [
+        ({"dram_bytes": 4e12, "flop_fp32": 1e12}, "dram", "fp32"),
+        ({"dram_bytes": 1e12, "flop_fp32": 60e12}, "fp32", "fp32"),
+        ({"dram_bytes": 1e12, "op_tensor_bf16": 800e12, "flop_fp32": 1e12}, "tensor_bf16", "tensor_bf16"),
+        ({"dram_bytes": 4e12}, "dram", ""),
+        ({"dram_bytes": 2.352e12}, "latency", ""),
+        ({"dram_bytes": 1e12, "flop_fp32": 1e12}, "latency", "fp32"),
+        ({"dram_bytes": np.nan, "flop_fp32": 1e12}, "unknown", "fp32"),
+        ({"dram_bytes": np.nan, "flop_fp32": 60e12}, "fp32", "fp32"),
+    ],
+)
+def test_what_holds_a_kernel(h200, counters, bound, compute):
+    row = placed(h200, **counters)
+    assert (row["bound_by"], row["compute"]) == (bound, compute)
+
+
+def test_compute_is_the_pipe_with_the_longest_time_not_the_most_operations(h200):
+    row = placed(h200, flop_fp64=20e12, op_tensor_bf16=300e12)
+    assert row["compute"] == "fp64"
+    assert row["tensor_share"] > 0.9
+
+
+def test_an_inner_level_can_bind(h200):
+    line = h200.with_(
+        [Ceiling("l2", "bandwidth", 10e12, "measured"), Ceiling("l1", "bandwidth", 30e12, "measured")]
+    )
+    row = placed(line, dram_bytes=1e12, l2_bytes=9e12, l1_bytes=9e12)
+    assert row["bound_by"] == "l2"
+    assert "90%" in row["evidence"]
+
+
+def test_latency_says_what_is_near_and_why_it_waits(h200):
+    row = placed(h200, dram_bytes=1.44e12, waves=0.25, occupancy=0.1)
+    assert row["bound_by"] == "latency"
+    assert "dram at 30%" in row["evidence"]
+    assert "0.25 waves" in row["evidence"]
+    assert "occupancy 10%" in row["evidence"]
+
+
+def test_latency_is_not_claimed_without_every_pipe_that_could_bind(h200):
+    frame = build({"kernel": ["k"], "time": [1.0], "dram_bytes": [1e12], "cc": ["9.0"]}, tool="ncu")
+    assert place(frame, h200).iloc[0]["bound_by"] == "unknown"
+
+
+def test_without_any_ceiling_nothing_is_claimed():
+    row = placed(Roofline("bare"), dram_bytes=1e12, flop_fp32=1e12)
+    assert (row["bound_by"], row["compute"]) == ("unknown", "fp32")
+    assert "no ceiling" in row["evidence"]
+
+
+def test_a_chip_without_dram_counters_is_judged_by_l2():
+    line = Roofline(
+        "orin", (Ceiling("l2", "bandwidth", 1e12, "measured"), Ceiling("fp32", "compute", 1e12, "measured"))
+    )
+    frame = launches({"time": 1.0, "l2_bytes": 1e11, "flop_fp32": 1e11}, cc="8.7")
+    assert place(frame, line).iloc[0]["bound_by"] == "latency"
+
+
+amount = st.integers(0, 10**14).map(float)
+
+
+@settings(deadline=None, max_examples=50)
+@given(amount, amount, amount, st.floats(1e-3, 10.0))
+def test_bound_by_names_the_ceiling_used_most(fp32, fp64, moved, time):
+    line = Roofline("d", (Ceiling("fp32", "compute", 67e12, "datasheet"), Ceiling("fp64", "compute", 34e12, "datasheet"),
+                          Ceiling("dram", "bandwidth", 4.8e12, "datasheet")))  # fmt: skip
+    row = place(
+        launches({"time": time, "flop_fp32": fp32, "flop_fp64": fp64, "dram_bytes": moved}), line
+    ).iloc[0]
+    shares = {"fp32": fp32 / 67e12 / time, "fp64": fp64 / 34e12 / time, "dram": moved / 4.8e12 / time}
+    top = max(shares.values())
+    if row["bound_by"] == "latency":
+        assert top < NEAR
+    else:
+        assert shares[row["bound_by"]] == pytest.approx(top)
+        assert top >= NEAR
+    assert row["attainable_fraction"] == pytest.approx(top)
+
+
+def test_an_empty_frame_places_nothing(h200):
+    assert place(launches({}).iloc[:0], h200)["bound_by"].tolist() == []
+
+
+def test_a_point_above_a_roof_is_flagged_not_clamped(h200):
+    frame = launches(
+        {"kernel": "fine", "time": 1.0, "dram_bytes": 4e12},
+        {"kernel": "worst", "time": 1.0, "dram_bytes": 9.6e12, "op_tensor_bf16": 1100e12},
+        {"kernel": "over", "time": 1.0, "dram_bytes": 6e12},
+    )
+    assert place(frame, h200)["dram_fraction"].tolist()[1] == 2.0
+    doubts = {d.what.split(" ceiling")[0]: d for d in over_roofs(frame, h200)}
+    assert set(doubts) == {"above the dram", "above the tensor_bf16"}
+    assert "worst and 1 more" in doubts["above the dram"].what
+    assert doubts["above the dram"].how_much == "2.00 of it"
+    assert "sparse" in doubts["above the tensor_bf16"].fix
+    assert over_roofs(frame.iloc[:1], h200) == ()
+
+
+@pytest.mark.parametrize(
+    ("span", "busy", "kernels", "bound"),
+    [
+        (100e-6, 30e-6, 10, True),
+        (40e-6, 38e-6, 16, True),
+        (40e-6, 38e-6, 2, False),
+        (400e-6, 380e-6, 16, False),
+        (math.nan, 1.0, 3, False),
+        (1.0, math.nan, math.nan, False),
+    ],
+)
+def test_launch_bound_needs_gaps_or_many_tiny_kernels(span, busy, kernels, bound):
+    assert bool(launch_bound(span, busy, kernels)) is bound

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import launches
+
+from analyzers.provenance import authored_names, base_name, is_authored, provenance
+
+CUDA = r"""
+#include <cuda.h>
+// __global__ void commented_out(float* x) {}
+/* __global__ void also_commented() {} */
+template <typename T, int N>
+__global__ void __launch_bounds__(256, 2) gemm_kernel(const T* a, T* b) { helper(a); }
+static __global__ __cluster_dims__((2), 1, 1) void
+    relu_kernel (float* x) { }
+extern "C" __global__ void plain(int n);
+__device__ float helper(float x) { return x; }
+void __global__ turned(int n) { }
+#define NAME __global__
+"""
+
+PYTHON = '''
+"""A module that speaks of __global__ functions such as words(x) and nothing more."""
+import triton
+import triton.language as tl
+from torch.utils.cpp_extension import load_inline
+# __global__ void comment(float* x)
+source = """CUDA"""
+@triton.autotune(configs=[], key=["n"])
+@triton.jit
+def add_kernel(x, y, n: tl.constexpr):
+    pass
+@triton.jit(do_not_specialize=["n"])
+def scale_kernel(x): pass
+@torch.jit.script
+def no_kernel(x): return x
+class ModelNew: pass
+'''.replace("CUDA", CUDA)
+
+
+def test_names_from_a_cuda_file():
+    assert authored_names(CUDA) == {"gemm_kernel", "relu_kernel", "plain", "turned"}
+
+
+def test_names_from_a_python_file():
+    assert authored_names(PYTHON) == {
+        "gemm_kernel",
+        "relu_kernel",
+        "plain",
+        "turned",
+        "add_kernel",
+        "scale_kernel",
+    }
+
+
+@pytest.mark.parametrize(
+    "source", ["", "__global__", "__global__ void", "__global__ __launch_bounds__(", "def (", "\0"]
+)
+def test_broken_sources_define_nothing(source):
+    assert authored_names(source) == set()
+
+
+@given(st.text())
+def test_any_text_is_read(source):
+    assert all(name.isidentifier() for name in authored_names(source))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "base"),
+    [
+        ("relu_kernel(const float *, float *, long)", "relu_kernel"),
+        ("void ns::(anonymous namespace)::scale<float, (int)4>(float*)", "scale"),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::F<a<b>>, int>(int, T)",
+            "vectorized_elementwise_kernel",
+        ),
+        ("void <unnamed>::k<(bool)1>(int)", "k"),
+        ("add_kernel_0d1d2de", "add_kernel_0d1d2de"),
+        ("sm80_xmma_gemm_f32f32", "sm80_xmma_gemm_f32f32"),
+        ("", ""),
+    ],
+)
+def test_base_name(kernel, base):
+    assert base_name(kernel) == base
+
+
+def test_matching_is_of_whole_names():
+    assert is_authored("void gemm<float>(float*)", {"gemm"})
+    assert is_authored("add_kernel_0d1d2de3", {"add_kernel"})
+    assert not is_authored("gemm_library(float*)", {"gemm"})
+    assert not is_authored("add_kernel_2", {"add_kernel_"})
+
+
+def frame(*rows):
+    return launches(*({"kernel": kernel, "time": time} for kernel, time in rows))
+
+
+def test_share_of_time_in_own_kernels():
+    p = provenance(
+        frame(("mine(int)", 3.0), ("void cublas::gemm<1>(int)", 5.0), ("mine(int)", 2.0)), {"mine", "other"}
+    )
+    assert p.fraction == 0.5
+    assert (p.authored, p.library, p.unlaunched) == (
+        ("mine(int)",),
+        ("void cublas::gemm<1>(int)",),
+        ("other",),
+    )
+    assert not p.never_launched
+    assert p.doubt("c") is None
+
+
+def test_a_kernel_that_never_ran():
+    p = provenance(frame(("void cublas::gemm<1>(int)", 5.0)), {"mine"})
+    assert (p.fraction, p.never_launched) == (0.0, True)
+    assert "mine" in p.doubt("c").how_much
+    assert "gemm" in p.doubt("c").how_much
+
+
+def test_mostly_library():
+    p = provenance(frame(("mine()", 1.0), ("gemm()", 9.0)), {"mine"})
+    assert "10%" in p.doubt("c").how_much
+
+
+def test_nothing_to_say():
+    assert provenance(frame(("gemm()", 1.0)), set()).doubt("c") is None
+    empty = provenance(frame(("a", 1.0)).iloc[:0], {"mine"})
+    assert math.isnan(empty.fraction)
+    assert not empty.never_launched
+    assert math.isnan(provenance(frame(("mine()", math.nan)), {"mine"}).fraction)

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors import CollectError
+from collectors.counters import (
+    COUNTERS,
+    counter_set,
+    evaluate,
+    metric_names,
+    metrics_for,
+    planned_passes,
+)
+from collectors.recipes import capability, covers
+
+CHIPS = ("7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1")
+SUPPORT = Path(__file__).parents[3] / "shared/data/ncu/metric_support.csv"
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+CONTRACT = ["time", "dram_bytes", "dram_read", "dram_write", "l2_bytes", "l1_bytes", "flop_fp64", "flop_fp32", "flop_fp16", "inst_fp32_add", "inst_fp32_mul", "inst_fp32_fma", "op_tensor_fp16", "op_tensor_bf16", "op_tensor_tf32", "op_tensor_fp8", "op_tensor_int8", "op_tensor_fp64", "sm_clock", "dram_clock", "peak_dram_bw", "peak_fp32", "peak_fp64", "peak_l2_bw", "peak_l1_bw", "occupancy", "occupancy_limit", "registers", "shared_memory", "waves", "threads", "sm_count", "passes"]
+
+
+def test_the_names_others_rely_on_exist():
+    assert set(CONTRACT) <= set(COUNTERS)
+
+
+def test_every_row_is_documented_and_well_formed():
+    for name, counter in COUNTERS.items():
+        assert counter.name == name
+        assert counter.doc.endswith(".")
+        assert counter.unit
+        assert counter.ncu
+        assert counter.kind in ("sum", "mean", "fact")
+
+
+def test_flops_are_weighted_sums():
+    values = {SASS.format("fadd"): 1.0, SASS.format("fmul"): 10.0, SASS.format("ffma"): 100.0}
+    found = evaluate(values, "9.0")
+    assert found["flop_fp32"] == 211.0
+    assert found["inst_fp32_fma"] == 100.0
+    assert math.isnan(found["flop_fp64"])
+
+
+def test_a_missing_term_makes_the_sum_nan():
+    values = {SASS.format("fadd"): 1.0, SASS.format("fmul"): 10.0}
+    assert math.isnan(evaluate(values, "9.0")["flop_fp32"])
+    assert math.isnan(evaluate({**values, SASS.format("ffma"): math.nan}, "9.0")["flop_fp32"])
+
+
+def test_packed_fp32_counts_twice_and_only_on_chips_that_have_it():
+    values = {SASS.format(f"f{op}{two}"): 1.0 for op in ("add", "mul", "fma") for two in ("", "2")}
+    assert evaluate(values, "10.0")["flop_fp32"] == 1 + 1 + 2 + 2 + 2 + 4
+    assert evaluate(values, "9.0")["flop_fp32"] == 4
+    scalar = {name: value for name, value in values.items() if "2_" not in name}
+    assert math.isnan(evaluate(scalar, "10.3")["flop_fp32"])
+    assert SASS.format("ffma2") in metrics_for(["flop_fp32"], "10.3")
+    assert SASS.format("ffma2") not in metrics_for(["flop_fp32"], "12.0")
+
+
+def test_half_is_taken_as_packed():
+    values = {SASS.format(op): 1.0 for op in ("hadd", "hmul", "hfma")}
+    assert evaluate(values, "9.0")["flop_fp16"] == 8.0
+
+
+def test_tensor_peak_of_hopper_is_the_dense_one():
+    asked = metrics_for(["peak_tensor_bf16"], "9.0")
+    assert "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum.peak_sustained" in asked
+    values = {
+        "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum.peak_sustained": 540672.0,
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum.peak_sustained": 1081344.0,
+        "sm__cycles_elapsed.avg.per_second": 1.97e9,
+    }
+    assert evaluate(values, "9.0")["peak_tensor_bf16"] == pytest.approx(1065.1e12, rel=1e-4)
+
+
+def test_no_chip_is_asked_for_a_sparse_peak():
+    for chip in CHIPS:
+        for metric in metrics_for(
+            [name for name in COUNTERS if name.startswith(("peak_tensor", "peak_mma"))], chip
+        ):
+            sparse_is_dense = "fp64" in metric or chip in ("7.0", "7.5")
+            assert sparse_is_dense or "sparsity_off" in metric or "cycles_elapsed" in metric
+
+
+def test_shared_memory_chips_have_no_dram_metrics():
+    for chip in ("8.7", "11.0", "12.1"):
+        asked = metrics_for(["dram_bytes", "dram_read", "dram_write", "dram_clock", "peak_dram_bw"], chip)
+        assert not any(metric.startswith("dram__") for metric in asked)
+
+
+def test_dram_split_is_asked_by_both_names_on_new_chips_and_either_is_enough():
+    asked = metrics_for(["dram_read"], "12.0")
+    assert asked == ("dram__bytes_read.sum", "dram__bytes_op_read.sum")
+    for name in asked:
+        other = asked[1 - asked.index(name)]
+        assert evaluate({name: 5.0, other: math.nan}, "12.0")["dram_read"] == 5.0
+
+
+def test_older_recordings_give_the_same_counter_by_another_way():
+    time = {"gpu__time_duration.sum": 2.0}
+    assert evaluate({**time, "dram__bytes.sum.per_second": 3.0}, "8.0")["dram_bytes"] == 6.0
+    rates = {
+        f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum.per_cycle_elapsed": 1.0
+        for op in ("fadd", "fmul", "ffma")
+    }
+    found = evaluate({**time, **rates, "smsp__cycles_elapsed.avg.per_second": 10.0}, "8.0")
+    assert found["flop_fp32"] == 4.0 * 10.0 * 2.0
+
+
+def test_unknown_chip_tries_every_recipe():
+    assert evaluate({"sm__ops_path_tensor_src_fp16.sum": 7.0}, "")["op_tensor_fp16"] == 7.0
+
+
+def test_default_set_fits_eight_passes_on_hopper_and_measured_mixes_are_met():
+    assert planned_passes(counter_set("default"), "9.0") == 8
+    base = [name for name, counter in COUNTERS.items() if counter.group in ("base", "launch")]
+    fp32 = [name for name, counter in COUNTERS.items() if counter.group == "fp32"]
+    tensor = [name for name in COUNTERS if name.startswith("op_tensor")]
+    assert planned_passes(base, "9.0") == 1
+    assert planned_passes([*base, "occupancy"], "9.0") == 1
+    assert planned_passes([*base, *fp32], "9.0") == 3
+    assert planned_passes([*base, *tensor], "9.0") == 7
+    assert planned_passes(counter_set("deep"), "9.0") is None
+    assert planned_passes(base, "7.0") is None
+
+
+def test_sets_and_names_are_checked():
+    with pytest.raises(CollectError, match="no counter set"):
+        counter_set("everything")
+    with pytest.raises(CollectError, match="no counter 'speed'"):
+        metrics_for(["speed"], "9.0")
+    with pytest.raises(CollectError, match="hopper"):
+        metrics_for(["time"], "hopper")
+    assert {"stall_long_scoreboard", "shared_load_conflicts", "local_load_sectors"} <= set(
+        counter_set("deep")
+    )
+    assert "global_load_sectors" in counter_set("memory")
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["default", "memory", "deep"])
+def test_metric_lists_are_short_names_once(name, chip):
+    asked = metrics_for(counter_set(name), chip)
+    assert len(set(asked)) == len(asked) > 10
+    assert set(asked) <= metric_names(counter_set(name))
+    assert all(
+        metric.startswith(("gpu__", "dram__", "lts__", "l1tex__", "sm__", "smsp__", "launch__"))
+        for metric in asked
+    )
+
+
+@given(st.sampled_from(CHIPS), st.sampled_from(sorted(COUNTERS)), st.integers(1, 10**9))
+def test_collecting_what_is_asked_gives_the_counter(chip, name, value):
+    asked = metrics_for([name], chip)
+    found = evaluate({metric: float(value) for metric in asked}, chip)[name]
+    assert math.isnan(found) == (not asked)
+
+
+def test_chip_lists():
+    assert covers("8.0-8.9 12.0", "8.6")
+    assert not covers("8.0-8.9 12.0", "9.0")
+    assert covers("9.0-", "12.1")
+    assert not covers("10.0-10.3", "9.0")
+    assert covers("", "7.0")
+    assert [capability(cc) for cc in ("7.5", "10.3", "sm_90a", "sm_120")] == [75, 103, 90, 120]
+    for wrong in ("", "9", "sm90", "9.0.1"):
+        with pytest.raises(ValueError, match="compute capability"):
+            capability(wrong)
+
+
+@pytest.mark.skipif(not SUPPORT.exists(), reason="the support matrix is not here")
+def test_what_is_asked_exists_on_the_chip():
+    with SUPPORT.open(newline="") as file:
+        head, *rows = csv.reader(file)
+    support = {row[0]: row[1:] for row in rows}
+    allowed = {
+        "TU116": "tensor",  # a chip of 7.5 without tensor cores
+        "GB100": "bytes_op_",
+        "GB110": "bytes_op_",
+        "GB202": "dram__bytes_",  # asked for by both names
+    }
+    for place, column in enumerate(head[1:]):
+        chip, *rest = column.split("|")
+        if not rest[0].startswith("cc"):
+            continue
+        for metric in metrics_for((name for name in COUNTERS if name != "dram_throughput"), rest[0][2:]):
+            known = support.get(metric) or support.get(metric.replace(".sum.peak_sustained", ".sum"))
+            if known and known[place] != "1":
+                assert allowed.get(chip, "?") in metric, (column, metric)

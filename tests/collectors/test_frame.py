@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from collectors import CollectError
+from collectors.counters import COUNTERS
+from collectors.frame import KEYS, OPTIONAL, build, doubt, empty, key_order, validate
+
+
+def test_build_fills_keys_orders_columns_and_keeps_doubts():
+    frame = build(
+        {"time": [1.0, 2.0], "kernel": ["a", "b"], "stream": "7"}, tool="nsys", doubts=[doubt("x", "y", "z")]
+    )
+    assert list(frame.columns) == [*KEYS, "stream", "time"]
+    assert frame["launch"].tolist() == [0, 1]
+    assert frame["kind"].tolist() == ["kernel", "kernel"]
+    assert frame["impl"].tolist() == ["", ""]
+    assert frame["time"].dtype == np.float64
+    assert frame.attrs["doubts"] == [{"what": "x", "how_much": "y", "fix": "z"}]
+
+
+def test_integers_become_floats_and_none_becomes_nan():
+    frame = build({"time": [1, None]}, tool="ncu")
+    assert frame["time"].dtype == np.float64
+    assert np.isnan(frame["time"][1])
+
+
+def test_empty_frame_is_valid():
+    assert len(validate(empty("ncu"))) == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"kernel": ["a"], "nonsense": [1.0]}, "nonsense"),
+        ({"kernel": ["a"], "time": [1.0, 2.0]}, "different length"),
+        ({"kernel": ["a"], "kind": "ballet"}, "ballet"),
+        ({"kernel": ["a"], "time": ["fast"]}, "time"),
+        ({"kernel": ["a"], "launch": [None]}, "launch"),
+    ],
+)
+def test_build_refuses(columns, message):
+    with pytest.raises(CollectError, match=message):
+        build(columns, tool="ncu")
+
+
+def test_unknown_tool_is_refused():
+    with pytest.raises(CollectError, match="vtune"):
+        build({"kernel": ["a"]}, tool="vtune")
+
+
+def test_validate_refuses_what_others_made():
+    frame = build({"kernel": ["a"], "time": [1.0]}, tool="ncu")
+    with pytest.raises(CollectError, match="'cc' is missing"):
+        validate(frame.drop(columns="cc"))
+    with pytest.raises(CollectError, match="order"):
+        validate(frame[["time", *KEYS]])
+    with pytest.raises(CollectError, match="int64"):
+        validate(frame.assign(launch=1.5))
+    with pytest.raises(CollectError, match="float64"):
+        validate(frame.assign(time=1))
+    with pytest.raises(CollectError, match="missing value"):
+        validate(frame.assign(kernel=np.array([None], dtype=object)))
+
+
+def test_key_order_is_keys_optional_counters():
+    everything = key_order([*COUNTERS, *OPTIONAL, *KEYS])
+    assert everything == [*KEYS, *OPTIONAL, *COUNTERS]

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from exports import Dialect, Launch, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import collectors
+from collectors import CollectError
+from collectors.frame import validate
+from collectors.ncu import read, read_raw, sniff
+
+TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
+CLOCK, OCCUPANCY = "sm__cycles_elapsed.avg.per_second", "sm__warps_active.avg.pct_of_peak_sustained_active"
+SASS = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
+def launch(
+    kernel: str = "relu(float *, long)", ns: float = 2687008, size: float = 396626176, **more: float | None
+) -> Launch:
+    metrics = {
+        "device__attribute_clock_rate": 1980000.0, TIME: ns, BYTES: size, CLOCK: 1970778870.37, OCCUPANCY: 12.5,
+        SASS.format("fadd"): 7.0, SASS.format("fmul"): 0.0, SASS.format("ffma"): 68736253952.0, **more,
+    }  # fmt: skip
+    return Launch(kernel, metrics, (("profkit", "S1"), ("profkit", "candidate"), ("profkit", "measure")))
+
+
+TWO = (launch(), launch('gemm<"a", 4>(int, T2)', ns=48640, size=114729112))
+
+
+def put(folder: Path, data: bytes, name: str = "x.csv") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def check(frame: pd.DataFrame, launches: tuple[Launch, ...], tolerance: float = 1e-9) -> None:
+    validate(frame)
+    assert frame["kernel"].tolist() == [one.kernel for one in launches]
+    for name, metric, factor in (
+        ("time", TIME, 1e-9),
+        ("dram_bytes", BYTES, 1.0),
+        ("occupancy", OCCUPANCY, 0.01),
+    ):
+        expected = [
+            math.nan if one.metrics[metric] is None else one.metrics[metric] * factor for one in launches
+        ]
+        assert frame[name].tolist() == pytest.approx(expected, rel=tolerance, abs=tolerance, nan_ok=True)
+
+
+DIALECTS = {
+    "as profkit records": Dialect(),
+    "no nvtx": Dialect(nvtx=False),
+    "coloured ranges": Dialect(coloured=True),
+    "en_US": Dialect(locale="en_US"),
+    "de_DE": Dialect(locale="de_DE"),
+    "fr_FR": Dialect(locale="fr_FR"),
+    "fr_FR, no-break spaces": Dialect(locale="fr_nbsp"),
+    "auto units": Dialect(auto=True),
+    "auto units, two number styles": Dialect(auto=True, locale="en_US"),
+    "auto units, old names": Dialect(auto=True, long_units=True),
+    "auto units, de_DE": Dialect(auto=True, locale="de_DE"),
+    "old names": Dialect(long_units=True),
+    "instances": Dialect(instances=True),
+    "Windows": Dialect(newline="\r\n", encoding="utf-8-bom"),
+    "PowerShell": Dialect(newline="\r\n", encoding="utf-16"),
+    "program output around": Dialect(before=("hello", '"quoted"', "==PROF== Connected to process 7 (x)", "1,2,3"),
+                                     between=("step 1: 50%", "==PROF== Disconnected from process 9"), after=("done",)),
+    "words among the metrics": Dialect(extra={"launch__func_cache_config": "CachePreferNone", "c2clink__present": "0"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_raw_page(tmp_path, name):
+    dialect = DIALECTS[name]
+    frame = read(put(tmp_path, write(TWO, dialect)))
+    check(frame, TWO, 1e-5 if dialect.auto else 1e-9)
+    assert frame["flop_fp32"].tolist() == [137472507911.0] * 2
+    assert frame["grid"].tolist() == ["16,32,1"] * 2
+    assert frame["cc"].tolist() == ["9.0"] * 2
+    assert frame["process"].tolist() == ["4711"] * 2
+    assert frame["impl"].tolist() == (["candidate"] * 2 if dialect.nvtx else ["", ""])
+    assert frame["range"].tolist() == (["S1/candidate/measure"] * 2 if dialect.nvtx else ["", ""])
+    assert frame.attrs["doubts"] == []
+
+
+@pytest.mark.parametrize("locale", ["C", "en_US", "de_DE", "fr_FR"])
+@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("body", [False, True])
+def test_details_page(tmp_path, locale, auto, body):
+    rules = (("SOLBottleneck", "OPT", 'Look at "memory", it is slow.'),)
+    dialect = Dialect(page="details", locale=locale, auto=auto, body_labels=body, rules=rules)
+    frame = read(put(tmp_path, write(TWO, dialect)))
+    check(frame, TWO, 5e-3 if auto else 1e-9)
+    assert [one["what"] for one in frame.attrs["doubts"]] == [
+        "the details page rounds to two decimals of a scaled unit"
+    ]
+    assert [(one["launch"], one["rule"], one["text"], one["speedup"]) for one in frame.attrs["rules"]] == [
+        (0, "SOLBottleneck", rules[0][2], 0.125),
+        (1, "SOLBottleneck", rules[0][2], 0.125),
+    ]
+
+
+@pytest.mark.parametrize("missing", ["n/a", "", "no data", "(!) n/a"])
+def test_missing_values_are_nan(tmp_path, missing):
+    launches = (TWO[0], launch(**{SASS.format("fmul"): None}))
+    for page in ("raw", "details"):
+        frame = read(put(tmp_path, write(launches, Dialect(page=page, missing=missing))))
+        assert frame["flop_fp32"].notna().tolist() == [True, False]
+
+
+def test_several_tables_in_one_file(tmp_path):
+    one, two = Dialect(), Dialect(before=("", "next process"), process=12, nvtx=False)
+    frame = read(put(tmp_path, write(TWO, one) + write((launch("third"),), two)))
+    assert frame["kernel"].tolist() == [TWO[0].kernel, TWO[1].kernel, "third"]
+    assert frame["process"].tolist() == ["4711", "4711", "12"]
+    assert frame["launch"].tolist() == [0, 1, 0]
+    assert frame["time"].notna().all()
+
+
+def test_a_table_without_a_metric_leaves_nan(tmp_path):
+    lean = Launch("lean", {"device__attribute_clock_rate": 1980000.0, TIME: 10.0})
+    frame = read(put(tmp_path, write(TWO, Dialect()) + write((lean,), Dialect())))
+    assert frame["dram_bytes"].notna().tolist() == [True, True, False]
+
+
+def test_output_without_a_line_end_before_header_and_row(tmp_path):
+    data = write(TWO, Dialect(before=()))
+    glued = b"progress 10%" + data.replace(b'"1","4711"', b'working..."1","4711"')
+    check(read(put(tmp_path, glued)), TWO)
+
+
+def test_no_row_of_units_is_a_doubt(tmp_path):
+    frame = read(put(tmp_path, write(TWO, Dialect(units_row=False))))
+    check(frame, TWO)
+    assert frame.attrs["doubts"][0]["what"] == "the export has no row of units"
+
+
+def test_an_unknown_unit_leaves_the_metric_out_with_a_doubt(tmp_path):
+    data = write(TWO, Dialect()).replace(b'"byte"', b'"furlong"')
+    frame = read(put(tmp_path, data))
+    assert frame["dram_bytes"].isna().all()
+    assert "furlong" in frame.attrs["doubts"][0]["what"]
+
+
+def test_numbers_that_could_be_read_two_ways_are_refused(tmp_path):
+    only = Launch("k", {TIME: 84480.0})
+    for page in ("raw", "details"):
+        path = put(tmp_path, write((only,), Dialect(page=page, locale="de_DE")))
+        with pytest.raises(CollectError, match=r"84\.480"):
+            read(path)
+
+
+def test_two_locales_in_one_file_are_refused(tmp_path):
+    path = put(tmp_path, write(TWO, Dialect(locale="de_DE")) + write(TWO, Dialect(locale="en_US")))
+    with pytest.raises(CollectError, match="one locale"):
+        read(path)
+
+
+def test_a_word_in_a_counter_names_the_field(tmp_path):
+    path = put(tmp_path, write(TWO, Dialect()).replace(b'"2687008"', b'"oops"'))
+    with pytest.raises(CollectError, match="gpu__time_duration.sum.*oops"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "impl", "path"),
+    [
+        ((), "", ""),
+        (
+            (("<default domain>", "outer"), ("<default domain>", "case:gemm_fp32")),
+            "case:gemm_fp32",
+            "outer/case:gemm_fp32",
+        ),
+        ((("profkit", "S1/ICVXKH"),), "", "S1/ICVXKH"),
+        (
+            (("profkit", "s"), ("profkit", "reference"), ("torch", "aten::mm")),
+            "reference",
+            "s/reference/aten::mm",
+        ),
+    ],
+)
+@pytest.mark.parametrize("coloured", [False, True])
+def test_ranges_and_implementation(tmp_path, ranges, impl, path, coloured):
+    one = Launch("k", launch().metrics, ranges)
+    frame = read(put(tmp_path, write((one,), Dialect(coloured=coloured))))
+    assert frame["impl"].tolist() == [impl]
+    assert frame["range"].tolist() == [path]
+
+
+def test_the_applications_failure_is_a_doubt_when_the_table_is_whole(tmp_path):
+    dialect = Dialect(before=("==ERROR== The application returned an error code (11).",))
+    frame = read(put(tmp_path, write(TWO, dialect)))
+    check(frame, TWO)
+    assert "error code (11)" in frame.attrs["doubts"][0]["what"]
+    assert frame.attrs["log"][0]["kind"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n",
+            "ERR_NVGPUCTRPERM",
+            "CAP_SYS_ADMIN",
+        ),
+        ("==ERROR== The application returned an error code (3).\n", r"error code \(3\)", "without ncu"),
+        ("==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. gemm\n", "saw: gemm", "filters"),
+        ("==PROF== Connected to process 7 (x)\n", "breaks off before its CSV", "again"),
+        ('==PROF== Profiling "k" - 0: 0%....100% - 1 pass\nk\n  Section: X\n', "text page", "--csv"),
+    ],
+)
+def test_no_table_gives_the_reason_and_the_fix(tmp_path, text, message, fix):
+    path = put(tmp_path, text.encode())
+    with pytest.raises(CollectError, match=message) as caught:
+        collectors.read(path)
+    assert str(path) in str(caught.value)
+    assert fix in caught.value.fix
+
+
+def test_a_table_without_launches_is_refused(tmp_path):
+    with pytest.raises(CollectError, match="no launches"):
+        read(put(tmp_path, write((), Dialect())))
+
+
+def test_fewer_rows_than_ncu_counted(tmp_path):
+    lines = tuple(f'==PROF== Profiling "k" - {i}: 0%....50%....100% - 1 pass' for i in range(3))
+    path = put(tmp_path, write(TWO, Dialect(before=lines)))
+    with pytest.raises(CollectError, match="profiled 3 launches, the file has 2"):
+        read(path)
+    assert len(read(path, partial=True)) == 2
+
+
+def test_nul_bytes_at_the_end_are_a_file_not_written(tmp_path):
+    path = put(tmp_path, write(TWO, Dialect()) + b"\0" * 512)
+    with pytest.raises(CollectError, match="NUL"):
+        read(path)
+    assert len(read(path, partial=True)) == 2
+
+
+@pytest.mark.parametrize(
+    "place", [b'","7","(', b'","1147291', b'"python3', b',"python3', b", T2)", b'"1","4711"']
+)
+def test_a_row_broken_by_other_output_is_refused(tmp_path, place):
+    data = write(TWO, Dialect())
+    middle = data.rindex(place) + 1
+    path = put(tmp_path, data[:middle] + b"\nprogram says hi\n" + data[middle:])
+    with pytest.raises(CollectError, match=r"line \d+"):
+        read(path)
+
+
+def test_bytes_that_are_no_text_do_not_stop_it(tmp_path):
+    data = write((launch("caf\N{LATIN SMALL LETTER E WITH ACUTE}"),), Dialect())
+    frame = read(put(tmp_path, data.replace("\N{LATIN SMALL LETTER E WITH ACUTE}".encode(), b"\xe9")))
+    assert frame["kernel"][0] == "caf\N{REPLACEMENT CHARACTER}"
+
+
+def test_summaries_stand_for_many_launches(tmp_path):
+    head = ["Process ID", "Process Name", "Host Name", "Kernel Name", "Block Size", "Grid Size", "Device", "CC",
+            "Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]  # fmt: skip
+    row = ["7", "python3", "127.0.0.1", "k(int, long)", "(256, 1, 1)", "(4, 1, 1)", "0", "8.6", "12", "GPU Speed", "Duration",
+           "us", "1.50", "2.50", "2.00"]  # fmt: skip
+    text = "\n".join(",".join(f'"{cell}"' for cell in cells) for cells in (head, row)) + "\n"
+    frame = read(put(tmp_path, text.encode()))
+    assert frame["instances"].tolist() == [12]
+    assert frame["time"].tolist() == pytest.approx([2e-6])
+
+
+def test_labels_of_the_details_page(tmp_path):
+    head = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Section Name",
+            "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Type", "Rule Description"]  # fmt: skip
+    who = ["0", "7", "a.out", "127.0.0.1", "k", "2022-Nov-21 15:45:04", "1", "7"]
+    values = [
+        ("GPU Speed Of Light Throughput", "Memory Throughput", "%", "25.77"),
+        ("GPU Speed Of Light Throughput", "Duration", "second", "2.50"),
+        ("Memory Workload Analysis", "Memory Throughput", "Gbyte/second", "367.14"),
+        ("Launch Statistics", "Static Shared Memory Per Block", "byte/block", "48"),
+        ("Launch Statistics", "Dynamic Shared Memory Per Block", "Kbyte/block", "1.02"),
+        ("Launch Statistics", "Driver Shared Memory Per Block", "byte/block", "0"),
+        ("Launch Statistics", "Function Cache Configuration", "", "cudaFuncCachePreferNone"),
+        ("Occupancy", "Achieved Occupancy", "%", "80.59"),
+    ]
+    lines = [",".join(f'"{cell}"' for cell in head)]
+    lines += [",".join(f'"{cell}"' for cell in (*who, *value)) + "," for value in values]
+    path = put(tmp_path, ("\n".join(lines) + "\n").encode())
+    frame = read(path)
+    assert frame["memory_throughput"].tolist() == pytest.approx([0.2577])
+    assert frame["dram_bytes"].tolist() == pytest.approx([2.5 * 367.14e9])
+    assert frame["shared_memory"].tolist() == pytest.approx([1068.0])
+    assert frame["occupancy"].tolist() == pytest.approx([0.8059])
+    assert frame["cc"].tolist() == [""]
+    raw = read_raw(path)
+    assert raw["Launch Statistics/Function Cache Configuration"].tolist() == ["cudaFuncCachePreferNone"]
+
+
+def test_read_raw_keeps_every_metric_by_its_name(tmp_path):
+    words = {"launch__func_cache_config": "CachePreferNone", "derived__x": "5"}
+    raw = read_raw(put(tmp_path, write(TWO, Dialect(extra=words, auto=True))))
+    assert raw[TIME].tolist() == pytest.approx([2.687008e-3, 4.864e-5], rel=1e-4)
+    assert raw[OCCUPANCY].tolist() == [12.5, 12.5]
+    assert raw["launch__func_cache_config"].tolist() == ["CachePreferNone"] * 2
+    assert "derived__x" not in raw
+    assert raw["impl"].tolist() == ["candidate"] * 2
+
+
+@pytest.mark.parametrize("locale", ["C", "en_US", "de_DE", "fr_nbsp"])
+def test_big_files_are_read_in_chunks_to_the_same_frame(tmp_path, monkeypatch, locale):
+    many = tuple(launch(f"k{i % 3}", ns=1000.0 * i, size=1e6 + i) for i in range(60))
+    path = put(tmp_path, write(many, Dialect(locale=locale, auto=True)))
+    whole = read(path)
+    monkeypatch.setattr("collectors.ncu_raw._CHUNK", 4000)
+    monkeypatch.setattr("collectors.ncu_raw._EVIDENCE_CELLS", 100)
+    pd.testing.assert_frame_equal(read(path), whole)
+    check(whole, many, 1e-4)
+
+
+def test_an_error_in_a_late_chunk_is_not_lost(tmp_path, monkeypatch):
+    many = tuple(launch("k", ns=1000.0 + i) for i in range(60))
+    data = write(many, Dialect()).replace(b'"1030"', b'"oops"')
+    monkeypatch.setattr("collectors.ncu_raw._CHUNK", 4000)
+    with pytest.raises(CollectError, match="oops"):
+        read(put(tmp_path, data))
+
+
+def test_sniff_by_content(tmp_path):
+    assert sniff("progress\n==PROF== Connected to process 7 (x)\n", put(tmp_path, b"x"))
+    assert not sniff("==1234== NVPROF is profiling process 1234\n", put(tmp_path, b"x"))
+    check(collectors.read(put(tmp_path, write(TWO, Dialect(encoding="utf-16")), "strange.name")), TWO)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(CollectError, match="does not exist"):
+        collectors.read(tmp_path / "nope.csv")
+    with pytest.raises(CollectError, match="directory"):
+        collectors.read(tmp_path)
+    with pytest.raises(CollectError, match="no format"):
+        collectors.read(put(tmp_path, b"x"), format="vtune")
+
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0\n\r\x85\u2028\u2029", exclude_categories=("Cs",)),
+    min_size=1,
+)
+RANGES = st.text(st.sampled_from('abc:/_ <>,é"').filter(lambda char: char != '"'), min_size=1).filter(
+    str.strip
+)
+VALUES = st.one_of(st.none(), st.integers(0, 10**13).map(float))
+
+
+@st.composite
+def some_launches(draw):
+    count = draw(st.integers(1, 4))
+    ranges = st.lists(st.tuples(st.sampled_from(["profkit", "<default domain>"]), RANGES), max_size=3).map(
+        tuple
+    )
+    return tuple(
+        Launch(draw(NAMES), launch(ns=draw(VALUES), size=draw(VALUES)).metrics, draw(ranges))
+        for _ in range(count)
+    )
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    some_launches(),
+    st.builds(
+        Dialect,
+        page=st.sampled_from(["raw", "details"]),
+        locale=st.sampled_from(["C", "en_US", "de_DE", "fr_FR", "fr_nbsp"]),
+        coloured=st.booleans(),
+        long_units=st.booleans(),
+        missing=st.sampled_from(["n/a", "", "no data"]),
+        newline=st.sampled_from(["\n", "\r\n"]),
+        encoding=st.sampled_from(["utf-8", "utf-8-bom", "utf-16"]),
+        between=st.sampled_from([(), ("==PROF== x", "out, put", "")]),
+    ),
+)
+def test_reading_undoes_writing(tmp_path, launches, dialect):
+    frame = read(put(tmp_path, write(launches, dialect)))
+    check(frame, launches)
+    assert frame["range"].tolist() == ["/".join(name for _, name in one.ranges) for one in launches]

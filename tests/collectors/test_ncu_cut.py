@@ -1,0 +1,113 @@
+"""A file cut anywhere is refused, or read as far as it is whole; never read wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from exports import Dialect, Launch, write
+
+from collectors import CollectError
+from collectors.ncu import read
+
+METRICS = {
+    "device__attribute_clock_rate": 1980000.0,
+    "dram__bytes.sum": 396626176.0,
+    "gpu__time_duration.sum": 2687008.0,
+}
+LAUNCHES = tuple(
+    Launch(
+        f'k{i}<"a", 4>(int)',
+        {**METRICS, "gpu__time_duration.sum": 48640.0 + i},
+        (("profkit", "s"), ("profkit", "impl")),
+    )
+    for i in range(2)
+)
+DIALECTS = {
+    "raw": Dialect(),
+    "raw, en_US, output between": Dialect(locale="en_US", between=("step", "==PROF== x"), after=("bye",)),
+    "raw, Windows": Dialect(newline="\r\n", encoding="utf-8-bom"),
+    "raw, auto, de_DE": Dialect(auto=True, locale="de_DE"),
+    "raw, no units": Dialect(units_row=False),
+    "details": Dialect(page="details", rules=(("Rule", "OPT", 'a "quoted", text'),)),
+    "details, fr_FR": Dialect(page="details", locale="fr_FR"),
+}
+
+
+def is_prefix(part: pd.DataFrame, whole: pd.DataFrame, *, last_may_lack: bool) -> bool:
+    """Whether rows are the first ones of a frame; of the last launch of a details page metrics may be missing."""
+    expected = whole.iloc[: len(part)].reindex(columns=part.columns)
+    equal = (part == expected) | (part.isna() & expected.isna())
+    if last_may_lack:
+        equal.iloc[-1] |= part.iloc[-1].isna()
+    return bool(equal.all().all())
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_cut_at_every_byte(tmp_path: Path, name: str):
+    dialect = DIALECTS[name]
+    data = write(LAUNCHES, dialect)
+    path = tmp_path / "cut.csv"
+    path.write_bytes(data)
+    whole = read(path)
+    ends = {i for i, byte in enumerate(data) if byte == ord("\n")}
+    ends |= {i - 1 for i in ends} | {i + 1 for i in ends} | {len(data)}
+    # Every byte for the two pages as profkit and others write them; every third for their variants.
+    for size in range(0, len(data), 1 if name in ("raw", "details") else 3):
+        path.write_bytes(data[:size])
+        try:
+            part = read(path)
+        except CollectError:
+            continue
+        at_row_end = size in ends or (dialect.page == "details" and data[size : size + 1] == b",")
+        in_output = not data[:size].rsplit(b"\n", 1)[-1].startswith(b'"')
+        assert at_row_end or in_output, (size, data[max(0, size - 40) : size])
+        assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), (
+            size,
+            data[max(0, size - 40) : size],
+        )
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_partial_reading_gives_a_prefix_with_a_doubt(tmp_path: Path, name: str):
+    dialect = DIALECTS[name]
+    data = write(LAUNCHES, dialect)
+    path = tmp_path / "cut.csv"
+    path.write_bytes(data)
+    whole = read(path)
+    seen = set()
+    for size in range(0, len(data), 7):
+        path.write_bytes(data[:size])
+        try:
+            part = read(path, partial=True)
+        except CollectError:
+            continue
+        assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), size
+        seen.add(len(part))
+        if not data[:size].endswith((b'"', b"\n", b'",')) and data[:size].rsplit(b"\n", 1)[-1].startswith(
+            b'"'
+        ):
+            assert any("breaks off" in one["what"] for one in part.attrs["doubts"]), size
+    assert seen >= {1}
+
+
+def test_a_details_page_cut_at_a_row_end_shows_in_its_last_launch(tmp_path: Path):
+    lines = write(LAUNCHES, Dialect(page="details")).splitlines(keepends=True)
+    path = tmp_path / "cut.csv"
+    path.write_bytes(b"".join(lines[:-1]))
+    assert any("2 metrics, the one before 3" in one["what"] for one in read(path).attrs["doubts"])
+
+
+def test_two_tables_cut_in_the_second(tmp_path: Path):
+    first, second = write(LAUNCHES, Dialect()), write(LAUNCHES[:1], Dialect(process=12))
+    path = tmp_path / "cut.csv"
+    for cut in range(1, len(second) - 1):
+        path.write_bytes(first + second[:cut])
+        try:
+            part = read(path)
+        except CollectError:
+            continue
+        assert len(part) == 2
+        at_row_end = b"\n" in second[cut - 1 : cut + 1]
+        assert at_row_end or not second[:cut].rsplit(b"\n", 1)[-1].startswith(b'"')

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from collectors.ncu_log import FAILURES, available_kernels, diagnose, profiled, reason
+
+MESSAGES = {
+    "permission": "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance "
+    "Counters on the target device 0.",
+    "busy": "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no other tool (like DCGM) "
+    "is concurrently collecting profiling data.",
+    "sandbox": "==ERROR== Failed to initialize the profiler: LibraryNotLoaded",
+    "stub": "==ERROR== Nsight Compute failed to connect to the CUDA driver (stub libcuda.so[.1] on path?).",
+    "mig": "==ERROR== Cannot lock GPU clock frequencies on MIG",
+    "injection": "==ERROR== Another tool/injection might be loaded since CUDA_INJECTION64_PATH is set",
+    "lock": "==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock",
+    "section": "==ERROR== Option '--section Nope' did not match any section.",
+    "nvtx": "==ERROR== --nvtx-include requires --nvtx",
+    "mode": "==ERROR== Invalid option --nvtx specified for --mode import",
+    "no kernels": "==WARNING== No kernels were profiled.",
+    "target": "==ERROR== The application returned an error code (11).",
+    "metrics": "==WARNING== Unable to access the following 2 metrics: a__b.sum, c__d.sum.",
+    "metric": "==ERROR== Failed to find metric sm__throughput",
+}
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_known_messages_have_a_kind_and_a_fix(kind):
+    (found,) = diagnose(f"noise\n{MESSAGES[kind]}\nmore noise\n{MESSAGES[kind]}")
+    assert found["kind"] == kind
+    assert found["fix"]
+    assert found["message"] in MESSAGES[kind]
+
+
+def test_unknown_tagged_lines_are_kept_and_prof_lines_are_not():
+    found = diagnose("==PROF== Connected to process 7 (x)\n==ERROR== Something new.\n==WARNING== Careful.")
+    assert [(one["kind"], one["message"], one["level"]) for one in found] == [
+        ("error", "Something new.", "error"),
+        ("warning", "Careful.", "warning"),
+    ]
+
+
+def test_the_clock_note_is_no_reason():
+    found = diagnose("==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, ...")
+    assert found[0]["level"] == "note"
+    assert reason(found) is None
+
+
+def test_the_best_reason_is_the_one_to_fix_first():
+    found = diagnose(f"{MESSAGES['target']}\n{MESSAGES['no kernels']}\n{MESSAGES['permission']}")
+    best = reason(found)
+    assert best is not None
+    assert best["kind"] == "permission"
+
+
+def test_kernels_seen_are_named():
+    text = f"{MESSAGES['no kernels']}\nAvailable Kernels:\n1. relu_kernel\n2. gemm\nbye\n"
+    assert available_kernels(text) == ["relu_kernel", "gemm"]
+    assert "relu_kernel, gemm" in diagnose(text)[0]["message"]
+
+
+def test_profiled_counts_launches_once():
+    line = '==PROF== Profiling "k" - {}: 0%....50%....100% - 1 pass'
+    assert profiled("\n".join([line.format(0), line.format(1), line.format(1)])) == 2
+    assert profiled("") == 0
+
+
+def test_kinds_are_unique():
+    assert len({failure.kind for failure in FAILURES}) == len(FAILURES)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exports import Dialect, Launch, write
+
+from collectors import CollectError, ncu_rep
+from collectors.ncu import read, read_raw
+
+SHARED = Path(__file__).parents[3] / "shared/data/ncu"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the public reports are not here")
+
+LAUNCHES = (
+    Launch(
+        "k(int)",
+        {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 48640.0, "dram__bytes.sum": 5e8},
+    ),
+    Launch(
+        "l(int)",
+        {"device__attribute_clock_rate": 1.98e6, "gpu__time_duration.sum": 2687008.0, "dram__bytes.sum": 7e8},
+    ),
+)
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        value, low = value >> 7, value & 127
+        out.append(low | (128 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def block(results: int, payload: bytes) -> bytes:
+    text = b"session"
+    head = (
+        b"\x10"
+        + varint(results)
+        + b"\x22"
+        + varint(len(text))
+        + text
+        + b"\x28"
+        + varint(len(payload))
+        + b"\x35abcd"
+    )
+    return len(head).to_bytes(4, "little") + head + payload
+
+
+REPORT = (
+    b"NVR\0"
+    + (2).to_bytes(4, "little")
+    + b"\x08\x07"
+    + block(0, b"")
+    + block(1, b"x" * 300)
+    + block(1, b"y" * 40)
+)
+
+
+@pytest.fixture
+def no_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
+
+
+def fake_ncu(folder: Path, text: bytes) -> None:
+    export = folder / "export.csv"
+    export.write_bytes(text)
+    program = folder / "ncu"
+    program.write_text(
+        f'#!/bin/sh\ntest "$LC_ALL" = C || exit 3\ncase "$*" in *--import*base*) cat "{export}";; esac\n'
+    )
+    program.chmod(0o755)
+
+
+def test_without_the_package_ncu_exports_the_report(tmp_path, monkeypatch, no_package):
+    fake_ncu(tmp_path, write(LAUNCHES, Dialect(before=())))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(REPORT)
+    frame = read(path)
+    assert frame["kernel"].tolist() == ["k(int)", "l(int)"]
+    assert frame["time"].tolist() == pytest.approx([48640e-9, 2687008e-9])
+
+
+def test_an_export_without_launches_gives_ncus_reason(tmp_path, monkeypatch, no_package):
+    fake_ncu(tmp_path, b"==ERROR== Failed to find metric sm__nope\n")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(REPORT)
+    with pytest.raises(CollectError, match="Failed to find metric"):
+        read(path)
+
+
+def test_an_export_shorter_than_the_report_is_refused(tmp_path, monkeypatch, no_package):
+    fake_ncu(tmp_path, write(LAUNCHES[:1], Dialect(before=())))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(REPORT)
+    with pytest.raises(CollectError, match="1 of 2 launches"):
+        read(path)
+
+
+def test_with_neither_the_fix_names_both(tmp_path, monkeypatch, no_package):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(REPORT)
+    with pytest.raises(CollectError) as caught:
+        read(path)
+    assert "ncu-report" in caught.value.fix
+    assert "PATH" in caught.value.fix
+
+
+def test_a_cut_report_is_refused_at_every_byte(tmp_path):
+    path = tmp_path / "x.ncu-rep"
+    whole = 4 + 4 + 2
+    ends = {whole, whole + len(block(0, b"")), whole + len(block(0, b"")) + len(block(1, b"x" * 300))}
+    for size in range(len(REPORT)):
+        path.write_bytes(REPORT[:size])
+        if size in ends:
+            assert ncu_rep._count_results(path) in (0, 1)
+            continue
+        with pytest.raises(CollectError, match="breaks off|not a report"):
+            ncu_rep._count_results(path)
+    path.write_bytes(REPORT)
+    assert ncu_rep._count_results(path) == 2
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["armleth.ncu-rep", "nt_manual_nvtx.ncu-rep"])
+def test_reports_agree_with_the_oracle(name):
+    pytest.importorskip("ncu_report")
+    golden = json.loads((SHARED / "golden_ncu_report.json").read_text())[name]
+    frame = read(SHARED / name)
+    assert frame["kernel"].tolist() == [one["demangled"] for one in golden]
+    assert frame["device"].tolist() == [one["gpu"] for one in golden]
+    assert frame["cc"].tolist() == [one["cc"] for one in golden]
+    assert frame["time"].tolist() == pytest.approx([one["time_ns"] * 1e-9 for one in golden], rel=1e-12)
+    assert frame["dram_clock"].tolist() == pytest.approx([one["dram_Hz"] for one in golden], rel=1e-6)
+    for i, one in enumerate(golden):
+        ranges = [name for domain in one["nvtx"].values() for name in domain["push_pop"]]
+        assert frame["range"][i] == "/".join(ranges)
+        if one["sm_Hz"]:
+            assert frame["sm_clock"][i] == pytest.approx(one["sm_Hz"], rel=1e-6)
+            assert frame["dram_bytes"][i] / frame["time"][i] == pytest.approx(one["dram_Bps"], rel=1e-6)
+            assert frame["peak_dram_bw"][i] == pytest.approx(one["dram_peak_Bps"], rel=1e-6)
+            for kind in ("fp32", "fp64"):
+                assert frame[f"flop_{kind}"][i] == pytest.approx(one[kind]["flop_count"], rel=1e-6)
+                assert frame[f"peak_{kind}"][i] == pytest.approx(one[kind]["peak"], rel=1e-6)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("report", "export"),
+    [
+        ("armleth.ncu-rep", "ncu_raw_t4_full_base.csv"),
+        ("nt_manual_nvtx.ncu-rep", "ncu_raw_rtx3070_nvtx_base_C.csv"),
+        ("nt_manual_nvtx.ncu-rep", "ncu_raw_rtx3070_nvtx_base_enUS.csv"),
+        ("nt_manual_nvtx.ncu-rep", "ncu_raw_rtx3070_nvtx_instances.csv"),
+    ],
+)
+def test_report_and_export_give_the_same_frame(report, export):
+    pytest.importorskip("ncu_report")
+    ours, exported = read(SHARED / report), read(SHARED / export)
+    assert list(ours.columns) == list(exported.columns)
+    for name in ours.columns:
+        if name == "process":
+            continue
+        if ours[name].dtype != np.float64:
+            assert ours[name].tolist() == exported[name].tolist(), name
+        else:
+            # The export rounds to two decimals (six where it scales units).
+            close = np.isclose(ours[name], exported[name], rtol=2e-3, atol=1e-2, equal_nan=True)
+            assert close.all(), (name, ours[name].tolist(), exported[name].tolist())
+
+
+@needs_shared
+def test_export_of_the_a100_agrees_with_the_oracle():
+    (golden,) = json.loads((SHARED / "golden_ncu_report.json").read_text())["mistic_MSDNEW.ncu-rep"]
+    for name, tolerance in (("ncu_raw_a100_roofline_base.csv", 1e-4), ("ncu_details_a100_all.csv", 5e-3)):
+        row = read(SHARED / name).iloc[0]
+        assert row["kernel"] == golden["demangled"]
+        assert row["time"] == pytest.approx(golden["time_ns"] * 1e-9, rel=tolerance)
+        assert row["flop_fp64"] == pytest.approx(golden["fp64"]["flop_count"], rel=tolerance)
+        assert row["peak_fp64"] == pytest.approx(golden["fp64"]["peak"], rel=tolerance)
+        assert row["dram_bytes"] / row["time"] == pytest.approx(golden["dram_Bps"], rel=tolerance)
+        assert row["flop_fp64"] / row["dram_bytes"] == pytest.approx(golden["fp64"]["ai_dram"], rel=tolerance)
+
+
+REFUSED = {
+    "h200_err_bogus.txt": "text page",
+    "h200_err_exit3.csv": r"error code \(3\)",
+    "h200_err_nokernels.csv": "No kernels were profiled.*elementwise_kernel",
+    "ncu_fail_app_error_children.csv": r"error code \(1\)",
+    "ncu_text_a100_pytorch.txt": "text page",
+}
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "path", sorted(SHARED.glob("*")) if SHARED.exists() else [], ids=lambda path: path.name
+)
+def test_every_public_file_reads_or_is_refused_for_the_right_reason(path):
+    if path.name in ("metric_support.csv", "golden_ncu_report.json"):
+        pytest.skip("not of ncu")
+    if path.suffix == ".ncu-rep":
+        pytest.importorskip("ncu_report")
+    if path.name in REFUSED:
+        with pytest.raises(CollectError, match=REFUSED[path.name]):
+            read(path)
+        return
+    frame = read(path)
+    assert len(frame) > 0
+    assert len(read_raw(path)) == len(frame)
+    if "windows_na" not in path.name:
+        assert (frame["time"] > 0).all()
+
+
+@needs_shared
+def test_the_h200_numbers_are_those_known():
+    frame = read(SHARED / "h200_roofline_raw.csv")
+    gemm = frame.iloc[0]
+    assert gemm["peak_tensor_bf16"] == pytest.approx(540672 * 1.970315e9, rel=1e-5)
+    assert gemm["peak_mma_bf16"] == pytest.approx(gemm["peak_tensor_bf16"] * 2 / 3, rel=1e-6)
+    assert gemm["flop_fp32"] / gemm["time"] / gemm["peak_fp32"] == pytest.approx(25916.369 / 33792, rel=1e-4)
+    assert gemm["peak_dram_bw"] == pytest.approx(4812e9, rel=1e-3)
+    assert frame["impl"].tolist() == ["profkit_measure"] * 2
+    assert frame.attrs["devices"][0]["sms"] == 132
+    assert frame.attrs["devices"][0]["max_mem_clock"] == pytest.approx(3201e6)

@@ -1,0 +1,388 @@
+"""nsys stats reports -> frames: every version's header, mixed stdout, nulls, encodings, partial captures."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_trace, stdout
+
+from collectors import CollectError, nsys
+from collectors.frame import validate
+from collectors.nsys_reports import REPORTS, kind_of
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
+LONG = "void gemm<float, (int)4, std::array<char *, 3>>(const T1 *, T2)"
+OPS = [
+    Op(1000, 500, "[CUDA memcpy Host-to-Device]", kind="memcpy", bytes=40),
+    Op(2000, 1500, LONG, grid=(64, 2, 1), block=(128, 1, 1), registers=96),
+    Op(4000, 700),
+    Op(5000, 300, "relu"),
+]
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("version", ["2022.4", "2023.4"])
+def test_trace_gives_one_row_a_launch(tmp_path, version):
+    frame = validate(nsys.read(write(tmp_path / "any name.txt", gpu_trace(OPS, version))))
+    assert frame["kernel"].tolist() == [op.name for op in OPS]
+    assert frame["kind"].tolist() == ["memcpy", "kernel", "kernel", "kernel"]
+    assert frame["time"].tolist() == [5e-7, 1.5e-6, 7e-7, 3e-7]
+    assert frame["start"].tolist() == [1e-6, 2e-6, 4e-6, 5e-6]
+    assert frame["grid"].tolist() == ["", "64,2,1", "16,1,1", "16,1,1"]
+    assert frame["block"].tolist() == ["", "128,1,1", "256,1,1", "256,1,1"]
+    assert frame["device"].unique().tolist() == ["NVIDIA H200"]
+    assert frame["stream"].unique().tolist() == ["7"]
+    assert np.isnan(frame["registers"][0])
+    assert frame["registers"][1] == 96
+
+
+def test_small_copies_keep_their_bytes(tmp_path):
+    """0.000 MB is not zero bytes: the rate still tells."""
+    frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(OPS)))
+    assert frame.attrs["copies"] == [
+        {"kernel": "[CUDA memcpy Host-to-Device]", "count": 1, "bytes": 40.0, "time": 5e-7}
+    ]
+
+
+def test_streams_of_two_devices_stay_apart(tmp_path):
+    ops = [Op(1000, 100), Op(1000, 100, device=1)]
+    frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(ops)))
+    assert frame["stream"].tolist() == ["0:7", "1:7"]
+    assert frame["device"].unique().tolist() == ["NVIDIA H200"]
+
+
+@pytest.mark.parametrize("version", ["2021.1", "2023.4"])
+def test_summary_rows_stand_for_instances(tmp_path, version):
+    ops = [Op(0, 100), Op(200, 300), Op(600, 1000, LONG)]
+    frame = validate(nsys.read(write(tmp_path / "k.csv", kern_sum(ops, version))))
+    assert frame["instances"].tolist() == [1, 2]
+    assert frame["time"].tolist() == [1e-6, 2e-7]
+    assert frame.attrs["report"] == "kern_sum"
+
+
+def test_aligned_text_with_grouped_numbers(tmp_path):
+    ops = [Op(0, 3_481_709), Op(4_000_000, 182_472, "relu")]
+    path = write(tmp_path / "log.txt", kern_sum_text(ops))
+    assert nsys.sniff(path.read_text(), path)
+    frame = nsys.read(path)
+    assert frame["kernel"].tolist() == ["axpy(float *, int)", "relu"]
+    assert (frame["time"] * frame["instances"]).tolist() == [3.481709e-3, 1.82472e-4]
+
+
+def test_2022_summary_with_shapes_and_range_names(tmp_path):
+    text = (
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),GridXYZ,BlockXYZ,Name\n"
+        '60.0,600,2,300.0,300.0,300,300,0.0,1024    1   40, 128    1    1,"Step 1/2/f<(int)4>(int)"\n'
+        "40.0,400,1,400.0,400.0,400,400,0.0,   1  512    1,  32   16    1,g\n"
+    )
+    frame = nsys.read(write(tmp_path / "k.csv", text))
+    assert frame["grid"].tolist() == ["1024,1,40", "1,512,1"]
+    assert frame["range"].tolist() == ["Step 1/2", ""]
+    assert frame["kernel"].tolist() == ["f<(int)4>(int)", "g"]
+
+
+def test_division_is_not_a_range(tmp_path):
+    ops = [Op(0, 10, "void operator/(T1, T2)"), Op(20, 10, "f<a/b>(int)")]
+    frame = nsys.read(write(tmp_path / "k.csv", kern_sum(ops)))
+    assert set(frame["range"]) == {""}
+
+
+def test_stdout_of_several_reports(tmp_path):
+    text = stdout(
+        ("nvtx_sum", "SKIPPED: r.sqlite does not contain NV Tools Extension (NVTX) data.\n"),
+        ("cuda_gpu_kern_sum", kern_sum(OPS[1:])),
+        ("cuda_gpu_trace", gpu_trace(OPS)),
+    )
+    path = write(tmp_path / "out.txt", text)
+    assert nsys.sniff(text, path)
+    frame = nsys.read(path)
+    assert frame.attrs["report"] == "gpu_trace"
+    assert any("NVTX" in one["what"] for one in frame.attrs["doubts"])
+    assert [one.kind for one in nsys.read_reports(path)] == ["kern_sum", "gpu_trace"]
+    with pytest.raises(CollectError, match="holds 2 reports"):
+        nsys.read_report(path)
+
+
+def test_kernels_and_copies_of_a_stdout_are_one_frame(tmp_path):
+    memory = (
+        "Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation\n"
+        "100.0,500,2,250.0,250.0,200,300,0.0,[CUDA memcpy Host-to-Device]\n"
+    )
+    parts = (("cuda_gpu_kern_sum", kern_sum(OPS[1:])), ("cuda_gpu_mem_time_sum", memory))
+    frame = validate(nsys.read(write(tmp_path / "out.txt", stdout(*parts))))
+    assert frame["kind"].tolist() == ["kernel", "kernel", "kernel", "memcpy"]
+    assert frame["launch"].tolist() == [0, 1, 2, 3]
+
+
+def test_all_skipped_is_an_error_with_the_reason(tmp_path):
+    text = stdout(("cuda_gpu_trace", "SKIPPED: r.sqlite does not contain CUDA kernel data.\n"))
+    with pytest.raises(CollectError, match="does not contain CUDA kernel data"):
+        nsys.read(write(tmp_path / "out.txt", text))
+
+
+def test_error_line_refuses_unless_partial(tmp_path):
+    text = stdout(
+        ("cuda_gpu_trace", gpu_trace(OPS)), ("x", "ERROR: Report 'gpukernsums' could not be found.\n")
+    )
+    path = write(tmp_path / "out.txt", text)
+    with pytest.raises(CollectError, match="gpukernsums"):
+        nsys.read(path)
+    assert any("gpukernsums" in one["what"] for one in nsys.read(path, partial=True).attrs["doubts"])
+
+
+def test_same_header_is_told_apart(tmp_path):
+    header = "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    row = "100.0,50,1,50.0,50.0,50,50,0.0,{}\n"
+    assert nsys.read_report(write(tmp_path / "a.csv", header + row.format("cudaMalloc"))).kind == "api_sum"
+    assert nsys.read_report(write(tmp_path / "b.csv", header + row.format("poll"))).kind == "osrt_sum"
+    text = stdout(("osrt_sum", header + row.format("current")))
+    assert nsys.read_report(write(tmp_path / "c.txt", text)).kind == "osrt_sum"
+
+
+def test_report_without_kernels_is_refused_with_what_it_holds(tmp_path):
+    path = write(tmp_path / "p.csv", pushpop_trace([Nvtx(0, 10, "a")]))
+    with pytest.raises(CollectError, match="nvtx_pushpop_trace, which lists no kernels"):
+        nsys.read(path)
+    frame = nsys.read_report(path).frame
+    assert frame["range"].tolist() == ["a"]
+    assert frame["end"].tolist() == [1e-8]
+
+
+def test_trace_that_ends_before_the_ranges_is_doubted(tmp_path):
+    ranges = [Nvtx(10_000, 20_000, "first"), Nvtx(30_000, 40_000, "last")]
+    parts = (("cuda_gpu_trace", gpu_trace(OPS)), ("nvtx_pushpop_trace", pushpop_trace(ranges)))
+    doubts = nsys.read(write(tmp_path / "out.txt", stdout(*parts))).attrs["doubts"]
+    assert any("before the first NVTX range" in one["what"] for one in doubts)
+    whole = (parts[0], ("nvtx_pushpop_trace", pushpop_trace([Nvtx(0, 6000, "all")])))
+    assert nsys.read(write(tmp_path / "whole.txt", stdout(*whole))).attrs["doubts"] == []
+
+
+def test_kernels_outside_every_range_are_doubted(tmp_path):
+    text = (
+        "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
+        "Kernel Name\n,,441,441,0,2,300,150.0,150.0,100,200,0.0,relu\n"
+    )
+    frame = nsys.read(write(tmp_path / "n.csv", text))
+    assert frame["process"].tolist() == ["441"]
+    assert any("no kernel lies in an NVTX range" in one["what"] for one in frame.attrs["doubts"])
+
+
+def test_none_and_default_domain(tmp_path):
+    text = (
+        "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
+        "Kernel Name\nNone,None,1,1,0,1,5,5.0,5.0,5,5,0.0,None\n:step,PushPop,1,1,1,1,5,5.0,5.0,5,5,0.0,k\n"
+    )
+    frame = nsys.read(write(tmp_path / "n.csv", text))
+    assert frame["range"].tolist() == ["", "step"]
+    assert frame["kernel"].tolist() == ["None", "k"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_encodings_of_windows(tmp_path, encoding):
+    name = "нагрузка(int)"
+    text = gpu_trace([*OPS, Op(9000, 100, name)]).replace("\n", "\r\n")
+    path = write(tmp_path / "t.csv", text, encoding)
+    frame = nsys.read(path)
+    assert frame["kernel"].tolist()[-1] == name
+    assert len(frame) == 5
+    assert not path.read_bytes().startswith(codecs.BOM_UTF8) or encoding == "utf-8-sig"
+
+
+def test_empty_file_says_what_nsys_does(tmp_path):
+    with pytest.raises(CollectError, match="is empty"):
+        nsys.read(write(tmp_path / "e.csv", ""))
+
+
+def test_recordings_name_the_command(tmp_path):
+    path = write(tmp_path / "r.nsys-rep", "binary")
+    with pytest.raises(CollectError) as caught:
+        nsys.read(path)
+    assert "nsys export --type sqlite r.nsys-rep" in caught.value.fix
+
+
+def test_thousands_separators_are_settled_or_refused(tmp_path):
+    clear = re.sub(r"3481709(\.0)?", r'"3,481,709\1"', kern_sum([Op(0, 3_481_709)]))
+    assert nsys.read(write(tmp_path / "a.csv", clear))["time"].tolist() == [3.481709e-3]
+    header = "Time(%),Total Time (ns),Instances,Average,Minimum,Maximum,Name\n"
+    with pytest.raises(CollectError, match="thousand"):
+        nsys.read(write(tmp_path / "b.csv", header + '100,"1,234",1,"1,234","1,234","1,234",k\n'))
+
+
+def test_damaged_rows_name_the_line(tmp_path):
+    lines = gpu_trace(OPS).splitlines(keepends=True)
+    cut_inside = [*lines[:2], lines[2][:30] + "\n", *lines[3:]]
+    with pytest.raises(CollectError, match="line 3"):
+        nsys.read(write(tmp_path / "a.csv", "".join(cut_inside)))
+    glued = [*lines[:2], lines[2][:-2] + lines[3], *lines[4:]]
+    with pytest.raises(CollectError, match="line 3"):
+        nsys.read(write(tmp_path / "b.csv", "".join(glued)))
+    letter = [*lines[:3], lines[3].replace("700,", "7x0,", 1), *lines[4:]]
+    with pytest.raises(CollectError, match=r"line 4.*Duration.*7x0"):
+        nsys.read(write(tmp_path / "c.csv", "".join(letter)))
+    blank = [*lines[:3], lines[3].replace(",700,", ",,", 1), *lines[4:]]
+    with pytest.raises(CollectError, match="without time"):
+        nsys.read(write(tmp_path / "d.csv", "".join(blank)))
+
+
+def test_times_without_unit_are_doubted(tmp_path):
+    text = "Time(%),Total Time,Instances,Average,Minimum,Maximum,Name\n100.0,500,1,500.0,500,500,k\n"
+    frame = nsys.read(write(tmp_path / "k.csv", text))
+    assert frame["time"].tolist() == [5e-7]
+    assert any("no unit" in one["what"] for one in frame.attrs["doubts"])
+
+
+def test_other_time_units(tmp_path):
+    text = gpu_trace([Op(5, 70)]).replace("(ns)", "(us)")
+    assert nsys.read(write(tmp_path / "t.csv", text))["time"].tolist() == [7e-5]
+
+
+def test_headers_belong_to_one_report():
+    assert kind_of(("Start (ns)", "Nothing (ns)", "Name")) == ""
+    for kind, cells in REPORTS.items():
+        assert kind_of(tuple(cells)) in (kind, ""), (
+            kind
+        )  # "" where old and new names of a column are both given
+
+
+def test_missing_shares_are_noticed(tmp_path):
+    ops = [Op(0, 600), Op(0, 400, "relu")]
+    text = kern_sum(ops)
+    lost = text[: text.rindex("40.0")]
+    path = write(tmp_path / "k.csv", lost)
+    with pytest.raises(CollectError, match=r"60\.0%"):
+        nsys.read(path)
+    assert nsys.read(path, partial=True).attrs["doubts"]
+
+
+# ---- cut anywhere ------------------------------------------------------------------------------------------------
+
+
+def outcome(path: Path, **options: bool):
+    try:
+        return nsys.read(path, **options)
+    except CollectError:
+        return None
+
+
+def check_cut(path: Path, data: bytes, at: int, whole, partial: bool) -> None:
+    """A cut export is refused, or its rows are the first rows of the whole one."""
+    path.write_bytes(data[:at])
+    frame = outcome(path, partial=partial)
+    if frame is None:
+        return
+    same = whole.iloc[: len(frame)]
+    assert frame["kernel"].tolist() == same["kernel"].tolist(), at
+    for column in ("time", "start", "instances"):
+        if column in frame:
+            assert np.array_equal(frame[column], same[column]), (at, column)
+    for column in ("grid", "block", "device", "stream"):
+        if column in frame:
+            assert frame[column].tolist() == same[column].tolist(), (at, column)
+    on_row = (
+        at == len(data) or data[at - 1 : at] == b"\n" or data[:at].endswith(b"]") or data[:at].endswith(b"\r")
+    )
+    assert on_row or frame.attrs["doubts"], at
+
+
+FEW = [OPS[0], Op(7000, 10, 'said "x, y", z')]
+EXPORTS = {
+    "trace": gpu_trace(FEW),
+    "trace 2022": gpu_trace(FEW[1:] + FEW[:1], "2022.4"),
+    "summary": kern_sum(OPS[1:]),
+    "summary 2021": kern_sum(FEW, "2021.1"),
+    "text": kern_sum_text(FEW),
+    "stdout": stdout(("cuda_gpu_trace", gpu_trace(FEW[:1])), ("nvtx_sum", "SKIPPED: no NVTX data.\n")),
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize("partial", [False, True])
+def test_cut_at_every_byte(tmp_path, name, partial):
+    data = EXPORTS[name].encode()
+    path = tmp_path / "cut.csv"
+    path.write_bytes(data)
+    whole = nsys.read(path)
+    for at in range(len(data)):
+        check_cut(path, data, at, whole, partial)
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1).filter(
+    lambda text: (
+        text.strip() == text and text not in ("None",) and not text.startswith(":") and "/" not in text
+    )
+)
+GENERATED = st.builds(
+    Op,
+    start=st.integers(0, 10**12),
+    time=st.integers(1, 10**10),
+    name=NAMES,
+    grid=st.tuples(*[st.integers(1, 2**31 - 1)] * 3),
+    stream=st.integers(0, 99),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ops=st.lists(GENERATED, min_size=1, max_size=6),
+    version=st.sampled_from(["2022.4", "2023.4"]),
+    data=st.data(),
+)
+def test_read_of_write_is_the_same_and_no_cut_misreads(tmp_path_factory, ops, version, data):
+    path = tmp_path_factory.mktemp("fuzz") / "t.csv"
+    text = gpu_trace(ops, version).encode()
+    path.write_bytes(text)
+    whole = nsys.read(path)
+    assert whole["kernel"].tolist() == [op.name for op in ops]
+    assert whole["time"].tolist() == [op.time / 1e9 for op in ops]
+    assert whole["grid"].tolist() == [",".join(map(str, op.grid)) for op in ops]
+    for _ in range(5):
+        at = data.draw(st.integers(0, len(text)))
+        check_cut(path, text, at, whole, data.draw(st.booleans()))
+
+
+# ---- recorded exports --------------------------------------------------------------------------------------------
+
+needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
+RECORDED = (
+    sorted(path.name for path in SHARED.glob("*") if path.suffix in (".csv", ".txt"))
+    if SHARED.is_dir()
+    else []
+)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", [name for name in RECORDED if "nvprof" not in name])
+def test_recorded_exports_read_or_say_why(name):
+    path = SHARED / name
+    assert nsys.sniff(path.read_text()[: 1 << 18], path)
+    reports = nsys.read_reports(path)
+    assert len(reports) == 1
+    assert len(reports[0].frame)
+    if not any(reports[0].kind in kinds for kinds in nsys._CHOICES):
+        with pytest.raises(CollectError, match="lists no kernels"):
+            nsys.read(path)
+        return
+    frame = validate(nsys.read(path))
+    if reports[0].kind not in ("nvtx_kern_sum", "mem_time_sum"):
+        total = (frame["time"] * frame.get("instances", 1))[frame["kind"] == "kernel"].sum()
+        expected = {"a100": 1.831281e-3, "nsys_t4": 1.131742684, "h200": 1.873051e-3}
+        assert total == pytest.approx(next(value for key, value in expected.items() if key in name), rel=1e-4)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["h200_ns2_cuda_gpu_kern_sum.csv", "nsys_a100_cuda_gpu_trace_2023.4.4.csv"])
+def test_recorded_exports_cut_at_random(tmp_path, name):
+    data = (SHARED / name).read_bytes()
+    whole = nsys.read(SHARED / name)
+    for at in np.random.default_rng(5).integers(0, len(data), 150).tolist():
+        check_cut(tmp_path / "cut.csv", data, at, whole, bool(at % 2))

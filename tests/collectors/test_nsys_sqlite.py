@@ -1,0 +1,247 @@
+"""The sqlite export: launches with their ranges, what is missing as a doubt, cut files refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
+
+import collectors
+from collectors import CollectError, nsys
+from collectors.frame import validate
+from collectors.nsys_ranges import Range, by_thread, sweep
+from collectors.nsys_sqlite import read_sqlite, summarise_sqlite
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
+
+
+def whats(frame) -> str:
+    return "\n".join(one["what"] for one in frame.attrs["doubts"])
+
+
+def test_kernels_copies_and_memsets_by_start(tmp_path):
+    ops = [
+        Op(3000, 500, "f(int)", grid=(64, 2, 1), registers=96, call=10),
+        Op(1000, 100, kind="memcpy", bytes=65536, call=5),
+        Op(2000, 50, kind="memset", bytes=16, call=8),
+    ]
+    frame = validate(collectors.read(sqlite_export(tmp_path / "r.sqlite", ops)))
+    assert frame["kernel"].tolist() == ["[CUDA memcpy Host-to-Device]", "[CUDA memset]", "f(int)"]
+    assert frame["kind"].tolist() == ["memcpy", "memset", "kernel"]
+    assert frame["time"].tolist() == [1e-7, 5e-8, 5e-7]
+    assert frame["grid"].tolist() == ["", "", "64,2,1"]
+    assert frame["cc"].unique().tolist() == ["9.0"]
+    assert frame["process"].unique().tolist() == [str(PID)]
+    assert frame["registers"][2] == 96
+    assert [one["bytes"] for one in frame.attrs["copies"]] == [65536, 16]
+    assert frame.attrs["devices"][0]["sms"] == 132
+    assert frame.attrs["api"]["calls"] == 3
+    assert frame.attrs["doubts"] == []
+
+
+def test_ranges_are_half_open_and_nested(tmp_path):
+    ranges = [
+        Nvtx(0, 100, "outer"),
+        Nvtx(10, 20, "a"),
+        Nvtx(20, 30, "b", registered=True),
+        Nvtx(100, 200, "next"),
+    ]
+    calls = {
+        5: "outer",
+        10: "outer/a",
+        19: "outer/a",
+        20: "outer/b",
+        30: "outer",
+        99: "outer",
+        100: "next",
+        200: "",
+    }
+    ops = [Op(1000 + 10 * at, 5, call=call) for at, call in enumerate(calls)]
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))
+    assert frame["range"].tolist() == list(calls.values())
+
+
+def test_attribution_goes_by_the_call_not_the_kernel(tmp_path):
+    ops = [Op(500, 5, call=10)]
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(400, 600, "b")]))
+    assert frame["range"].tolist() == ["a"]
+
+
+def test_domains_are_resolved_and_chosen(tmp_path):
+    ranges = [Nvtx(0, 100, "step"), Nvtx(10, 50, "cub", domain=1)]
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(500, 5, call=20)], ranges, Base(domains={1: "CCCL"}))
+    assert read_sqlite(path)["range"].tolist() == ["step/cub"]
+    assert read_sqlite(path, domain="")["range"].tolist() == ["step"]
+    assert nsys.read(path, domain="CCCL")["range"].tolist() == ["cub"]
+    assert read_sqlite(path).attrs["domains"] == ["", "CCCL"]
+
+
+def test_start_end_ranges_count_too(tmp_path):
+    ranges = [Nvtx(0, 100, "a", type=60), Nvtx(50, 150, "b", type=60)]
+    ops = [Op(1000 + at, 1, call=call) for at, call in enumerate((40, 60, 120))]
+    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == [
+        "a",
+        "a/b",
+        "b",
+    ]
+
+
+def test_threads_keep_their_own_ranges(tmp_path):
+    ranges = [Nvtx(0, 100, "main"), Nvtx(0, 100, "worker", thread=7)]
+    ops = [Op(1000, 1, call=10), Op(1001, 1, call=10, thread=7)]
+    assert read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))["range"].tolist() == [
+        "main",
+        "worker",
+    ]
+
+
+def test_backward_threads_are_doubted_or_adopted(tmp_path):
+    ranges = [Nvtx(0, 100, "backward")]
+    ops = [Op(1000, 1, call=10), Op(1001, 1000, call=10, thread=99), Op(3000, 1, call=150, thread=99)]
+    path = sqlite_export(tmp_path / "r.sqlite", ops, ranges)
+    frame = read_sqlite(path)
+    assert frame["range"].tolist() == ["backward", "", ""]
+    assert "made while another thread had a range open" in whats(frame)
+    assert read_sqlite(path, adopt=True)["range"].tolist() == ["backward", "backward", ""]
+
+
+def test_no_adoption_between_two_candidates(tmp_path):
+    ranges = [Nvtx(0, 100, "a"), Nvtx(0, 100, "b", thread=7)]
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 1, call=10, thread=99)], ranges)
+    assert read_sqlite(path, adopt=True)["range"].tolist() == [""]
+
+
+def test_unclosed_range_counts_to_the_end(tmp_path):
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 1, call=500)], [Nvtx(0, None, "train")])
+    frame = read_sqlite(path)
+    assert frame["range"].tolist() == ["train"]
+    assert "never closed" in whats(frame)
+
+
+def test_partial_capture_is_doubted(tmp_path):
+    early = [Op(100, 5, call=10)]
+    path = sqlite_export(tmp_path / "a.sqlite", early, [Nvtx(5000, 6000, "a"), Nvtx(7000, 8000, "b")])
+    assert "before the first NVTX range" in whats(read_sqlite(path))
+    lost = sqlite_export(tmp_path / "b.sqlite", early, [Nvtx(0, 6000, "a")], Base(lost_calls=(4000, 5000)))
+    assert "the GPU trace stops before the program does" in whats(read_sqlite(lost))
+
+
+def test_range_without_gpu_work_at_the_end_is_no_doubt(tmp_path):
+    ops = [Op(100, 5, call=10), Op(9000, 5, call=8000)]
+    path = sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(7500, 9500, "save")])
+    assert read_sqlite(path).attrs["doubts"] == []
+
+
+def test_missing_calls_and_warnings_are_doubts(tmp_path):
+    more = Base(
+        with_calls=False, warnings=("Not all CUDA events might have been collected.", "Dwarf collected.")
+    )
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [Op(100, 5)], [Nvtx(0, 50, "a")], more))
+    assert frame["range"].tolist() == [""]
+    assert "API calls were not traced" in whats(frame)
+    assert "Not all CUDA events" in whats(frame)
+    assert "Dwarf" not in whats(frame)
+
+
+def test_whole_graphs_are_named_and_doubted(tmp_path):
+    frame = read_sqlite(
+        sqlite_export(tmp_path / "r.sqlite", [Op(100, 50, graph=True, call=5)], [Nvtx(0, 50, "a")])
+    )
+    assert frame["kernel"].tolist() == ["[CUDA graph 1]"]
+    assert frame["range"].tolist() == ["a"]
+    assert "CUDA graphs were traced whole" in whats(frame)
+
+
+def test_two_devices(tmp_path):
+    ops = [Op(100, 5, call=1), Op(100, 5, device=1, call=2)]
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, more=Base(devices=("A", "B"))))
+    assert sorted(zip(frame["device"], frame["stream"], strict=True)) == [("A", "0:7"), ("B", "1:7")]
+
+
+def test_no_gpu_work_is_an_error(tmp_path):
+    with pytest.raises(CollectError, match="no GPU work"):
+        read_sqlite(sqlite_export(tmp_path / "r.sqlite", [], [Nvtx(0, 50, "a")]))
+
+
+def test_other_databases_are_not_of_nsys(tmp_path):
+    path = tmp_path / "other.db"
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE people (name TEXT)")
+    base.commit()
+    base.close()
+    with pytest.raises(CollectError, match="neither"):
+        collectors.read(path)
+
+
+def test_cut_database_is_refused_everywhere(tmp_path):
+    path = sqlite_export(
+        tmp_path / "r.sqlite", [Op(100 * at, 5, call=at) for at in range(200)], [Nvtx(0, 50, "a")]
+    )
+    data = path.read_bytes()
+    cuts = [*range(130), *np.random.default_rng(3).integers(0, len(data) - 1, 300).tolist()]
+    cut = tmp_path / "cut.sqlite"
+    for at in cuts:
+        cut.write_bytes(data[:at])
+        for partial in (False, True):
+            with pytest.raises(CollectError):
+                nsys.read(cut, partial=partial)
+
+
+def test_damaged_database_is_refused(tmp_path):
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(100, 5)])
+    data = bytearray(path.read_bytes())
+    data[100:4000] = b"\xff" * 3900
+    path.write_bytes(data)
+    with pytest.raises(CollectError, match="cannot be read"):
+        nsys.read(path)
+
+
+def test_summary_is_that_of_the_launches(tmp_path):
+    ops = [Op(100, 5), Op(200, 7), Op(300, 1000, "g"), Op(400, 9, kind="memcpy", bytes=4)]
+    found = summarise_sqlite(sqlite_export(tmp_path / "r.sqlite", ops))
+    assert found["kernel"].tolist() == ["g", "axpy(float *, int)", "[CUDA memcpy Host-to-Device]"]
+    assert found["instances"].tolist() == [1, 2, 1]
+    assert found["total"].tolist() == [1e-6, 1.2e-8, 9e-9]
+    assert found["min"].tolist()[1] == 5e-9
+
+
+@st.composite
+def nested(draw, low=0, high=1000, depth=3):
+    """Push/pop ranges of one thread: siblings in order, children inside."""
+    points = sorted(draw(st.lists(st.integers(low, high), max_size=6)))
+    found = []
+    for start, end in zip(points[::2], points[1::2], strict=False):
+        found.append(Range(start, end, f"r{start}_{end}_{depth}", PID))
+        if depth and end > start:
+            found += draw(nested(start, end, depth - 1))
+    return found
+
+
+@given(ranges=nested(), times=st.lists(st.integers(-10, 1010)))
+def test_sweep_equals_the_definition(ranges, times):
+    """Brute force: every open range, the outer first."""
+    times = sorted(times)
+    ordered = by_thread(ranges).get(PID, [])
+    expected = ["/".join(one.name for one in ordered if one.start <= t < one.end) for t in times]
+    assert sweep(ordered, times) == expected
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
+def test_recorded_export_agrees_with_nsys_itself():
+    frame = read_sqlite(SHARED / "nsys_t4_2025.3.1_schema3.20.2.sqlite")
+    trace = nsys.read(SHARED / "nsys_t4_gputrace_2022.4.2.csv")
+    for column in ("start", "time", "grid", "block", "kind", "device"):
+        assert frame[column].tolist() == trace[column].tolist(), column
+    assert frame.attrs["copies"][0]["bytes"] == trace.attrs["copies"][0]["bytes"]
+    kernels = frame[frame["kind"] == "kernel"]
+    by_range = nsys.read(SHARED / "nsys_t4_cuda_gpu_kern_sum-nvtx-name-base_2023.4.4.csv")
+    inner = kernels["range"].str.rsplit("/", n=1).str[-1].value_counts().to_dict()
+    assert inner == by_range.groupby("range")["instances"].sum().to_dict()
+    nested_counts = nsys.read_report(SHARED / "nsys_t4_nvtxkernsum_2022.4.2.csv").frame
+    loop = nested_counts[nested_counts["range"] == "Loop"]["instances"].sum()
+    assert kernels["range"].str.startswith("Loop").sum() == loop

@@ -1,0 +1,144 @@
+"""nvprof exports: units inside values, a row of units, console text, traces; cut files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import collectors
+from collectors import CollectError, nvprof
+from collectors.frame import validate
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys" / "nvprof_summary_old.csv"
+
+OLD = """Time(%),Time,Calls,Avg,Min,Max,Name
+75.00%,30.000ms,3,10.000ms,9.0000ms,11.000ms,axpy(float*, float*, int)
+25.00%,10.000ms,2,5.0000ms,4000.0us,6.0000ms,[CUDA memcpy HtoD]
+"""
+NEW = """==97== NVPROF is profiling process 97, command: ./a.out
+==97== Profiling application: ./a.out
+==97== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",75.000000,30.000000,3,10000.0,9000.0,11000.0,"axpy(float*, float*, int)"
+"GPU activities",25.000000,10.000000,2,5000.0,4000.0,6000.0,"[CUDA memcpy HtoD]"
+"API calls",90.000000,40.000000,3,9.0,8.0,10.0,"cudaLaunchKernel"
+"API calls",10.000000,4.000000,2,2.0,1.0,3.0,"cudaMalloc"
+"""
+TEXT = """==97== NVPROF is profiling process 97, command: ./a.out
+==97== Profiling application: ./a.out
+==97== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   75.00%  30.000ms         3  10.000ms  9.0000ms  11.000ms  axpy(float*, float*, int)
+                   25.00%  10.000ms         2  5.0000ms  4000.0us  6.0000ms  [CUDA memcpy HtoD]
+      API calls:   90.00%  40.000ms         3  9.0000us  8.0000us  10.000us  cudaLaunchKernel
+                   10.00%  4.0000ms         2  2.0000us  1.0000us  3.0000us  cudaMalloc
+"""
+TRACE = """==97== Profiling result:
+"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread","Static SMem",\
+"Dynamic SMem","Size","Throughput","SrcMemType","DstMemType","Device","Context","Stream","Name"
+ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,
+210.5,1.5,,,,,,,,,,4.0,2.6,"Pageable","Device","Tesla V100 (0)","1","7","[CUDA memcpy HtoD]"
+211.0,20.0,16,2,1,256,1,1,32,0.0,0,,,,,"Tesla V100 (0)","1","7","axpy(float*, float*, int) [123]"
+"""
+SUMMARIES = {"old": OLD, "new": NEW, "text": TEXT}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_summaries_of_all_ages_are_one_frame(tmp_path, name):
+    path = tmp_path / "any.txt"
+    path.write_text(SUMMARIES[name])
+    frame = validate(collectors.read(path))
+    assert frame["kernel"].tolist() == ["axpy(float*, float*, int)", "[CUDA memcpy HtoD]"]
+    assert frame["kind"].tolist() == ["kernel", "memcpy"]
+    assert frame["instances"].tolist() == [3, 2]
+    assert frame["time"].tolist() == pytest.approx([0.01, 0.005])
+    assert frame["tool"].unique().tolist() == ["nvprof"]
+    if name != "old":
+        assert frame.attrs["api"] == pytest.approx(
+            {"calls": 5, "time": 0.044, "launch_calls": 3, "launch_time": 0.04}
+        )
+
+
+def test_trace(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(TRACE)
+    frame = validate(collectors.read(path))
+    assert frame["kernel"].tolist() == ["[CUDA memcpy HtoD]", "axpy(float*, float*, int)"]
+    assert frame["start"].tolist() == pytest.approx([0.2105, 0.211])
+    assert frame["time"].tolist() == pytest.approx([1.5e-6, 2e-5])
+    assert frame["grid"].tolist() == ["", "16,2,1"]
+    assert frame["device"].unique().tolist() == ["Tesla V100"]
+    assert np.isnan(frame["registers"][0])
+    assert frame.attrs["copies"][0]["bytes"] == 4000
+
+
+def test_nothing_profiled_says_so(tmp_path):
+    path = tmp_path / "n.txt"
+    path.write_text(
+        "==9== NVPROF is profiling process 9\n==9== Profiling result:\nNo kernels were profiled.\n"
+    )
+    with pytest.raises(CollectError, match="No kernels were profiled"):
+        collectors.read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("10.000ms,9", "10.000parsec,9", "line 2.*10.000parsec"),
+        (",3,", ",x3,", "line 2.*number of calls"),
+        ("75.00%,30.000ms,3,10.000ms,9.0000ms,11.000ms,", "75.00%,30.000ms,3,", "line 2"),
+        ("30.000ms", "30.000", "line 2"),
+    ],
+)
+def test_damage_names_the_line(tmp_path, old, new, match):
+    path = tmp_path / "d.csv"
+    path.write_text(OLD.replace(old, new, 1))
+    with pytest.raises(CollectError, match=match):
+        nvprof.read(path)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize("partial", [False, True])
+def test_cut_at_every_byte(tmp_path, name, partial):
+    data = SUMMARIES[name].encode()
+    path = tmp_path / "cut.csv"
+    path.write_bytes(data)
+    whole = nvprof.read(path)
+    for at in range(len(data)):
+        path.write_bytes(data[:at])
+        try:
+            frame = nvprof.read(path, partial=partial)
+        except CollectError:
+            continue
+        same = whole.iloc[: len(frame)]
+        assert frame["kernel"].tolist() == same["kernel"].tolist()
+        assert np.array_equal(frame["time"], same["time"])
+        assert np.array_equal(frame["instances"], same["instances"])
+        assert partial or len(frame) == len(whole)
+
+
+def test_trace_cut_at_every_byte(tmp_path):
+    data = TRACE.encode()
+    path = tmp_path / "cut.csv"
+    path.write_bytes(data)
+    whole = nvprof.read(path)
+    for at in range(len(data)):
+        path.write_bytes(data[:at])
+        for partial in (False, True):
+            try:
+                frame = nvprof.read(path, partial=partial)
+            except CollectError:
+                continue
+            assert frame["kernel"].tolist() == whole["kernel"].tolist()[: len(frame)]
+            assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="recorded exports are not here")
+def test_recorded_summary():
+    frame = collectors.read(SHARED)
+    assert frame["instances"].tolist() == [45, 150, 150, 10]
+    assert frame["time"][0] == pytest.approx(12.052e-3)
+    assert (frame["time"] * frame["instances"]).sum() == pytest.approx(1134.77e-3, rel=1e-3)

@@ -1,0 +1,71 @@
+"""Fixtures for every house: fake Nsight tools on PATH."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+FAKES = Path(__file__).parent / "fakes"
+
+# pytest puts tests/ on the path, and its folders are named as the houses; with the root before it the houses win.
+sys.path.insert(0, str(FAKES.parent.parent))
+
+
+@pytest.fixture
+def install_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Path]:
+    """install_tool(name, script): put a Python script on PATH under a tool's name, before everything else."""
+    folder = tmp_path / "fake-tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def install(name: str, script: Path) -> Path:
+        tool = folder / name
+        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n', encoding="utf-8")
+        tool.chmod(0o755)
+        return tool
+
+    return install
+
+
+@pytest.fixture
+def fake_ncu(
+    install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Path]]:
+    """fake_ncu(mode="ok", **settings): a fake ncu on PATH; see tests/fakes/ncu.py for modes and settings.
+
+    settings are the environment variables without their prefix: target="skip", version=..., log=path, pids=path.
+    """
+    from profkit.launch import ncu
+
+    monkeypatch.delenv("PROFKIT_NCU", raising=False)
+    ncu.find.cache_clear()
+
+    def install(mode: str = "ok", **settings: object) -> Path:
+        monkeypatch.setenv("FAKE_NCU_MODE", mode)
+        for name, value in settings.items():
+            monkeypatch.setenv(f"FAKE_NCU_{name.upper()}", str(value))
+        ncu.find.cache_clear()
+        return install_tool("ncu", FAKES / "ncu.py")
+
+    yield install
+    ncu.find.cache_clear()
+
+
+@pytest.fixture
+def fake_nsys(
+    install_tool: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Path]:
+    """fake_nsys(mode="ok", **settings): a fake nsys on PATH; see tests/fakes/nsys.py."""
+    monkeypatch.delenv("PROFKIT_NSYS", raising=False)
+
+    def install(mode: str = "ok", **settings: object) -> Path:
+        monkeypatch.setenv("FAKE_NSYS_MODE", mode)
+        for name, value in settings.items():
+            monkeypatch.setenv(f"FAKE_NSYS_{name.upper()}", str(value))
+        return install_tool("nsys", FAKES / "nsys.py")
+
+    return install

@@ -1,0 +1,568 @@
+"""The doctor on machines that are not this one: judged from facts, made-up /proc trees and fake tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from profkit import doctor
+from profkit.cli.doctor import command, render
+from profkit.doctor import gpu, place, software, tools
+from profkit.doctor.finding import Finding, abilities, exit_code
+from profkit.doctor.gpu import Gpu, Machine
+from profkit.doctor.place import Place
+
+H200 = Gpu(
+    0, "NVIDIA H200", "GPU-abc", "9.0", 150754820096.0, 1e11, persistence=True, sm_clock=345e6, max_sm_clock=1980e6,
+    mem_clock=3201e6, max_mem_clock=3201e6, reasons=0x1,
+)  # fmt: skip
+WITH_GPU = Machine((H200,), "580.159.04", (13, 0), hardware=True)
+NO_GPU = Machine(trouble="no NVIDIA driver answers: not found")
+CUDA_TORCH = {"version": "2.13.0", "cuda": "13.0", "threads": 8, "available": True, "gpu": "NVIDIA H200",
+              "computes": True, "triton": "3.7.1", "nvtx": "0.2"}  # fmt: skip
+CPU_TORCH = {"version": "2.13.0+cpu", "cuda": None, "threads": 2, "available": False, "nvtx": "0.2",
+             "triton_error": "ModuleNotFoundError: No module named 'triton'"}  # fmt: skip
+
+
+def by_name(findings):
+    found = {}
+    for finding in findings:
+        found.setdefault(finding.name, finding)
+    return found
+
+
+def only(findings):
+    (finding,) = findings
+    return finding
+
+
+@pytest.fixture
+def no_tools(monkeypatch):
+    """Neither ncu nor nsys, wherever this machine keeps them."""
+    monkeypatch.setattr(tools.ncu, "find", lambda: None)
+    monkeypatch.setattr(tools, "find_nsys", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def this_machine():
+    return doctor.check_all()
+
+
+# what it comes to
+
+
+def test_every_problem_comes_with_a_fix(this_machine):
+    assert {"python", "torch", "driver", "gpu", "c++", "ninja", "ncu", "counters"} <= {
+        f.name for f in this_machine
+    }
+    assert [f for f in this_machine if f.status == "fail" and not f.fix] == []
+
+
+@pytest.mark.skipif(gpu.survey().hardware, reason="this machine has a GPU")
+def test_a_machine_without_a_gpu_is_fine(this_machine):
+    assert exit_code(this_machine) == 0
+    assert abilities(this_machine) == {"cpu": True, "events": False, "counters": False}
+    said = by_name(this_machine)
+    assert said["gpu"].status == "warn"
+    assert "CPU works" in said["gpu"].what
+
+
+def good():
+    names = ("torch", "torch CUDA", "gpu", "ncu", "counters")
+    return [Finding(name, "ok", "") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("change", "can", "code"),
+    [
+        ([], "cpu events counters", 0),
+        ([Finding("gpu", "warn", "busy")], "cpu events counters", 0),
+        ([Finding("torch", "fail", "")], "", 3),
+        ([Finding("nvtx", "fail", "")], "", 3),
+        ([Finding("runs folder", "fail", "")], "", 3),
+        ([Finding("probe", "ok", "")], "cpu events counters", 0),
+        ([Finding("probe", "fail", "")], "cpu events", 3),
+        ([Finding("probe", "warn", "skipped")], "cpu events counters", 0),
+    ],
+)
+def test_abilities_follow_from_the_findings(change, can, code):
+    findings = good() + change
+    assert " ".join(name for name, able in abilities(findings).items() if able) == can
+    assert exit_code(findings) == code
+
+
+def test_a_real_capture_beats_what_the_settings_say():
+    findings = [f for f in good() if f.name != "counters"] + [Finding("counters", "warn", "not known")]
+    assert not abilities(findings)["counters"]
+    assert abilities([*findings, Finding("probe", "ok", "")])["counters"]
+
+
+def test_a_broken_check_is_a_warning_about_itself(monkeypatch):
+    def broken():
+        raise ZeroDivisionError("by accident")
+
+    monkeypatch.setattr(software, "check_fonts", broken)
+    monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
+    finding = by_name(doctor.check_all())["fonts"]
+    assert finding.status == "warn"
+    assert "ZeroDivisionError: by accident" in finding.what
+
+
+def test_a_check_that_hangs_does_not_hold_the_others(monkeypatch):
+    monkeypatch.setattr(software, "check_fonts", lambda: time.sleep(60))
+    monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
+    monkeypatch.setattr(doctor, "LIMIT", 1.0)
+    finding = by_name(doctor.check_all())["fonts"]
+    assert (finding.status, finding.what) == ("warn", "this check did not end in time")
+
+
+def test_a_driver_that_breaks_is_a_failure(monkeypatch):
+    def lost():
+        raise RuntimeError("GPU is lost")
+
+    monkeypatch.setattr(gpu, "survey", lost)
+    monkeypatch.setattr(software, "torch_facts", lambda: CPU_TORCH)
+    finding = by_name(doctor.check_all())["driver"]
+    assert finding.status == "fail"
+    assert "GPU is lost" in finding.what
+
+
+# torch
+
+
+@pytest.mark.parametrize(
+    ("facts", "machine", "name", "status", "text"),
+    [
+        (CPU_TORCH, NO_GPU, "torch CUDA", "ok", "enough for the CPU"),
+        (CPU_TORCH, WITH_GPU, "torch CUDA", "fail", "without CUDA"),
+        (CPU_TORCH, NO_GPU, "triton", "ok", "needs a GPU"),
+        (CPU_TORCH, WITH_GPU, "triton", "warn", "Triton candidates cannot run"),
+        (CUDA_TORCH, WITH_GPU, "torch CUDA", "ok", "sees NVIDIA H200"),
+        (CUDA_TORCH | {"available": False}, NO_GPU, "torch CUDA", "ok", "no GPU to use it with"),
+        (CUDA_TORCH | {"available": False, "said": ["driver too old"]}, WITH_GPU, "torch CUDA", "fail", "driver too old"),
+        (CUDA_TORCH | {"computes": False, "cuda_error": "no kernel image"}, WITH_GPU, "torch CUDA", "fail", "no kernel image"),
+        (CUDA_TORCH | {"version": "2.3.1+cu121"}, WITH_GPU, "torch", "fail", "older than 2.4"),
+        ({"error": "ModuleNotFoundError: x", "missing": True}, NO_GPU, "torch", "fail", "not installed"),
+        ({"error": "OSError: libtorch.so"}, NO_GPU, "torch", "fail", "libtorch.so"),
+        ({"unknown": "importing it takes long"}, NO_GPU, "torch", "warn", "takes long"),
+        (CPU_TORCH | {"nvtx_error": "ImportError: x"}, NO_GPU, "nvtx", "fail", "ImportError"),
+    ],
+)  # fmt: skip
+def test_torch_is_judged_by_what_it_says(facts, machine, name, status, text):
+    finding = by_name(software.check_torch(facts, machine))[name]
+    assert finding.status == status
+    assert text in finding.what
+
+
+@pytest.mark.parametrize("code", ["import os; os.abort()", "raise SystemExit('torn')"])
+def test_a_torch_that_ends_the_process_is_named(monkeypatch, code):
+    monkeypatch.setattr(software, "_TORCH", code)
+    finding = only(software.check_torch(software.torch_facts(), NO_GPU))
+    assert finding.status == "fail"
+
+
+def test_a_torch_that_never_loads_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(software, "_TORCH", "import time; time.sleep(60)")
+    monkeypatch.setattr(software, "PATIENCE", 0.5)
+    assert only(software.check_torch(software.torch_facts(), NO_GPU)).status == "warn"
+
+
+# compilers
+
+
+def test_a_missing_compiler_matters_where_there_is_a_gpu(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert only(software.check_compiler(NO_GPU)).status == "warn"
+    finding = only(software.check_compiler(WITH_GPU))
+    assert finding.status == "fail"
+    assert finding.fix
+
+
+def test_a_compiler_without_its_library_is_found_out(install_tool, tmp_path, monkeypatch):
+    script = tmp_path / "cxx.py"
+    script.write_text("import sys; sys.exit('<stdin>:1: fatal error: vector: no such file')")
+    monkeypatch.setenv("CXX", str(install_tool("broken-c++", script)))
+    assert "fatal error: vector" in only(software.check_compiler(NO_GPU)).what
+
+
+@pytest.mark.parametrize(
+    ("release", "facts", "status"),
+    [
+        ("13.0", CUDA_TORCH, "ok"),
+        ("12.8", CUDA_TORCH, "fail"),
+        ("12.8", CPU_TORCH, "ok"),
+        ("", CUDA_TORCH, "fail"),
+    ],
+)
+def test_nvcc_must_be_of_torchs_cuda(install_tool, tmp_path, monkeypatch, release, facts, status):
+    script = tmp_path / "nvcc.py"
+    script.write_text(
+        f"print('Cuda compilation tools, release {release}, V1')" if release else "raise SystemExit(1)"
+    )
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    install_tool("nvcc", script)
+    assert only(software.check_nvcc(facts, WITH_GPU)).status == status
+
+
+def test_no_nvcc(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert only(software.check_nvcc(CUDA_TORCH, WITH_GPU)).status == "fail"
+    assert only(software.check_nvcc(CPU_TORCH, NO_GPU)).status == "ok"
+
+
+def test_ninja_is_looked_for_where_the_runner_looks(this_machine):
+    finding = by_name(this_machine)["ninja"]
+    assert (finding.status == "ok") == (shutil.which("ninja", path=_runner_path()) is not None)
+
+
+def _runner_path():
+    from profkit.launch.runner import environment
+
+    return environment()["PATH"]
+
+
+# GPU
+
+
+def test_a_healthy_gpu():
+    findings = [*gpu.check_driver(WITH_GPU), *gpu.check_gpus(WITH_GPU), *gpu.check_state(WITH_GPU)]
+    assert {f.status for f in findings} == {"ok"}
+    said = by_name(findings)
+    assert said["gpu"].what == "0: NVIDIA H200, compute capability 9.0, 140 GiB"
+    assert "345 of 1980 MHz" in said["clocks"].what
+    assert "never locks" in said["clocks"].what
+    assert "CUDA up to 13.0" in said["driver"].what
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "text"),
+    [
+        ({"mig": True}, "mig", "slice"),
+        ({"persistence": False}, "persistence", "off"),
+        ({"reasons": 0x48}, "clocks", "hardware slowdown"),
+        ({"name": "NVIDIA Imaginary 9000"}, "datasheet", "devices.toml"),
+    ],
+)
+def test_a_gpu_with_something_to_say(change, name, text):
+    machine = replace(WITH_GPU, gpus=(replace(H200, **change),))
+    finding = by_name(gpu.check_state(machine))[name]
+    assert finding.status == "warn"
+    assert text in finding.what
+
+
+def test_a_busy_gpu_is_named():
+    machine = replace(WITH_GPU, gpus=(replace(H200, processes=2),))
+    assert [f.status for f in gpu.check_gpus(machine)] == ["ok", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [
+        (None, [0, 1]),
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        ("", []),
+        ("-1", []),
+        ("0,7,1", [0]),
+        ("GPU-d", [1]),
+        ("x", []),
+    ],
+)
+def test_visible_gpus_are_those_cuda_would_see(chosen, left):
+    gpus = (H200, replace(H200, index=1, uuid="GPU-def"))
+    environ = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
+    assert [g.index for g in gpu.visible(gpus, environ)] == left
+
+
+class Nvml:
+    """As much of NVML as the survey asks for, of a driver that knows half of it."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __getattr__(self, name):
+        import pynvml
+
+        def answer(*_):
+            known = {
+                "nvmlDeviceGetCount": 1,
+                "nvmlDeviceGetHandleByIndex": "handle",
+                "nvmlDeviceGetName": b"NVIDIA H200",
+                "nvmlSystemGetDriverVersion": "580.1",
+                "nvmlSystemGetCudaDriverVersion_v2": 13000,
+                "nvmlDeviceGetCudaComputeCapability": (9, 0),
+                "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=2**37, free=2**36),
+            }
+            if name not in known:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+            return known[name]
+
+        return answer
+
+
+def test_a_driver_that_knows_little_is_enough(monkeypatch):
+    from contextlib import nullcontext
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(gpu, "driver", lambda: nullcontext(Nvml()))
+    machine = gpu.survey()
+    assert machine.hardware
+    assert machine.cuda == (13, 0)
+    (found,) = machine.gpus
+    assert (found.name, found.cc, found.memory, found.sm_clock) == ("NVIDIA H200", "9.0", 2.0**37, None)
+    assert "? of ? MHz" in by_name(gpu.check_state(machine))["clocks"].what
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    hidden = gpu.survey()
+    assert not hidden.hardware
+    assert "CUDA_VISIBLE_DEVICES" in only(gpu.check_gpus(hidden)).what
+
+
+@pytest.mark.parametrize(("container", "expected"), [(False, True), (True, False)])
+def test_a_gpu_on_the_bus_without_a_driver(tmp_path, container, expected):
+    device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "class").write_text("0x030200\n")
+    assert gpu._hardware(Place(container=container), tmp_path) is expected
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    assert gpu._hardware(Place(container=container), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [(Place(container=True), "--gpus all"), (Place(wsl2=True), "in Windows"), (Place(), "install")],
+)
+def test_a_dead_driver_is_answered_for_the_place(where, words):
+    finding = only(gpu.check_driver(Machine(trouble="x", hardware=True, place=where)))
+    assert finding.status == "fail"
+    assert words in finding.fix
+
+
+# place
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"proc/version": "Linux version 6.1.0"}, Place()),
+        ({".dockerenv": ""}, Place(container=True)),
+        ({"run/.containerenv": ""}, Place(container=True)),
+        ({"proc/1/cgroup": "0::/kubepods/besteffort/pod1"}, Place(container=True)),
+        ({"proc/version": "Linux version 5.15.90.1-microsoft-standard-WSL2"}, Place(wsl2=True)),
+        ({"proc/version": "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"}, Place(gvisor=True)),
+        ({"proc/version": "Linux version 4.19.0-gvisor"}, Place(gvisor=True)),
+    ],
+)
+def test_surroundings_are_told_by_their_signs(tmp_path, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert place.surroundings(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (Place(container=True), "--cap-add=SYS_ADMIN"),
+        (Place(wsl2=True), "NVIDIA Control Panel"),
+        (Place(), "sudo"),
+    ],
+)
+def test_the_permission_fix_fits_the_place(where, words):
+    assert words in where.permission_fix
+
+
+def test_disks(tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    free = {"bytes": 1 << 40}
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda _: usage._replace(free=free["bytes"]))
+    wanted = tmp_path / "not/yet/there"
+    assert {f.status for f in place.disks(wanted, wanted)} == {"ok"}
+    free["bytes"] = 200 << 20
+    assert {f.status for f in place.disks(wanted, wanted)} == {"warn"}
+    free["bytes"] = 1 << 20
+    assert [f.status for f in place.disks(wanted, wanted)] == ["fail", "warn", "warn"]
+
+
+def test_a_runs_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(place.os, "access", lambda *_: False)
+    assert next(place.disks(tmp_path, tmp_path)).status == "fail"
+
+
+def test_other_injections_are_named():
+    assert place.injections({}).status == "ok"
+    finding = place.injections({"CUDA_INJECTION64_PATH": "/x.so"})
+    assert finding.status == "warn"
+    assert finding.fix == "unset CUDA_INJECTION64_PATH"
+
+
+# Nsight
+
+
+def test_tools_that_are_missing(no_tools):
+    assert only(tools.check_ncu(WITH_GPU)).status == "fail"
+    assert only(tools.check_ncu(NO_GPU)).status == "warn"
+    assert only(tools.check_nsys(WITH_GPU)).status == "warn"
+    assert tools.probe(WITH_GPU) == Finding("probe", "warn", "skipped: no ncu")
+
+
+@pytest.mark.parametrize(
+    ("version", "cc", "status"),
+    [
+        ("2025.3.1.0", "9.0", "ok"), ("2022.3.0.0", "9.0", "ok"), ("2022.2.0.0", "7.0", "warn"),
+        ("2024.3.0.0", "10.0", "warn"), ("2025.1.0.0", "10.0", "ok"), ("2024.1.0.0", "9.9", "ok"),
+    ],
+)  # fmt: skip
+def test_an_ncu_too_old_for_the_chip(fake_ncu, version, cc, status):
+    fake_ncu(version=version)
+    finding = only(tools.check_ncu(replace(WITH_GPU, gpus=(replace(H200, cc=cc),))))
+    assert finding.status == status
+    assert version.rsplit(".", 1)[0] in finding.what
+
+
+@pytest.fixture
+def params(tmp_path):
+    def write(value):
+        file = tmp_path / "params"
+        file.write_text(f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {value}\n")
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("value", "privileged", "status"),
+    [(0, False, "ok"), (0, True, "ok"), (1, False, "fail"), (1, True, "ok")],
+)
+def test_counter_permission(params, monkeypatch, value, privileged, status):
+    monkeypatch.setattr(tools.ncu, "_privileged", lambda: privileged)
+    finding = only(tools.check_counters(replace(WITH_GPU, place=Place(container=True)), params(value)))
+    assert finding.status == status
+    if status == "fail":
+        assert "ERR_NVGPUCTRPERM" in finding.what
+        assert "SYS_ADMIN" in finding.fix
+
+
+def test_counters_elsewhere(tmp_path):
+    missing = tmp_path / "none"
+    assert "--probe" in only(tools.check_counters(WITH_GPU, missing)).fix
+    sandboxed = replace(WITH_GPU, place=Place(gvisor=True))
+    assert only(tools.check_counters(sandboxed, missing)).status == "fail"
+    assert only(tools.check_counters(NO_GPU, missing)).status == "warn"
+
+
+def test_dcgm_in_the_way(tmp_path):
+    for pid, name in ((1, "systemd"), (77, "nv-hostengine"), (78, "dcgm-exporter")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+    finding = only(tools.check_dcgm(WITH_GPU, tmp_path))
+    assert finding.status == "warn"
+    assert "dcgmi profile --pause" in finding.fix
+    assert only(tools.check_dcgm(WITH_GPU, tmp_path / "1")).status == "ok"
+
+
+@pytest.mark.parametrize(("version", "status"), [("2025.3.2.0", "ok"), ("2023.4.4.54", "warn")])
+def test_an_nsys_older_than_the_driver(fake_nsys, version, status):
+    fake_nsys(version=version)
+    finding = only(tools.check_nsys(WITH_GPU))
+    assert finding.status == status
+    assert version.rsplit(".", 1)[0] in finding.what
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "text"),
+    [
+        ("ok", "ok", "9 launches"),
+        ("permission", "fail", "ERR_NVGPUCTRPERM"),
+        ("dcgm", "fail", "a driver resource was unavailable"),
+        ("sandbox", "fail", "LibraryNotLoaded"),
+        ("stub", "fail", "failed to connect to the CUDA driver"),
+        ("no_kernels", "fail", "No kernels were profiled"),
+        ("garbage", "fail", "ncu.csv"),
+    ],
+)
+def test_the_probe_reads_what_ncu_wrote(fake_ncu, mode, status, text):
+    fake_ncu(mode, target="skip")
+    finding = tools.probe(replace(WITH_GPU, place=Place(container=True)))
+    assert finding.status == status
+    assert text in finding.what
+    assert str(os.sep) + "tmp" not in finding.what
+    if mode == "permission":
+        assert "--cap-add=SYS_ADMIN" in finding.fix
+
+
+def test_a_probe_that_hangs_is_ended(fake_ncu, monkeypatch):
+    fake_ncu("hang")
+    monkeypatch.setattr(tools, "_PROBE_SECONDS", 0.5)
+    assert "did not end" in tools.probe(WITH_GPU).what
+
+
+def test_the_probe_needs_a_gpu():
+    assert tools.probe(NO_GPU).what == "skipped: no GPU"
+
+
+# the command
+
+
+FINDINGS = [Finding("torch", "ok", "2.13.0"), Finding("ncu", "fail", "not found", "install it")]
+
+
+@pytest.fixture
+def report(monkeypatch):
+    """Run the command on FINDINGS: (exit code, output)."""
+    monkeypatch.setattr(doctor, "check_all", lambda **_: FINDINGS)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(*arguments, color=False):
+        result = CliRunner().invoke(command, arguments, standalone_mode=False, color=color)
+        assert result.exception is None, result.exception
+        return result.return_value, result.stdout
+
+    return run
+
+
+def test_the_report_is_aligned_lines(report):
+    code, text = report()
+    assert code == 3
+    assert text.splitlines()[:3] == [
+        "ok    torch  2.13.0",
+        "FAIL  ncu    not found",
+        "             fix: install it",
+    ]
+    assert "hardware counters: no" in text.splitlines()[-1]
+    assert "\x1b" not in text
+
+
+def test_colour_only_where_wanted(report, monkeypatch):
+    assert "\x1b" in report(color=True)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in report(color=True)[1]
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b" in report()[1]
+
+
+def test_json_is_one_document(report):
+    code, text = report("--json")
+    document = json.loads(text)
+    assert code == 3
+    assert document["schema"] == "profkit-doctor/1"
+    assert document["checks"][1] == {
+        "name": "ncu",
+        "status": "fail",
+        "what": "not found",
+        "fix": "install it",
+    }
+    assert set(document["can"]) == {"cpu", "events", "counters"}
+
+
+def test_an_empty_report_still_renders():
+    assert "CPU: yes" in render([], {"cpu": True, "events": False, "counters": False})

@@ -1,0 +1,191 @@
+"""Laws of the roofline, the order of trust, and its way through JSON."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline import (
+    Ceiling,
+    Roofline,
+    RooflineError,
+    datasheet_ceilings,
+    derived_ceilings,
+    find_spec,
+    mma_ceilings,
+    ncu_ceilings,
+)
+from roofline.ceilings import BANDWIDTH, COMPUTE, TRUST
+
+H200 = find_spec("NVIDIA H200")
+peaks = st.floats(1e6, 1e18)
+intensities = st.floats(1e-9, 1e9)
+
+
+@st.composite
+def ceilings(draw):
+    kind = draw(st.sampled_from(["compute", "bandwidth"]))
+    return Ceiling(
+        draw(st.sampled_from(COMPUTE if kind == "compute" else BANDWIDTH)),
+        kind,
+        draw(peaks),
+        draw(st.sampled_from(TRUST)),
+        note=draw(st.text('abc "µ中', max_size=20)),
+        clock=draw(st.just(math.nan) | st.floats(1e8, 3e9)),
+        power=draw(st.just(math.nan) | st.floats(1, 1e3)),
+        variant=draw(st.text('abc "µ中', max_size=20)),
+        spread=draw(st.just(math.nan) | st.floats(0, 1)),
+        measured_at=draw(st.sampled_from(["", "2026-11-20T21:00:00+00:00"])),
+    )
+
+
+rooflines = st.lists(ceilings(), max_size=12).map(lambda found: Roofline("x").with_(found))
+
+
+def simple(peak, bandwidth):
+    return Roofline(
+        "x",
+        (Ceiling("fp32", "compute", peak, "measured"), Ceiling("dram", "bandwidth", bandwidth, "measured")),
+    )
+
+
+@given(peaks, peaks, intensities)
+def test_attainable_is_under_every_roof(peak, bandwidth, intensity):
+    reached = simple(peak, bandwidth).attainable(intensity)
+    assert reached <= peak
+    assert reached <= intensity * bandwidth
+    assert reached in (peak, intensity * bandwidth)
+
+
+@given(peaks, peaks)
+def test_both_roofs_meet_at_the_ridge(peak, bandwidth):
+    roofline = simple(peak, bandwidth)
+    assert roofline.attainable(roofline.ridge()) == pytest.approx(peak)
+    assert roofline.attainable(roofline.ridge() / 2) == pytest.approx(peak / 2)
+    assert roofline.attainable(roofline.ridge() * 2) == peak
+
+
+@given(peaks, peaks, intensities, intensities)
+def test_attainable_is_monotone_in_intensity(peak, bandwidth, one, other):
+    roofline = simple(peak, bandwidth)
+    low, high = sorted((one, other))
+    assert roofline.attainable(low) <= roofline.attainable(high)
+
+
+@given(rooflines)
+def test_json_and_back(roofline):
+    text = json.dumps(roofline.to_dict(), allow_nan=False)
+    back = Roofline.from_dict(json.loads(text))
+    assert back.to_dict() == roofline.to_dict()
+    assert [c.peak for c in back.ceilings] == [c.peak for c in roofline.ceilings]
+
+
+@given(rooflines, st.sampled_from((*COMPUTE, *BANDWIDTH)))
+def test_the_most_trusted_source_wins(roofline, name):
+    found = roofline.get(name)
+    sources = [c.source for c in roofline.ceilings if c.name == name]
+    assert (found.source if found else None) == min(sources, key=TRUST.index, default=None)
+    assert math.isnan(roofline.peak(name)) == (found is None)
+
+
+def test_a_source_can_be_asked_for():
+    roofline = Roofline("x", datasheet_ceilings(H200)).with_(
+        [Ceiling("dram", "bandwidth", 4.4e12, "measured")]
+    )
+    assert roofline.peak("dram") == 4.4e12
+    assert roofline.get("dram", "datasheet").peak == 4.8e12
+    assert roofline.get("dram", "ncu") is None
+
+
+def test_with_replaces_the_same_name_and_source():
+    roofline = simple(1e12, 1e12).with_([Ceiling("fp32", "compute", 2e12, "measured")])
+    assert roofline.peak("fp32") == 2e12
+    assert len(roofline.ceilings) == 2
+
+
+def test_unknown_is_nan_and_explained():
+    roofline = Roofline("NVIDIA X1", (Ceiling("fp32", "compute", 1e12, "measured", note="FMA"),))
+    assert math.isnan(roofline.attainable(1.0))
+    assert math.isnan(roofline.attainable(1.0, "tensor_bf16"))
+    assert math.isnan(roofline.ridge())
+    words = roofline.explain()
+    assert "measured (FMA)" in words
+    assert "dram: no ceiling known for NVIDIA X1 (known: fp32)" in words
+
+
+def test_odd_intensities():
+    roofline = simple(1e12, 1e12)
+    assert roofline.attainable(math.inf) == 1e12
+    assert roofline.attainable(0.0) == 0.0
+    assert math.isnan(roofline.attainable(math.nan))
+    assert math.isnan(roofline.attainable(-1.0))
+
+
+@pytest.mark.parametrize("peak", [0.0, -1.0, math.nan, math.inf])
+def test_a_roof_is_a_number_above_zero(peak):
+    with pytest.raises(RooflineError) as error:
+        Ceiling("fp32", "compute", peak, "measured")
+    assert "fp32" in str(error.value)
+    assert error.value.fix
+
+
+def test_wrong_words_are_refused():
+    with pytest.raises(RooflineError, match="kind"):
+        Ceiling("fp32", "speed", 1.0, "measured")
+    with pytest.raises(RooflineError, match="source"):
+        Ceiling("fp32", "compute", 1.0, "hearsay")
+    with pytest.raises(RooflineError, match="twice"):
+        Roofline("x", (Ceiling("fp32", "compute", 1.0, "ncu"),) * 2)
+    with pytest.raises(RooflineError, match="peak"):
+        Roofline.from_dict({"device": "x", "ceilings": [{"name": "a", "kind": "compute", "source": "ncu"}]})
+    with pytest.raises(RooflineError, match="ceilings"):
+        Roofline.from_dict({"device": "x"})
+
+
+def test_fields_of_a_later_version_are_ignored():
+    row = {"name": "fp32", "kind": "compute", "peak": 1.0, "source": "ncu", "colour": "blue", "clock": None}
+    assert Roofline.from_dict({"device": "x", "ceilings": [row]}).peak("fp32") == 1.0
+
+
+def test_datasheet_ceilings_carry_source_and_doubt():
+    found = {c.name: c for c in datasheet_ceilings(H200)}
+    assert found["dram"].peak == 4.8e12
+    assert found["tensor_bf16"].clock == 1.83e9
+    assert "H200 datasheet" in found["fp32"].note
+    assert {c.source for c in found.values()} == {"datasheet"}
+
+
+def test_derived_ceilings_follow_the_clock():
+    found = {c.name: c for c in derived_ceilings(H200, 1.57e9)}
+    assert found["tensor_bf16"].peak == pytest.approx(132 * 4096 * 1.57e9)
+    assert found["l1"].peak == pytest.approx(132 * 128 * 1.57e9)
+    assert "dram" not in found
+    assert derived_ceilings(find_spec("NVIDIA GB200"), 1e9) == ()
+
+
+def test_ncu_ceilings_take_what_is_known():
+    given_ = {
+        "peak_fp32": 66e12,
+        "peak_dram_bw": 4.8e12,
+        "peak_l2_bw": math.nan,
+        "peak_tensor_bf16": 0.0,
+        "peak_moon": 1.0,
+        "time": 1e-3,
+    }
+    found = ncu_ceilings(given_, clock=1.755e9)
+    assert [(c.name, c.kind, c.source) for c in found] == [
+        ("fp32", "compute", "ncu"),
+        ("dram", "bandwidth", "ncu"),
+    ]
+    assert found[0].clock == 1.755e9
+
+
+def test_mma_roofs_exist_on_hopper_only():
+    roofline = Roofline("NVIDIA H200", datasheet_ceilings(H200))
+    found = {c.name: c.peak for c in mma_ceilings(roofline, "9.0")}
+    assert found["tensor_bf16_mma"] == pytest.approx(989.4e12 * 2 / 3)
+    assert "tensor_fp8_mma" not in found  # not measured, so not claimed
+    assert mma_ceilings(roofline, "8.0") == ()
+    assert roofline.with_(mma_ceilings(roofline, "9.0")).attainable(1e4, "tensor_bf16_mma") < 989e12

@@ -1,0 +1,284 @@
+"""The figure: nothing clipped, nothing overlapping, the same bytes each time, no warning whatever comes in."""
+
+import math
+import warnings
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
+
+from roofline import Point, RooflineError, Scene, draw, save
+from roofline.frame import view
+from roofline.labels import Box
+from roofline.marks import above, names, ranked
+from roofline.scene import compute_names, level_names, share_of_roof
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(autouse=True)
+def _strict():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def boxes(figure):
+    """Every visible text with its true box, turned as on screen."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    found = []
+    for text in figure.findobj(Text):
+        words = text.get_text()
+        if not words.strip() or not text.get_visible() or (text.axes and not text.axes.axison):
+            continue
+        hull = text.get_window_extent(renderer)
+        angle = text.get_rotation()
+        text.set_rotation(0)
+        flat = text.get_window_extent(renderer)
+        text.set_rotation(angle)
+        centre = ((hull.x0 + hull.x1) / 2, (hull.y0 + hull.y1) / 2)
+        found.append((words, Box(*centre, max(flat.width - 1, 0), max(flat.height - 1, 0), angle)))
+    return found
+
+
+def assert_tidy(figure):
+    found = boxes(figure)
+    width, height = figure.get_size_inches() * figure.dpi
+    canvas = Box(width / 2, height / 2, width, height)
+    for index, (words, box) in enumerate(found):
+        assert box.inside(canvas), f"{words!r} leaves the canvas"
+        for other_words, other in found[:index]:
+            assert not box.overlaps(other), f"{words!r} covers {other_words!r}"
+    return [words for words, _ in found]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_text_is_inside_and_none_covers_another(name):
+    words_of(SCENES[name])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.text("abz_<>:(){}[],. $\\^…µ中文\n☃", max_size=30),
+            st.floats(1e-4, 1e5),
+            st.floats(1e-4, 1.3),
+            st.sampled_from(["fp32", "tensor_bf16"]),
+            st.sampled_from(["dram", "l2", "l1"]),
+            st.sampled_from(["reference", "candidate", ""]),
+            st.just(NAN) | st.floats(0, 1),
+        ),
+        max_size=18,
+    )
+)
+def test_any_points_make_a_tidy_figure(rows):
+    points = tuple(
+        Point(label, x, MEASURED.attainable(x, compute, level) * share, NAN, compute, level, impl, share=part)
+        for label, x, share, compute, level, impl, part in rows
+    )
+    assert_tidy(draw(Scene(MEASURED, points, title="Any")))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_point_and_ridge_is_in_view(name):
+    scene = SCENES[name]
+    limits = view(scene)
+    for point in scene.points:
+        if point.placed:
+            assert limits.left < point.intensity < limits.right
+            assert limits.bottom < point.flops_per_s < limits.top
+    for compute in compute_names(scene):
+        for level in level_names(scene):
+            x, y = scene.roofline.ridge(compute, level), scene.roofline.peak(compute)
+            if math.isfinite(x):
+                assert limits.left < x < limits.right
+                assert limits.bottom < y < limits.top
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("three", "svg"), ("three", "png"), ("three", "pdf"), ("forty", "svg"), ("copies", "svg")],
+)
+def test_files_are_the_same_byte_for_byte(name, form, tmp_path):
+    for file in ("a", "b"):
+        save(draw(SCENES[name]), tmp_path / f"{file}.{form}")
+    first, second = (tmp_path / f"{file}.{form}").read_bytes(), (tmp_path / f"b.{form}").read_bytes()
+    assert first == second
+    assert b"Matplotlib v" not in first or form == "pdf"
+
+
+def test_saving_leaves_one_file_readable_by_others(tmp_path):
+    figure = draw(SCENES["single"])
+    target = tmp_path / "roofline.png"
+    target.write_text("old")
+    save(figure, target)
+    assert [p.name for p in tmp_path.iterdir()] == ["roofline.png"]
+    assert target.read_bytes().startswith(b"\x89PNG")
+    assert target.stat().st_mode & 0o600 == 0o600
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    class Broken:
+        def get_facecolor(self):
+            return "white"
+
+        def savefig(self, stream, **_):
+            stream.write(b"half")
+            raise OSError("disk full")
+
+    target = tmp_path / "roofline.svg"
+    target.write_text("old")
+    with pytest.raises(OSError, match="disk full"):
+        save(Broken(), target)
+    assert target.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_saving_refuses_what_it_cannot(tmp_path):
+    figure = draw(SCENES["nothing at all"])
+    with pytest.raises(RooflineError, match="bmp"):
+        save(figure, tmp_path / "a.bmp")
+    with pytest.raises(RooflineError) as error:
+        save(figure, tmp_path / "missing" / "a.png")
+    assert "folder" in error.value.fix
+
+
+def test_drawing_is_pure_and_ignores_the_users_settings():
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "text.usetex": False, "figure.dpi": 50}):
+        before = dict(matplotlib.rcParams)
+        assert_tidy(draw(SCENES["three"]))
+        assert dict(matplotlib.rcParams) == before
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(RooflineError, match="sepia"):
+        draw(replace(SCENES["single"], theme="sepia"))
+
+
+@cache
+def words_of(scene):
+    """The texts of a tidy figure, drawn once however many tests ask."""
+    return "\n".join(assert_tidy(draw(scene)))
+
+
+def test_roofs_carry_their_value_and_the_slopes_their_angle():
+    figure = draw(levels())
+    found = dict(boxes(figure))
+    for words in ("DRAM  4.42 TB/s", "L2  10.1 TB/s", "L1  31.0 TB/s"):
+        assert 15 < found[words].angle < 60
+    assert found["FP32  62.1 TFLOP/s"].angle == 0
+
+
+def test_equal_roofs_are_one_line():
+    words = words_of(SCENES["every roof"])
+    assert "BF16 / FP16 tensor  989 TFLOP/s" in words
+    assert "FP8 / INT8 tensor  1.98 POP/s" in words
+
+
+def test_names_gains_and_percents_are_written():
+    words = words_of(SCENES["three"])
+    assert "softmax  2.9x  88 %" in words
+    assert "reference" in words
+    assert "candidate" in words
+    assert "algorithm's floor" in words
+
+
+def test_crowded_figures_number_their_kernels_in_a_table():
+    words = words_of(SCENES["forty"]).split("\n")
+    assert {str(n) for n in range(1, 41)} <= set(words)
+    assert "of roof" in words
+    assert any("Functor_1]" in w for w in words)
+
+
+def test_two_thousand_points():
+    points = many(2000)
+    words = words_of(points)
+    assert "1980 more kernels without a number" in words
+
+
+def test_a_point_above_its_roof_is_flagged_and_not_moved():
+    assert [p.label for p in above(ABOVE)] == ["gelu", "fast_gemm"]
+    words = words_of(ABOVE)
+    assert "Above the roof: gelu 123 %, fast_gemm 104 %" in words
+    assert view(ABOVE).top > 70e12
+
+
+def test_copies_get_bars_and_no_place_on_the_log_axes():
+    scene = SCENES["mixed"]
+    assert not any(p.copies for p in ranked(scene))
+    words = words_of(scene)
+    assert "No FLOPs" in words
+    assert "66 % of DRAM" in words
+    assert "111 % of DRAM" in words
+    assert len(draw(Scene(MEASURED, COPIES)).axes) == 1
+
+
+def test_many_copies_are_cut_and_counted():
+    points = tuple(replace(COPIES[0], label=f"copy {i}") for i in range(20))
+    assert "(12 more not shown)" in words_of(Scene(MEASURED, points))
+
+
+def test_unknown_hardware_says_so():
+    words = words_of(SCENES["unknown hardware"])
+    assert "no roof known for NVIDIA H20-3e" in words
+    assert "Measure the ceilings" in words
+
+
+def test_missing_numbers_are_counted_not_drawn():
+    assert "3 of 4 points not shown" in words_of(SCENES["nan"])
+
+
+def test_the_caption_names_the_source_of_every_roof():
+    words = words_of(SCENES["ten"]).replace("\n", " ")
+    assert "FP32 measured (chains of 16; SM clock 1980 MHz)" in words
+    assert "NVIDIA H200 datasheet" in words_of(SCENES["single"])
+
+
+def test_chinese_without_a_font_becomes_numbers(monkeypatch, tmp_path):
+    monkeypatch.setattr("roofline.wording._cjk_family", lambda: "")
+    figure = draw(CHINESE)
+    save(figure, tmp_path / "a.png")
+    words = "\n".join(assert_tidy(figure))
+    assert words.isascii() or all(ord(c) < 0x2E80 for c in words)
+    assert "#1" in words
+    assert "softmax (#2)" in words
+    assert "no font on this machine" in words
+
+
+def test_chinese_with_a_font_is_drawn(tmp_path):
+    from roofline.wording import _cjk_family
+
+    if not _cjk_family():
+        pytest.skip("no CJK font here")
+    figure = draw(CHINESE)
+    save(figure, tmp_path / "a.png")
+    assert "矩阵乘法" in "\n".join(assert_tidy(figure))
+
+
+def test_levels_of_one_kernel_share_one_name():
+    assert [p.label for p in ranked(levels())] == ["softmax", "reduce"]
+
+
+def test_names_are_unique():
+    points = [Point(f"{'a' * 40}<{i}>", 1, 1) for i in range(5)]
+    assert len(set(names(points).values())) == 5
+
+
+def test_the_share_is_of_the_points_own_roofs():
+    memory, tensor = Point("a", 1.0, 2.4e12), Point("b", 1e4, 494.7e12, compute="tensor_bf16")
+    assert share_of_roof(memory, SHEET) == pytest.approx(0.5)
+    assert share_of_roof(tensor, SHEET) == pytest.approx(0.5)
+    assert math.isnan(share_of_roof(replace(memory, compute="tensor_fp4"), SHEET))
+
+
+def test_ten_operators_show_ten_candidates():
+    assert len(ranked(operators(10))) == 10

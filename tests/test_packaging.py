@@ -1,0 +1,127 @@
+"""What is shipped: packages, data, entry points, and constraints that fit the declared ranges."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from profkit import __version__
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+HOUSES = ("analyzers", "collectors", "profkit", "roofline")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def requirements() -> list[Requirement]:
+    project = PROJECT["project"]
+    extras = project["optional-dependencies"]
+    return [Requirement(line) for line in (*project["dependencies"], *extras["test"], *extras["dev"])]
+
+
+def pins() -> list[Requirement]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_package_is_listed():
+    there = {
+        ".".join(file.parent.relative_to(ROOT).parts)
+        for house in HOUSES
+        for file in (ROOT / house).rglob("__init__.py")
+    }
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == there
+
+
+def test_every_data_file_is_shipped():
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]
+    left_out = [
+        str(file.relative_to(ROOT))
+        for house in HOUSES
+        for file in (ROOT / house).rglob("*")
+        if file.is_file() and file.suffix not in (".py", ".pyc") and "__pycache__" not in file.parts
+        if not any(file in (ROOT / house).glob(pattern) for pattern in patterns.get(house, []))
+    ]
+    assert left_out == []
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_types_are_announced(house):
+    assert resources.files(house).joinpath("py.typed").is_file()
+
+
+def test_the_device_table_is_there():
+    assert "H200" in resources.files("roofline").joinpath("devices.toml").read_text(encoding="utf-8")
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_module_is_the_command():
+    assert run(sys.executable, "-m", "profkit", "--version").stdout == f"profkit {__version__}\n"
+
+
+def test_the_console_script_is_the_same_command():
+    script = Path(sys.executable).with_name("profkit")
+    if not script.exists():
+        pytest.skip("profkit is not installed beside this interpreter")
+    for line in (["--version"], ["--help"], ["nonsense"]):
+        done, module = run(str(script), *line), run(sys.executable, "-m", "profkit", *line)
+        assert (done.returncode, done.stdout, done.stderr) == (
+            module.returncode,
+            module.stdout,
+            module.stderr,
+        )
+
+
+def test_the_installed_version_is_this_one():
+    try:
+        installed = importlib.metadata.version("profkit")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("profkit is not installed")
+    assert installed == __version__
+
+
+def test_a_known_good_version_is_pinned_for_every_dependency():
+    pinned = {canonical(pin.name) for pin in pins()}
+    assert {canonical(one.name) for one in requirements()} <= pinned
+
+
+def test_what_is_pinned_is_in_the_declared_range():
+    wanted = {canonical(one.name): one.specifier for one in requirements()}
+    for pin in pins():
+        (version,) = [Version(one.version) for one in pin.specifier]
+        assert wanted.get(canonical(pin.name)) is None or version in wanted[canonical(pin.name)], pin
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.13"])
+def test_one_pin_a_package_and_python(python):
+    names = [
+        canonical(pin.name)
+        for pin in pins()
+        if pin.marker is None or pin.marker.evaluate({"python_version": python})
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_the_habits_are_there():
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "pip install" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
