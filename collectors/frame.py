@@ -26,13 +26,13 @@ One row a launch, in the order of the file. Columns, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from collectors.counters import COUNTERS
+from collectors.counters import COUNTERS, metrics_for
 from collectors.errors import CollectError
 
 KEYS: dict[str, str] = {
@@ -110,6 +110,19 @@ def validate(frame: pd.DataFrame) -> pd.DataFrame:
     _check_values("tool", frame["tool"], TOOLS)
     _check_values("kind", frame["kind"], KINDS)
     return frame
+
+
+def uncollected(frame: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
+    """The counters of `names` that no launch has a value for, though its chip can be asked for them.
+
+    ncu exits with 0 when a metric is unknown or not permitted: check what was asked for against what came.
+    """
+    chips = [cc for cc in frame["cc"].unique() if cc]
+    return tuple(
+        name
+        for name in names
+        if any(metrics_for([name], cc) for cc in chips) and (name not in frame or frame[name].isna().all())
+    )
 
 
 def _rows(columns: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from collectors.counters import evaluate_columns
-from collectors.frame import build
+from collectors.frame import build, doubt
 from collectors.recipes import Column, capability
 
 DEVICE_FACTS = {
@@ -92,13 +92,24 @@ def to_frame(found: Launches) -> pd.DataFrame:
     columns["impl"] = [implementation(ranges) for ranges in keys["ranges"]]
     columns["range"] = [path_of(ranges) for ranges in keys["ranges"]]
     columns["device"] = np.where(keys["gpu"] == "", keys["device"], keys["gpu"])
-    columns.update(_counters(found.metrics, keys["cc"]))
+    counters = _counters(found.metrics, keys["cc"])
+    columns.update(counters)
     if found.instances is not None:
         columns["instances"] = found.instances
-    frame = build(columns, tool="ncu", doubts=found.doubts)
+    empty = [name for name, column in counters.items() if np.isnan(column).all()]
+    doubts = [*found.doubts, *([_without_values(empty)] if empty else [])]
+    frame = build(columns, tool="ncu", doubts=doubts)
     frame.attrs["rules"] = found.rules
     frame.attrs["devices"] = _devices(found)
     return frame
+
+
+def _without_values(names: list[str]) -> dict[str, str]:
+    return doubt(
+        f"in the file without a value: {', '.join(names)}",
+        "these counters are NaN",
+        "their metrics are not on this chip, not in this ncu, or not permitted; see the log of the recording",
+    )
 
 
 def path_of(ranges: Sequence[tuple[str, str]]) -> str:

@@ -114,7 +114,21 @@ def _quick(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFra
         )
     except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError):
         return None
+    if not all(_kept(frame[at], field) for at, field in enumerate(columns)):
+        return None
     return frame if proven(source, frame, columns, table.end - table.start) else None
+
+
+def kept_as_text(column: Any) -> bool:
+    """Whether pandas left categories as they are written: where all look like numbers it may convert them."""
+    kind = column.cat.categories.dtype
+    return bool(pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype))
+
+
+def _kept(column: Any, field: Field) -> bool:
+    if field.type in NUMERIC or kept_as_text(column):
+        return True
+    return field.type == "id" and bool(pd.api.types.is_integer_dtype(column.cat.categories.dtype))
 
 
 def proven(source: Slice, frame: pd.DataFrame, columns: Sequence[Field], size: int) -> bool:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from collectors.errors import CollectError
 from collectors.frame import doubt
-from collectors.nsys_frames import cut_doubt, truncated
+from collectors.nsys_frames import cut_doubt, kept_as_text, truncated
 from collectors.nsys_launches import memop_kind
 from collectors.nsys_reports import fields, is_report, kind_of
 from collectors.nsys_sqlite import summarise_sqlite
@@ -134,6 +134,8 @@ def _part(
             chunksize=_ROWS,
         ) as chunks:
             for chunk in chunks:
+                if not kept_as_text(chunk[name]):
+                    return None
                 _add(sums, _grouped(chunk, time, name))
     except (ValueError, pd.errors.ParserError):
         return None

@@ -61,7 +61,7 @@ def _own_doubts(run: Run, roof: Roofline) -> Iterable[Doubt]:
                     "add it to roofline/devices.toml, with its source")  # fmt: skip
     elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
         yield Doubt("all ceilings are datasheet figures, which no kernel reaches", "shares of peak read low by 5 to 20 %",
-                    "collect counters (--ncu) for the peaks at the real clock")  # fmt: skip
+                    "`profkit ceilings` measures this device's own once; --ncu gives the peaks at the real clock")  # fmt: skip
 
 
 def _provenance(run: Run, launches: pd.DataFrame | None) -> Iterable[Doubt]:
@@ -86,12 +86,39 @@ def read_timings(run: Run) -> pd.DataFrame | None:
 
 
 def read_launches(run: Run) -> pd.DataFrame | None:
-    """The launches frame of ncu.csv, None without counters."""
+    """The launches of one call of each implementation: ncu's with counters, else CUPTI's with times alone.
+
+    None when neither saw any.
+    """
     from collectors import read
 
-    if run.manifest.counters.state != "collected" or not run.ncu_csv.exists():
+    if run.manifest.counters.state == "collected" and run.ncu_csv.exists():
+        counted: pd.DataFrame = read(run.ncu_csv)
+        return counted
+    return read_activity(run)
+
+
+def read_activity(run: Run) -> pd.DataFrame | None:
+    """cupti.csv as a launches frame: kernels and their times [s], no counters. None when there is none."""
+    from collectors.frame import build
+
+    file = run.path / "cupti.csv"
+    if not file.exists():
         return None
-    frame: pd.DataFrame = read(run.ncu_csv)
+    try:
+        rows = pd.read_csv(
+            file, dtype={"impl": str, "kernel": str, "stream": str, "kind": str}, keep_default_na=False
+        )
+        columns = {
+            name: rows[name] for name in ("impl", "kernel", "launch", "start", "time", "stream", "kind")
+        }
+    except (ValueError, KeyError, OSError) as error:
+        raise ProfkitError(
+            f"{file}: {error}", fix="the file is damaged: remove it, the rest can be read"
+        ) from error
+    device = run.manifest.device
+    facts = {"device": str(device.get("name", "")), "cc": str(device.get("cc", ""))}
+    frame: pd.DataFrame = build({**columns, **facts}, tool="cupti")
     return frame
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from profkit import samples
+from profkit import ceilings, samples
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import ncu, protocol, runner
 from profkit.launch.gpu import gpu_present
@@ -185,11 +185,8 @@ def _seeds(wanted: Request) -> list[int]:
 
 
 def build_cache() -> Path:
-    """Where builds go: PROFKIT_CACHE, else the user's cache directory."""
-    base = os.environ.get("PROFKIT_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "profkit"
-    )
-    return Path(base) / "build"
+    """Where builds go."""
+    return ceilings.cache_root() / "build"
 
 
 def make_job(
@@ -245,6 +242,9 @@ def _absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
         by_name[name].status, by_name[name].reason, by_name[name].tail = status, reason, tail
     if outcome.of("work"):
         manifest.work = [event.data for event in outcome.of("work")]
+    measured = ceilings.known(manifest.device)
+    if measured is not None and manifest.device.get("kind") == "cuda":
+        manifest.ceilings = measured.ceilings
     if outcome.of("ceilings"):
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
     if outcome.of("timing"):

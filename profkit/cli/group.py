@@ -19,6 +19,7 @@ from profkit._version import __version__
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
+    "ceilings": "Measure what this device can really do, and keep it for later runs.",
     "list": "Samples of a folder, and runs with their verdicts.",
     "doctor": "What works on this machine, and the fix for what does not.",
 }

@@ -45,3 +45,20 @@ def compute_capability() -> str:
             return f"{major}.{minor}"
     except (RuntimeError, OSError):
         return ""
+
+
+def identity() -> dict[str, str]:
+    """{"uuid", "name", "driver"} of the first visible GPU; empty when there is none."""
+    try:
+        with driver() as pynvml:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            found = {
+                "uuid": pynvml.nvmlDeviceGetUUID(handle),
+                "name": pynvml.nvmlDeviceGetName(handle),
+                "driver": pynvml.nvmlSystemGetDriverVersion(),
+            }
+            return {
+                key: value.decode() if isinstance(value, bytes) else value for key, value in found.items()
+            }
+    except (RuntimeError, OSError):
+        return {}

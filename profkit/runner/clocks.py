@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ class CudaClock:
         self._hold: dict[int, float] = {}
         self._misses: dict[int, int] = {}
         self._rate = 2.0e9
+        self._reset_persisting = _persisting_reset()
 
     def warm_up(self, call: Call) -> int:
         call()
@@ -55,13 +57,9 @@ class CudaClock:
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize(self._device)
-        if self._buffer is not None:
-            self._buffer.max()
         key = id(call)
         held = self._misses.get(key, 0) < self._TRIES
-        if held:
-            torch.cuda._sleep(int(self._hold.get(key, 100e-6) * self._rate))
+        self._prepare(key if held else None)
         began = time.perf_counter()
         start.record()
         call()
@@ -73,6 +71,21 @@ class CudaClock:
             self._longer(key)
         return start.elapsed_time(stop) * 1e-3, host, sound
 
+    def run_held(self, call: Call) -> None:
+        """One call under the same conditions, without events, waited for: what CUPTI watches."""
+        self._prepare(id(call))
+        call()
+        torch.cuda.synchronize(self._device)
+
+    def _prepare(self, hold: int | None) -> None:
+        """Device idle, L2 in the wanted state, and the queue held for the call of that key."""
+        torch.cuda.synchronize(self._device)
+        if self._buffer is not None:
+            self._reset_persisting()
+            self._buffer.max()
+        if hold is not None:
+            torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate))
+
     def _longer(self, key: int) -> None:
         self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
         self._misses[key] = self._misses.get(key, 0) + 1
@@ -81,6 +94,83 @@ class CudaClock:
 
     def state(self) -> Mapping[str, float]:
         return telemetry(self._device)
+
+
+def _persisting_reset() -> Callable[[], object]:
+    """The driver's call that ends every persisting-L2 window; does nothing where it cannot be had."""
+    try:
+        function = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: function()
+
+
+class HostClock:
+    """What a caller sees: wall clock from an idle device to an idle device, launch and wait included."""
+
+    method = "host"
+    note = "perf_counter from idle to idle device"
+    l2 = "warm"
+    flush_bytes = 0
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def warm_up(self, call: Call) -> int:
+        call()
+        return 1
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        torch.cuda.synchronize(self._device)
+        began = time.perf_counter()
+        call()
+        torch.cuda.synchronize(self._device)
+        seconds = time.perf_counter() - began
+        return seconds, seconds, True
+
+    def state(self) -> Mapping[str, float]:
+        return {}
+
+
+class GraphClock:
+    """A CUDA graph of CALLS calls, for kernels so short that an event pair weighs as much as they do.
+
+    No launch gaps and a warm L2: the lowest time a caller could reach, not the verdict.
+    """
+
+    CALLS = 20
+    method = "graph"
+    note = f"CUDA graph of {CALLS} calls, divided"
+    l2 = "warm"
+    flush_bytes = 0
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._graphs: dict[int, Any] = {}
+
+    def warm_up(self, call: Call) -> int:
+        """Capture the call; raises RuntimeError when it cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(self.CALLS):
+                call()
+        self._graphs[id(call)] = graph
+        graph.replay()
+        torch.cuda.synchronize(self._device)
+        return 1
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize(self._device)
+        torch.cuda._sleep(60_000)
+        start.record()
+        self._graphs[id(call)].replay()
+        stop.record()
+        torch.cuda.synchronize(self._device)
+        return start.elapsed_time(stop) * 1e-3 / self.CALLS, float("nan"), True
+
+    def state(self) -> Mapping[str, float]:
+        return {}
 
 
 def telemetry(device: torch.device) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import facts, inputs, loading, timing, work
+from profkit.runner import engine, facts, inputs, loading, work
 from profkit.runner.check import Verdict, compare
-from profkit.runner.clocks import CpuClock, CudaClock
 from profkit.runner.events import Events
 from profkit.runner.ranges import annotated
+from profkit.runner.subject import ChangedResultError, TimedCall, set_count
 
 
 @dataclass
@@ -179,7 +179,12 @@ def _check(
 
 
 def _compare_on(
-    seed: int, first: int, reference: Implementation, candidate: Implementation, device: torch.device, events: Events
+    seed: int,
+    first: int,
+    reference: Implementation,
+    candidate: Implementation,
+    device: torch.device,
+    events: Events,
 ) -> Verdict:
     arguments = inputs.fresh(reference.module, seed, device)
     mine = inputs.clone(arguments)
@@ -214,11 +219,7 @@ def _work(job: Job, reference: Implementation, device: torch.device, events: Eve
 def _time(
     job: Job, sound: list[Implementation], reference: Implementation, device: torch.device, events: Events
 ) -> None:
-    """Time all of them side by side and write timings.csv; one that fails is left out and the rest timed."""
-    clock = (
-        CudaClock(device, cold=job.l2 == "cold") if device.type == "cuda" else CpuClock(cold=job.l2 == "cold")
-    )
-    arguments = inputs.fresh(reference.module, job.seeds[-1] if job.seeds else 0, device)
+    """Time all of them side by side; one that fails is left out and the others are timed afresh."""
     current: list[Subject] = []
 
     def turn(name: str) -> None:
@@ -226,16 +227,27 @@ def _time(
         events.phase("time", name)
 
     while sound:
-        calls = {i.subject.name: _bound(i, arguments) for i in sound}
         with _blame_current(current, events) as failed, annotated(job.sample, "time"):
-            result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=turn)
-        if not failed:
-            timing.write(result.samples, Path(job.timings))
-            events.send("timing", method=clock.method, note=clock.note, l2=clock.l2, flush_bytes=clock.flush_bytes,
-                        rounds=result.rounds, warmup=result.warmup, budget=job.budget, target=job.target,
-                        reached=result.reached, dropped=result.dropped)  # fmt: skip
+            calls = _calls(job, sound, reference, device)
+            engine.time_all(job, calls, device, events, turn)
             return
         sound = [i for i in sound if i.subject.name not in failed]
+
+
+def _calls(
+    job: Job, sound: list[Implementation], reference: Implementation, device: torch.device
+) -> dict[str, TimedCall]:
+    """Every implementation with input sets of its own and the reference's answers to them."""
+    seeds = job.seeds or [0]
+    first = inputs.fresh(reference.module, seeds[-1], device)
+    seeds = seeds[-set_count(first, len(sound)) :]
+    sets = [inputs.fresh(reference.module, seed, device) for seed in seeds]
+    expected = [inputs.clone(_call(reference, inputs.clone(arguments))) for arguments in sets]
+    calls = {}
+    for implementation in sound:
+        loading.use(implementation.lock)
+        calls[implementation.subject.name] = TimedCall(implementation.model, sets, expected)
+    return calls
 
 
 @contextlib.contextmanager
@@ -247,16 +259,10 @@ def _blame_current(current: list[Subject], events: Events) -> Iterator[list[str]
     except Exception as error:
         if not current:
             raise
-        with _blame(current[0], events, "error"):
+        status = "mismatch" if isinstance(error, ChangedResultError) else "error"
+        with _blame(current[0], events, status):
             raise error
         failed.append(current[0].name)
-
-
-def _bound(implementation: Implementation, arguments: list[Any]) -> Callable[[], Any]:
-    mine = inputs.clone(arguments)
-    model = implementation.model
-    loading.use(implementation.lock)
-    return lambda: model(*mine)
 
 
 def _annotated_calls(
@@ -272,7 +278,8 @@ def _annotated_calls(
         name = implementation.subject.name
         events.phase("build", name)
         with _blame(implementation.subject, events, "error"):
-            call = _bound(implementation, arguments)
+            call = TimedCall(implementation.model, [arguments], [None])
+            loading.use(implementation.lock)
             call()
             _settle(device)
             events.phase("count", name)

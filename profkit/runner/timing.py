@@ -12,7 +12,7 @@ import csv
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +30,8 @@ CLOCK_SHARE = 0.75
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call. `seconds` on the device, `host` [s] what the caller waited; `kept` 0 = dropped.
+    """One timed call. `seconds` by the method, `host` [s] the caller spent in the call, `busy` [s] in which
+    the device ran anything (CUPTI only; `seconds` is then the span, gaps included); `kept` 0 = dropped.
 
     `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C], `throttle` (NVML bit mask) are those of
     the round; NaN or 0 where unknown.
@@ -42,6 +43,7 @@ class Sample:
     trial: int
     seconds: float
     host: float = float("nan")
+    busy: float = float("nan")
     l2: str = "cold"
     kept: int = 1
     sm_clock: float = float("nan")
@@ -87,9 +89,13 @@ def measure(
     budget: float,
     target: float,
     before: Callable[[str], None] = lambda _: None,
+    after: Callable[[str, int], None] = lambda _name, _round: None,
+    most: int = MAX_ROUNDS,
     seed: int = 0,
 ) -> Result:
-    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits and blame)."""
+    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits and blame),
+    `after(impl, round)` that it is over; at least MIN_ROUNDS and at most `most` rounds are made.
+    """
     order = list(calls)
     shuffle = random.Random(seed)
     warmup = 0
@@ -99,11 +105,12 @@ def measure(
     samples: list[Sample] = []
     end = time.monotonic() + budget
     number = 0
-    while number < MAX_ROUNDS and (number < MIN_ROUNDS or time.monotonic() < end):
+    while number < most and (number < MIN_ROUNDS or time.monotonic() < end):
         shuffle.shuffle(order)
         for name in order:
             before(name)
             samples += list(_visit(name, calls[name], clock, number))
+            after(name, number)
         number += 1
         if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
             break
@@ -121,6 +128,18 @@ def _visit(name: str, call: Call, clock: Clock, number: int) -> Iterator[Sample]
                 break
         state = clock.state() if trial == 0 else {}
         yield Sample(name, clock.method, number, trial, seconds, host, clock.l2, int(sound), **state)  # type: ignore[arg-type]
+
+
+def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
+    """Mark the samples of rounds whose SM clock was below CLOCK_SHARE of `full_clock` [Hz] as dropped.
+
+    Unless that is most of them: then the slow clock is the state of the machine, and what is left after
+    dropping would be the exception. Rounds without a reading are kept.
+    """
+    slow = {s.round for s in samples if s.sm_clock < CLOCK_SHARE * full_clock}
+    if len(slow) * 2 > len({s.round for s in samples}):
+        return samples
+    return [replace(s, kept=0) if s.round in slow else s for s in samples]
 
 
 def precision(samples: list[Sample]) -> float:

@@ -5,7 +5,7 @@ import pytest
 
 from collectors import CollectError
 from collectors.counters import COUNTERS
-from collectors.frame import KEYS, OPTIONAL, build, doubt, empty, key_order, validate
+from collectors.frame import KEYS, OPTIONAL, build, doubt, empty, key_order, uncollected, validate
 
 
 def test_build_fills_keys_orders_columns_and_keeps_doubts():
@@ -62,6 +62,14 @@ def test_validate_refuses_what_others_made():
         validate(frame.assign(time=1))
     with pytest.raises(CollectError, match="missing value"):
         validate(frame.assign(kernel=np.array([None], dtype=object)))
+
+
+def test_uncollected_names_what_was_asked_for_and_did_not_come():
+    frame = build({"time": [1.0], "flop_fp32": [float("nan")], "cc": "9.0"}, tool="ncu")
+    assert uncollected(frame, ["time", "flop_fp32", "dram_bytes", "op_tensor_int4"]) == (
+        "flop_fp32",
+        "dram_bytes",
+    )
 
 
 def test_key_order_is_keys_optional_counters():

@@ -113,6 +113,15 @@ def test_missing_values_are_nan(tmp_path, missing):
         assert frame["flop_fp32"].notna().tolist() == [True, False]
 
 
+def test_counters_without_any_value_are_a_doubt(tmp_path):
+    without = tuple(launch(**{SASS.format("fmul"): None, CLOCK: None}) for _ in range(2))
+    frame = read(put(tmp_path, write(without, Dialect())))
+    assert frame["flop_fp32"].isna().all()
+    (found,) = frame.attrs["doubts"]
+    assert "flop_fp32" in found["what"]
+    assert "sm_clock" in found["what"]
+
+
 def test_several_tables_in_one_file(tmp_path):
     one, two = Dialect(), Dialect(before=("", "next process"), process=12, nvtx=False)
     frame = read(put(tmp_path, write(TWO, one) + write((launch("third"),), two)))
@@ -163,7 +172,7 @@ def test_two_locales_in_one_file_are_refused(tmp_path):
 
 def test_a_word_in_a_counter_names_the_field(tmp_path):
     path = put(tmp_path, write(TWO, Dialect()).replace(b'"2687008"', b'"oops"'))
-    with pytest.raises(CollectError, match="gpu__time_duration.sum.*oops"):
+    with pytest.raises(CollectError, match=r"gpu__time_duration\.sum.*oops"):
         read(path)
 
 

@@ -15,6 +15,7 @@ from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_t
 from collectors import CollectError, nsys
 from collectors.frame import validate
 from collectors.nsys_reports import REPORTS, kind_of
+from collectors.nsys_stream import summarise_trace
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
 LONG = "void gemm<float, (int)4, std::array<char *, 3>>(const T1 *, T2)"
@@ -185,6 +186,15 @@ def test_none_and_default_domain(tmp_path):
     frame = nsys.read(write(tmp_path / "n.csv", text))
     assert frame["range"].tolist() == ["", "step"]
     assert frame["kernel"].tolist() == ["None", "k"]
+
+
+def test_names_that_look_like_numbers_stay_apart(tmp_path):
+    ops = [Op(0, 1, "1"), Op(2, 1, "01"), Op(4, 1, "1.0")]
+    path = write(tmp_path / "t.csv", gpu_trace(ops))
+    assert nsys.read(path)["kernel"].tolist() == ["1", "01", "1.0"]
+    assert summarise_trace(path)["instances"].tolist() == [1, 1, 1]
+    truths = write(tmp_path / "u.csv", gpu_trace([Op(0, 1, "True"), Op(2, 1, "TRUE")]))
+    assert nsys.read(truths)["kernel"].tolist() == ["True", "TRUE"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])

@@ -1,0 +1,133 @@
+"""The judge: device activity as CUPTI records it, through torch's profiler.
+
+Every timed call stands between two spin kernels. The first holds the queue, so that launching costs no
+device time; the second comes after the device is idle. What the device did in between, on whatever
+stream, is the call: `span` from its first start to its last end, `busy` the time anything ran.
+"""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.runner.clocks import CudaClock
+from profkit.runner.timing import Call, Sample
+
+ROUNDS = 16
+PER_ROUND = 2
+_MARK = "spin_kernel"
+
+
+class CuptiError(Exception):
+    """CUPTI gave no usable record."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One device activity: times in seconds on the profiler's clock."""
+
+    name: str
+    start: float
+    end: float
+    stream: int
+
+
+def sample(
+    calls: Mapping[str, Call],
+    clock: CudaClock,
+    *,
+    seed: int = 0,
+    before: Callable[[str], None] = lambda _: None,
+) -> tuple[list[Sample], dict[str, list[Activity]]]:
+    """(samples by method "cupti", the activities of a middling call of each implementation).
+
+    Raises CuptiError when records are missing, or another tool holds CUPTI.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    plan: list[tuple[str, int, int]] = []
+    order, shuffle = list(calls), random.Random(seed)
+    # CUPTI sets itself up when first started: a tenth of a second in which launches are slow.
+    with profile(activities=[ProfilerActivity.CUDA]):
+        torch.cuda._sleep(1)
+        torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for number in range(ROUNDS):
+            shuffle.shuffle(order)
+            for name in order:
+                before(name)
+                for trial in range(PER_ROUND):
+                    clock.run_held(calls[name])
+                    torch.cuda._sleep(1)
+                    plan.append((name, number, trial))
+        torch.cuda.synchronize()
+    return _attribute(plan, _activities(profiler), clock.l2)
+
+
+def _activities(profiler: Any) -> list[Activity]:
+    """Device activities in order of start."""
+    results = profiler.profiler.kineto_results
+    found = [
+        Activity(
+            event.name(),
+            event.start_ns() * 1e-9,
+            (event.start_ns() + event.duration_ns()) * 1e-9,
+            event.device_resource_id(),
+        )
+        for event in results.events()
+        if event.device_type() == torch.autograd.DeviceType.CUDA
+        and not event.name().startswith(("gpu_", "Context Sync", "Stream", "Event", "Device"))
+    ]
+    origin = min((activity.start for activity in found), default=0.0)
+    moved = [Activity(a.name, a.start - origin, a.end - origin, a.stream) for a in found]
+    return sorted(moved, key=lambda activity: activity.start)
+
+
+def _attribute(
+    plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity], l2: str
+) -> tuple[list[Sample], dict[str, list[Activity]]]:
+    marks = [activity for activity in activities if _MARK in activity.name]
+    if len(marks) != 2 * len(plan):
+        raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
+    work = [activity for activity in activities if _MARK not in activity.name]
+    starts = [activity.start for activity in work]
+    samples: list[Sample] = []
+    calls: dict[str, list[tuple[float, list[Activity]]]] = {}
+    for (name, number, trial), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
+        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
+        span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
+        samples.append(
+            Sample(name, "cupti", number, trial, span, l2=l2, kept=int(bool(mine)), busy=_union(mine))
+        )
+        calls.setdefault(name, []).append((span, mine))
+    middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
+    return samples, middle
+
+
+def _union(activities: Sequence[Activity]) -> float:
+    """Seconds in which at least one of them ran; they come in order of start."""
+    total, reached = 0.0, float("-inf")
+    for activity in activities:
+        total += max(0.0, activity.end - max(activity.start, reached))
+        reached = max(reached, activity.end)
+    return total if activities else float("nan")
+
+
+def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
+    """cupti.csv: one row a device activity of one middling call of each implementation."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["impl", "kernel", "launch", "start", "time", "stream", "kind"])
+        for impl, activities in calls.items():
+            for number, a in enumerate(activities):
+                kind = next((k for k in ("memcpy", "memset") if a.name.lower().startswith(k)), "kernel")
+                writer.writerow(
+                    [impl, a.name, number, f"{a.start:.9f}", f"{a.end - a.start:.9f}", a.stream, kind]
+                )

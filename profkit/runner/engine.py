@@ -1,0 +1,104 @@
+"""All the ways of timing one set of calls, in the order that disturbs them least."""
+
+from __future__ import annotations
+
+import statistics
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from profkit.launch.protocol import Job
+from profkit.runner import cupti, facts, timing
+from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.runner.events import Events
+from profkit.runner.subject import ChangedResultError, TimedCall
+
+SHORT = 20e-6
+"""Seconds below which a graph of calls is timed as well."""
+SIDE_ROUNDS = 12
+
+
+def time_all(
+    job: Job,
+    calls: Mapping[str, TimedCall],
+    device: torch.device,
+    events: Events,
+    turn: Callable[[str], None],
+) -> None:
+    """Write timings.csv (and cupti.csv) and say how they were made.
+
+    The event pairs (or the wall clock of a CPU) run until the wanted precision is reached; on CUDA the
+    host's view, graphs of short calls and CUPTI follow. A cross-check that fails is a doubt, never the end.
+    """
+    cold = job.l2 == "cold"
+    clock = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+
+    def before(name: str) -> None:
+        turn(name)
+        calls[name].turn()
+
+    def after(name: str, number: int) -> None:
+        if number % 16 == 0:
+            calls[name].recheck()
+
+    result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=before, after=after)
+    for name, call in calls.items():
+        before(name)
+        call()
+        call.recheck()
+    full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
+    samples = timing.drop_slow_rounds(result.samples, full)
+    timing.write(samples, Path(job.timings))
+    if isinstance(clock, CudaClock):
+        samples += _cross_checks(job, calls, samples, clock, device, events, before)
+        timing.write(samples, Path(job.timings))
+    dropped = sum(not sample.kept for sample in samples)
+    events.send("timing", method=clock.method, note=clock.note, l2=clock.l2, flush_bytes=clock.flush_bytes,
+                rounds=result.rounds, warmup=result.warmup, budget=job.budget, target=job.target,
+                reached=result.reached, dropped=dropped)  # fmt: skip
+
+
+def _cross_checks(
+    job: Job,
+    calls: Mapping[str, TimedCall],
+    samples: list[timing.Sample],
+    clock: CudaClock,
+    device: torch.device,
+    events: Events,
+    before: Callable[[str], None],
+) -> list[timing.Sample]:
+    """The same calls by the caller's clock, as graphs where they are short, and as CUPTI records them."""
+    more = timing.measure(
+        calls, HostClock(device), budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS
+    ).samples
+    for name, call in calls.items():
+        median = statistics.median(s.seconds for s in samples if s.impl == name)
+        if median < SHORT:
+            more += _graph(name, call, device, before)
+    try:
+        judged, activities = cupti.sample(calls, clock, before=before)
+        more += judged
+        cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
+    except ChangedResultError:
+        raise
+    except (cupti.CuptiError, RuntimeError) as error:
+        traceback.print_exc()
+        events.send("doubt", what="CUPTI could not judge the event timings", how_much=str(error).splitlines()[0],
+                    fix="end other profilers (nsys, DCGM) on this device")  # fmt: skip
+    return more
+
+
+def _graph(
+    name: str, call: TimedCall, device: torch.device, before: Callable[[str], None]
+) -> list[timing.Sample]:
+    """Graph samples of one call, none when it cannot be captured."""
+    try:
+        return timing.measure(
+            {name: call}, GraphClock(device), budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS
+        ).samples
+    except RuntimeError:
+        traceback.print_exc()
+        torch.cuda.synchronize(device)
+        return []
