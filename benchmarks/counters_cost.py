@@ -48,7 +48,16 @@ def measure(sample: str, root: Path) -> tuple[float, float, float]:
         times["profkit"].append(time.perf_counter() - began)
         child = runner.command(folder / "counters.job.json", folder / "again.jsonl")
         times["bare"].append(wall([*ncu.prefix(tool, options), *child], environment))
-        full = [tool, "--set", "full", "--nvtx", "--nvtx-include", "profkit@counters/", "--clock-control", "none"]
+        full = [
+            tool,
+            "--set",
+            "full",
+            "--nvtx",
+            "--nvtx-include",
+            "profkit@counters/",
+            "--clock-control",
+            "none",
+        ]
         child = runner.command(folder / "counters.job.json", folder / "full.jsonl")
         times["full"].append(wall([*full, "-f", "-o", str(folder / "full"), *child], environment))
     return tuple(statistics.median(times[name]) for name in ("profkit", "bare", "full"))  # type: ignore[return-value]
@@ -59,7 +68,9 @@ def main() -> None:
     for sample in sys.argv[1:] or ["S1/ICVXKH"]:
         with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
             ours, bare, full = measure(sample, Path(folder))
-        print(f"{Path(sample).name:10} {ours:8.2f}s {bare:8.2f}s {full:8.2f}s   {ours / bare:7.3f} {ours / full:7.3f}")
+        print(
+            f"{Path(sample).name:10} {ours:8.2f}s {bare:8.2f}s {full:8.2f}s   {ours / bare:7.3f} {ours / full:7.3f}"
+        )
 
 
 if __name__ == "__main__":

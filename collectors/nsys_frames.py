@@ -112,7 +112,7 @@ def _quick(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFra
             encoding="utf-8",
             low_memory=False,
         )
-    except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError):
+    except (ValueError, IndexError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError):
         return None
     if not all(_kept(frame[at], field) for at, field in enumerate(columns)):
         return None
@@ -222,10 +222,10 @@ def _times(values: Any, factor: float) -> Any:
 
 def _texts(column: Any, field: Field) -> Any:
     texts = column.astype("category")
-    change = {text: _clean(str(text), field) for text in texts.cat.categories}
-    codes = texts.cat.codes.to_numpy()
-    values = np.array([change[text] for text in texts.cat.categories] + [""], dtype=object)
-    return pd.Series(values[codes], dtype="str")
+    values = np.array(
+        [_clean(str(text), field) for text in texts.cat.categories.tolist()] + [""], dtype=object
+    )
+    return pd.Series(values[texts.cat.codes.to_numpy()], dtype="str")
 
 
 def _clean(text: str, field: Field) -> str:

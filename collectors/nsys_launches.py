@@ -7,7 +7,7 @@ launches: its `time` is the mean of one launch, as the schema wants, so the tota
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,19 +60,28 @@ def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, An
     ]
 
 
-def shapes(x: Any, y: Any, z: Any) -> list[str]:
-    """ "x,y,z" for each row, "" where x is NaN or negative."""
-    made: dict[tuple[float, float, float], str] = {}
-    result = []
-    for triple in zip(x.tolist(), y.tolist(), z.tolist(), strict=True):
-        text = made.get(triple)
-        if text is None:
-            text = f"{triple[0]:.0f},{triple[1]:.0f},{triple[2]:.0f}" if triple[0] >= 0 else ""
-            # NaN is no key that is found again, so a trace full of copies would fill the dictionary.
-            if text:
-                made[triple] = text
-        result.append(text)
-    return result
+def each(keys: Any, make: Callable[[Any], str]) -> Any:
+    """make(key) for each of `keys`, called once a distinct key: an object array."""
+    codes, distinct = pd.factorize(np.asarray(keys))
+    texts = np.empty(len(distinct), dtype=object)
+    texts[:] = [make(key) for key in distinct.tolist()]
+    return texts[codes]
+
+
+def shapes(x: Any, y: Any, z: Any) -> Any:
+    """ "x,y,z" for each row, "" where x is NaN or negative: an object array."""
+    axes = [np.nan_to_num(np.asarray(axis, dtype=np.float64), nan=-1) for axis in (x, y, z)]
+    code = np.zeros(len(axes[0]), dtype=np.int64)
+    for axis in axes:
+        part, distinct = pd.factorize(axis)
+        code = code * max(len(distinct), 1) + part
+    first = pd.Series(np.arange(len(code))).groupby(code, sort=False).first()
+
+    def text(key: int) -> str:
+        triple = [axis[first[key]] for axis in axes]
+        return ",".join(f"{size:.0f}" for size in triple) if triple[0] >= 0 else ""
+
+    return each(code, text)
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
@@ -139,16 +148,15 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     if "registers" in frame:
         columns["registers"] = frame["registers"]
     made = build(columns, tool="nsys")
-    moved = np.array([kind != "kernel" for kind in kinds])
+    moved = kinds != "kernel"
     part = frame[moved]
     made.attrs["copies"] = copies(part["name"], 1, _sizes(part), part["time"])
     made.attrs["devices"] = devices
     return made
 
 
-def _kinds(names: pd.Series) -> list[str]:
-    kinds = {name: memop_kind(name) for name in names.unique()}
-    return [kinds[name] for name in names]
+def _kinds(names: pd.Series) -> Any:
+    return each(names.to_numpy(dtype=object), memop_kind)
 
 
 def _sizes(part: pd.DataFrame) -> Any:
@@ -172,7 +180,7 @@ def _kern_exec_trace(frame: pd.DataFrame) -> pd.DataFrame:
 
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
     """What the CUDA API cost on the CPU: calls, time [s], and the same of the calls that launch work."""
-    launch = np.array(["Launch" in str(name) for name in names], dtype=bool)
+    launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
     calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
     return {
         "calls": float(calls.sum()),

@@ -18,7 +18,7 @@ import pandas as pd
 
 from collectors.errors import CollectError
 from collectors.frame import build, doubt
-from collectors.nsys_launches import api_facts, copies, reach, shapes
+from collectors.nsys_launches import api_facts, copies, each, reach, shapes
 from collectors.nsys_ranges import Range, adopted, by_thread, paths
 from collectors.nsys_tables import (
     ACTIVITY,
@@ -213,7 +213,7 @@ def _gaps(
 
 
 def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[dict[str, str]]:
-    launch = np.array(["Launch" in name and "HostFunc" not in name for name in calls["name"]], dtype=bool)
+    launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
     recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
     if not launch.any() or not (launch & recorded).any():
         return []
@@ -238,10 +238,12 @@ def _frame(
     devices: dict[int, dict[str, Any]],
     doubts: list[dict[str, str]],
 ) -> pd.DataFrame:
-    kinds = [("kernel", "memcpy", "memset", "kernel")[kind] for kind in work["kind"].tolist()]
+    kinds = each(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind])
     names = work_names(base, work)
-    numbers, streams = work["deviceId"].tolist(), work["streamId"].astype(str)
-    several = len(set(numbers)) > 1
+    numbers, streams = work["deviceId"], each(work["streamId"], str)
+    used = sorted(set(numbers.tolist()))
+    if len(used) > 1:
+        streams = each(numbers, str) + ":" + streams
     time = (work["end"] - work["start"]) / 1e9
     registers = work["registersPerThread"].astype(np.float64)
     frame = build(
@@ -250,14 +252,12 @@ def _frame(
             "kernel": names,
             "grid": shapes(work["gridX"], work["gridY"], work["gridZ"]),
             "block": shapes(work["blockX"], work["blockY"], work["blockZ"]),
-            "device": [devices[one]["name"] if one in devices else str(one) for one in numbers],
-            "cc": [devices[one]["cc"] if one in devices else "" for one in numbers],
+            "device": each(numbers, lambda one: devices[one]["name"] if one in devices else str(one)),
+            "cc": each(numbers, lambda one: devices[one]["cc"] if one in devices else ""),
             "kind": kinds,
             "start": work["start"] / 1e9,
-            "process": process_of(work["globalPid"]).astype(str),
-            "stream": [f"{one}:{stream}" for one, stream in zip(numbers, streams, strict=True)]
-            if several
-            else streams,
+            "process": each(process_of(work["globalPid"]), str),
+            "stream": streams,
             "time": time,
             "registers": np.where(registers < 0, np.nan, registers),
         },
@@ -266,8 +266,7 @@ def _frame(
     )
     moved = np.isin(work["kind"], (1, 2))
     sizes = work["bytes"][moved].astype(np.float64)
-    moved_names = [name for name, take in zip(names, moved.tolist(), strict=True) if take]
     frame.attrs["report"] = "sqlite"
-    frame.attrs["copies"] = copies(moved_names, 1, np.where(sizes < 0, np.nan, sizes), time[moved])
-    frame.attrs["devices"] = [devices[one] for one in sorted(set(numbers)) if one in devices]
+    frame.attrs["copies"] = copies(names[moved], 1, np.where(sizes < 0, np.nan, sizes), time[moved])
+    frame.attrs["devices"] = [devices[one] for one in used if one in devices]
     return frame

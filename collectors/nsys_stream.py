@@ -31,7 +31,7 @@ from collectors.nsys_text import Export, Slice, Table, first_header, open_export
 Progress = Callable[[int, int], None]
 Sums = dict[str, list[float]]
 
-_ROWS = 250_000
+_ROWS = 500_000
 _SMALL = 1 << 22
 _ROW = re.compile(rb"\d+(?:\.\d+)?,\d+(?:\.\d+)?,")
 
@@ -127,6 +127,7 @@ def _part(
             io.BufferedReader(source, 1 << 20),
             header=None,
             names=list(range(len(columns))),
+            index_col=False,
             usecols=[time, name],
             dtype={time: "int64" if columns[time].factor == 1e-9 else "float64", name: "category"},
             na_filter=False,
@@ -137,7 +138,7 @@ def _part(
                 if not kept_as_text(chunk[name]):
                     return None
                 _add(sums, _grouped(chunk, time, name))
-    except (ValueError, pd.errors.ParserError):
+    except (ValueError, IndexError, pd.errors.ParserError):
         return None
     if not _proven(source, sums, len(columns)):
         return None

@@ -17,6 +17,7 @@ import numpy as np
 
 from collectors.errors import CollectError
 from collectors.frame import doubt
+from collectors.nsys_launches import each
 from collectors.nsys_ranges import Range
 
 _MAGIC = b"SQLite format 3\x00"
@@ -136,7 +137,7 @@ def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | No
         "start": found[order, 1],
         "thread": found[order, 2],
         "time": (found[order, 3] - found[order, 1]) / 1e9,
-        "name": [names.get(int(one), "") for one in found[order, 4]],
+        "name": each(found[order, 4], lambda one: names.get(one, "")),
     }
 
 
@@ -223,11 +224,12 @@ def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str
     return found
 
 
-def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> list[str]:
+def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> Any:
+    """The name of each piece of work, as nsys stats prints it: an object array."""
     table = ACTIVITY + "KERNEL"
     kernels = strings(base, f"SELECT DISTINCT demangledName FROM {table}") if table in tables_of(base) else {}
-    pairs = zip(work["kind"].tolist(), work["name"].tolist(), strict=True)
-    return [label(kind, name, kernels) for kind, name in pairs]
+    width = len(KINDS)
+    return each(work["name"] * width + work["kind"], lambda key: label(key % width, key // width, kernels))
 
 
 def label(kind: int, name: int, kernels: dict[int, str]) -> str:

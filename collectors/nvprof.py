@@ -145,6 +145,8 @@ def _csv(path: Path, lines: Sequence[str], at: int) -> _Found:
     for number, line in enumerate(lines[at + 1 :], start=at + 2):
         if any(text in line for text in _EMPTY):
             found.empty = True
+        if found.rows and line.startswith("==") and "API calls" in line:
+            break  # without a Type column the API calls follow as a table of their own
         if _NOISE.match(line) or any(text in line for text in _EMPTY):
             continue
         cells = _cells(path, number, line, width)

@@ -17,6 +17,7 @@ from profkit._version import __version__
 
 if TYPE_CHECKING:
     from collectors import read
+    from profkit.annotation import annotate
     from profkit.derive import analyze, draw
     from profkit.error import CannotProfileError, ProfkitError
     from profkit.profiling import profile
@@ -27,6 +28,7 @@ _HOME = {
     "ProfkitError": "profkit.error",
     "Run": "profkit.run",
     "analyze": "profkit.derive",
+    "annotate": "profkit.annotation",
     "draw": "profkit.derive",
     "open_run": "profkit.run",
     "profile": "profkit.profiling",
@@ -39,6 +41,7 @@ __all__ = [
     "Run",
     "__version__",
     "analyze",
+    "annotate",
     "draw",
     "open_run",
     "profile",

@@ -15,6 +15,7 @@ from analyzers.analysis import analyze as judge
 from analyzers.doubt import Doubt
 from analyzers.floor import Work
 from analyzers.provenance import provenance
+from profkit import captures
 from profkit.error import ProfkitError
 from profkit.run import Run, write_atomic
 from roofline.ceilings import Roofline, ceiling_from_dict, datasheet_ceilings, ncu_ceilings
@@ -30,6 +31,8 @@ def analyze(run: Run) -> Analysis:
     """What the analyzers make of a run's files. Raises ProfkitError or CollectError on damaged files."""
     launches = read_launches(run)
     roof = roofline_of(run, launches)
+    if run.manifest.captured:
+        return _with_doubts(captures.analyze(run, roof), _own_doubts(run, roof))
     counters = run.manifest.counters
     analysis = judge(
         read_timings(run),
@@ -92,6 +95,8 @@ def read_launches(run: Run) -> pd.DataFrame | None:
     """
     from collectors import read
 
+    if run.manifest.captured:
+        return run.captured.launches
     if run.manifest.counters.state == "collected" and run.ncu_csv.exists():
         counted: pd.DataFrame = read(run.ncu_csv)
         return counted

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from analyzers.analysis import Analysis
+    from profkit.captures import Captured
 
 SCHEMA = "profkit/1"
 RUNS = Path("profkit-runs")
@@ -111,6 +112,26 @@ class Counters(msgspec.Struct):
     clock_control: str = "none"
 
 
+class Capture(msgspec.Struct):
+    """One file of launches that lies in the run directory as the tool wrote it.
+
+    `file` is relative to the directory. `role`: counters, layers (times and a model of the work, TensorRT),
+    times (no counters), or timeline (beside counters or a sample). `origin`: the name it was imported under;
+    `companions`: what belongs to it (of TensorRT: layers, times, metadata). `filtered`: only a part of the
+    program's launches is in it. `partial`: read up to its last whole row.
+    """
+
+    file: str
+    tool: str
+    role: str = "counters"
+    origin: str = ""
+    sha256: str = ""
+    rows: int = 0
+    companions: dict[str, str] = {}
+    filtered: bool = False
+    partial: bool = False
+
+
 class Timing(msgspec.Struct):
     """How the times of timings.csv were taken."""
 
@@ -145,6 +166,14 @@ class Manifest(msgspec.Struct):
     counters: Counters = msgspec.field(default_factory=Counters)
     commands: list[Command] = []
     doubts: list[dict[str, str]] = []
+    captures: list[Capture] = []
+    program: list[str] = []
+    exit_code: int | None = None
+
+    @property
+    def captured(self) -> bool:
+        """Whether this is a program or an import: launches and ranges, nothing checked and nothing timed."""
+        return self.sample.kind in ("program", "import")
 
     @property
     def reference(self) -> Impl | None:
@@ -179,6 +208,13 @@ class Run:
         write_atomic(
             self.path / "run.json", msgspec.json.format(msgspec.json.encode(self.manifest), indent=1)
         )
+
+    @cached_property
+    def captured(self) -> Captured:
+        """The launches of the files in `manifest.captures`, read once."""
+        from profkit.captures import read_captures
+
+        return read_captures(self)
 
     @cached_property
     def analysis(self) -> Analysis:

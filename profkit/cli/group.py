@@ -5,6 +5,7 @@ Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot
 
 from __future__ import annotations
 
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from profkit._version import __version__
 
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
+    "import": "Read exports of ncu, nsys, nvprof or trtexec, anybody's, into a run directory.",
+    "roofline": "Draw the kernels of one run or several under the roofs of their device.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
     "ceilings": "Measure what this device can really do, and keep it for later runs.",
     "list": "Samples of a folder, and runs with their verdicts.",
@@ -34,7 +37,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command = import_module(f"profkit.cli.{cmd_name}").command
+        file = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = import_module(f"profkit.cli.{file}").command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(

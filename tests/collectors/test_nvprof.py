@@ -75,6 +75,13 @@ def test_trace(tmp_path):
     assert frame.attrs["copies"][0]["bytes"] == 4000
 
 
+def test_api_calls_in_a_table_of_their_own_are_no_kernels(tmp_path):
+    path = tmp_path / "a.csv"
+    api = "==97== API calls:\nTime(%),Time,Calls,Avg,Min,Max,Name\n100.00%,9.0ms,3,3.0ms,3.0ms,3.0ms,cudaLaunch\n"
+    path.write_text(OLD + "\n" + api)
+    assert collectors.read(path)["instances"].tolist() == [3, 2]
+
+
 def test_nothing_profiled_says_so(tmp_path):
     path = tmp_path / "n.txt"
     path.write_text(

@@ -218,15 +218,22 @@ def test_no_nvcc(monkeypatch, tmp_path):
     assert only(software.check_nvcc(CPU_TORCH, NO_GPU)).status == "ok"
 
 
-def test_ninja_is_looked_for_where_the_runner_looks(this_machine):
-    finding = by_name(this_machine)["ninja"]
-    assert (finding.status == "ok") == (shutil.which("ninja", path=_runner_path()) is not None)
+def test_ninja_beside_the_interpreter_is_enough(tmp_path, monkeypatch):
+    """`.venv/bin/profkit` works in an environment that is not activated: the runner sees what pip put beside it."""
+    (tmp_path / "empty").mkdir()
+    ninja = tmp_path / "ninja"
+    ninja.write_text("#!/bin/sh\necho 1.13.0\n")
+    ninja.chmod(0o755)
+    monkeypatch.setattr(software.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert only(software.check_ninja(NO_GPU)).status == "ok"
 
 
-def _runner_path():
-    from profkit.launch.runner import environment
-
-    return environment()["PATH"]
+def test_no_ninja(tmp_path, monkeypatch):
+    monkeypatch.setattr(software.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert only(software.check_ninja(NO_GPU)).fix == "pip install ninja"
+    assert only(software.check_ninja(WITH_GPU)).status == "fail"
 
 
 # GPU

@@ -15,8 +15,10 @@ from candidates import write_sample
 
 from collectors import CollectError, read
 from collectors.ncu_log import diagnose, reason
+from profkit import profiling
 from profkit.launch import ncu, process, runner
 from profkit.launch.protocol import Job, Subject
+from profkit.run import Impl, SampleInfo, create_run
 
 RUNNER = [sys.executable, "-m", "profkit.runner"]
 
@@ -184,6 +186,60 @@ def test_the_real_runner_under_ncu(fake_ncu, tmp_path, monkeypatch):
     assert counted == {"reference", "honest"}
     assert set(read(tmp_path / "ncu.csv")["impl"]) == {"reference", "honest"}
     assert "profkit@counters/" in json.loads(log.read_text().splitlines()[-1])
+
+
+@pytest.fixture
+def counted(fake_ncu, tmp_path, monkeypatch):
+    """counted(mode): a measured run after its counters step under the fake ncu."""
+
+    def run(mode):
+        fake_ncu(mode, target="skip")
+        monkeypatch.setattr(ncu, "counters_restricted", lambda: False)
+        sample = SampleInfo("ITESTS", str(write_sample(tmp_path, "honest")))
+        made = create_run(sample, tmp_path / "runs")
+        made.manifest.impls = [
+            Impl("reference", "reference", "example_torchcode.py", status="ok"),
+            Impl("honest", "candidate", "honest.py", status="ok"),
+        ]
+        made.manifest.device = {"cc": "9.0"}
+        wanted = profiling.Request(timeout=0.01)
+        made.manifest.counters = profiling.plan_counters(wanted, "cuda")
+        profiling._count(made, wanted, lambda _: None)
+        return made
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["ok", "app_error", "segv", "unknown_metric"])
+def test_a_run_has_counters_when_the_csv_has_them(counted, mode):
+    made = counted(mode)
+    assert made.manifest.counters.state == "collected"
+    assert made.manifest.counters.why == ""
+    assert set(read(made.ncu_csv)["impl"]) == {"reference", "honest"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("permission", "ERR_NVGPUCTRPERM"),
+        ("dcgm", "a driver resource was unavailable"),
+        ("lock", "lock file"),
+        ("sandbox", "LibraryNotLoaded"),
+        ("stub", "failed to connect to the CUDA driver"),
+        ("no_kernels", "No kernels were profiled"),
+        ("truncated", "cut"),
+        ("garbage", "ncu.csv"),
+        ("empty", "breaks off"),
+        ("hang", ""),
+    ],
+)
+def test_a_run_says_why_counters_are_missing(counted, mode, why):
+    made = counted(mode)
+    assert made.manifest.counters.state == "missing"
+    assert why in made.manifest.counters.why
+    assert made.manifest.counters.why
+    assert all(impl.ok for impl in made.manifest.impls)
+    assert mode != "hang" or "hung" in [command.note for command in made.manifest.commands]
 
 
 def test_find_reads_the_version(fake_ncu):

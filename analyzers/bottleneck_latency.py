@@ -1,0 +1,130 @@
+"""Rules about waiting: too few blocks, the tail, occupancy and what limits it, stalls, divergence.
+
+When no roof is near, what could be won is bounded by Little's law as well as by the roofs: with the same code
+a kernel that has a share o of the warps a chip can hold gets at most 1/o times faster by holding more.
+"""
+
+from __future__ import annotations
+
+import math
+
+from analyzers.bottleneck import HINT, Case, Proof, Subject, rule
+from analyzers.placement import NEAR
+
+SMALL = 0.8
+LOW = 0.5
+TAIL = 0.8
+UNEVEN = 0.7
+IDLE_ISSUE = 0.8
+MANY_THREADS = 24.0
+
+
+def waits(s: Subject) -> bool:
+    """Whether no roof is near."""
+    return bool(s.nearest[1] < NEAR)
+
+
+def _few(s: Subject) -> bool:
+    return bool(s["blocks"] < SMALL * s["sm_count"])
+
+
+def _tensor(s: Subject) -> bool:
+    """Tensor kernels keep their unit busy with few warps: occupancy is no measure of them."""
+    return bool(s["tensor_share"] > 0.5)
+
+
+@rule("few-blocks", ("blocks", "sm_count"))
+def _few_blocks(s: Subject) -> Case | None:
+    if not waits(s) or not _few(s):
+        return None
+    used = s["blocks"] / s["sm_count"]
+    warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
+    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}"}
+    proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
+    return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2)
+
+
+@rule("small-grid", ("waves", "blocks", "sm_count"))
+def _small_grid(s: Subject) -> Case | None:
+    if not waits(s) or _few(s) or not s["waves"] < 1 - 1e-3:
+        return None
+    params = {"waves": f"{s['waves']:.2g}", "us": f"{s.time * 1e6:.3g}"}
+    return Case((Proof("waves", s["waves"], 1.0, "below"),), s.least(), params, 1.0 - s["waves"] / 2)
+
+
+@rule("tail-wave", ("waves",))
+def _tail_wave(s: Subject) -> Case | None:
+    waves = s["waves"]
+    full = waves / math.ceil(waves) if waves > 0 else math.nan
+    if not (waves > 1.001 and full < TAIL):
+        return None
+    params = {"waves": f"{waves:.3g}", "last": f"{waves - math.floor(waves):.0%}"}
+    return Case((Proof("waves/ceil(waves)", full, TAIL, "below"),), max(s.least(), s.time * full), params, 1 - full)
+
+
+_LIMITS = {"registers": "limit_registers", "shared memory": "limit_shared_mem", "block size": "limit_blocks"}
+
+
+@rule("low-occupancy", ("occupancy_limit",))
+def _low_occupancy(s: Subject) -> Case | None:
+    limit = s["occupancy_limit"]
+    if not waits(s) or _few(s) or s["waves"] < 1 - 1e-3 or _tensor(s) or not limit <= LOW:
+        return None
+    known = {word: s[name] for word, name in _LIMITS.items() if s.has(name)}
+    cause = min(known, key=lambda word: known[word], default="")
+    held = s["occupancy"] if s.has("occupancy") else limit
+    params = {
+        "limit": f"{limit:.0%}", "cause": cause or "its resources", "registers": f"{s['registers']:.0f}",
+        "shared": f"{s['shared_memory'] / 1024:.3g}", "block": f"{s['block_size']:.0f}",
+    }  # fmt: skip
+    proofs = [Proof("occupancy_limit", limit, LOW, "below")]
+    proofs += [Proof(_LIMITS[cause], known[cause])] if cause else []
+    after = max(s.least(), s.time * held)
+    return Case(tuple(proofs), after, params, 1.0 - limit, variant=cause.replace(" ", "-"))
+
+
+@rule("uneven-occupancy", ("occupancy_share",))
+def _uneven(s: Subject) -> Case | None:
+    share = s["occupancy_share"]
+    if not waits(s) or _few(s) or s["waves"] < 1 - 1e-3 or _tensor(s) or not share < UNEVEN:
+        return None
+    params = {"share": f"{share:.0%}"}
+    return Case((Proof("occupancy_share", share, UNEVEN, "below"),), max(s.least(), s.time * share), params, 0.3)
+
+
+@rule("stalls", ("issue_active", "warp_latency"))
+def _stalls(s: Subject) -> Case | None:
+    if not waits(s) or not s["issue_active"] < IDLE_ISSUE or _few(s):
+        return None
+    reasons = {n[6:]: v for n, v in s.values.items() if n.startswith("stall_") and v > 0}
+    for name in ("selected", "not_selected"):
+        reasons.pop(name, None)
+    top = max(reasons, key=lambda name: reasons[name], default="")
+    if not top:
+        return None
+    share = reasons[top] / s["warp_latency"]
+    proofs = (Proof("issue_active", s["issue_active"], IDLE_ISSUE, "below"),
+              Proof(f"stall_{top}/warp_latency", share))  # fmt: skip
+    params = {"issue": f"{s['issue_active']:.0%}", "reason": top, "share": f"{share:.0%}"}
+    variant = top if top in ("long_scoreboard", "barrier", "short_scoreboard", "mio_throttle", "lg_throttle") else ""
+    return Case(proofs, s.least(), params, 0.2, variant=variant)
+
+
+@rule("latency", ("dram_fraction", "achieved_flops"))
+def _latency(s: Subject) -> Case | None:
+    """What is left to say when no roof is near and no counter tells why."""
+    if not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
+        return None
+    if not _tensor(s) and s["occupancy_limit"] <= LOW:
+        return None
+    name, share = s.nearest
+    return Case((Proof(f"{name}_fraction", share, NEAR, "below"),), s.least(), {"roof": name, "share": f"{share:.0%}"}, 0.1)
+
+
+@rule("divergence", ("threads_per_inst",))
+def _divergence(s: Subject) -> Case | None:
+    threads = s["threads_per_inst"]
+    if not threads < MANY_THREADS or s["block_size"] < 32:
+        return None
+    params = {"threads": f"{threads:.3g}"}
+    return Case((Proof("threads_per_inst", threads, MANY_THREADS, "below"),), s.time, params, 0.3, HINT)

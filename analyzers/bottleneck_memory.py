@@ -1,0 +1,131 @@
+"""Rules about bytes: DRAM, L2, access patterns, shared memory, local memory, atomics."""
+
+from __future__ import annotations
+
+import math
+
+from analyzers.bottleneck import Case, Proof, Subject, rule
+from analyzers.pipes import LEVELS
+from analyzers.placement import NEAR
+
+EXCESS = 1.10
+"""DRAM bytes over the compulsory ones from which traffic is called excess; counters repeat within a few %."""
+
+WIDEST = 16.0
+"""Sectors of the widest coalesced request: 32 threads of 16 bytes."""
+
+NARROW = 6.0
+CONFLICTS = 0.2
+LOCAL = 0.1
+ATOMICS = 0.1
+HITS = 0.8
+SECTOR = 32.0
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def compulsory_time(subject: Subject) -> float:
+    """Seconds DRAM needs for the compulsory bytes where they are known, else for those moved."""
+    least, moved, peak = subject["compulsory_bytes"], subject["dram_bytes"], subject.peaks.get("dram", math.nan)
+    amount = moved if math.isnan(least) else min(least, moved)
+    return 0.0 if math.isnan(amount / peak) else amount / peak
+
+
+def fixed_traffic(subject: Subject) -> float:
+    """Least time after the access pattern is mended: pipes as they are, DRAM at its compulsory bytes."""
+    return subject.least("l1", "l2", dram=compulsory_time(subject))
+
+
+@rule("dram-bound", ("dram_fraction",))
+def _dram_bound(s: Subject) -> Case | None:
+    share = s["dram_fraction"]
+    if not share >= NEAR or s.nearest[0] != "dram":
+        return None
+    return Case((Proof("dram_fraction", share, NEAR),), s.least(), {"share": _percent(share)}, share)
+
+
+@rule("dram-excess", ("dram_bytes", "compulsory_bytes"))
+def _dram_excess(s: Subject) -> Case | None:
+    ratio = s["dram_bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
+    # Below the roof traffic is a cause only where it is large: latency explains the rest.
+    if not ratio > EXCESS or not s["dram_fraction"] >= NEAR / 2:
+        return None
+    proofs = (Proof("compulsory_ratio", ratio, EXCESS), Proof("dram_fraction", s["dram_fraction"], NEAR / 2))
+    params = {"ratio": f"{ratio:.2f}", "share": _percent(s["dram_fraction"])}
+    return Case(proofs, fixed_traffic(s), params, min(1.0, s["dram_fraction"]))
+
+
+@rule("uncoalesced", ("global_load_sectors",), ("global_store_sectors",))
+def _uncoalesced(s: Subject) -> Case | None:
+    if s["tensor_share"] > 0.5:
+        return None  # tiles for tensor cores are loaded in wide pieces that this counter does not understand
+    # Up to 16 sectors may be a coalesced wide access; only wasted DRAM bytes tell the two apart.
+    limit = NARROW if _dram_excess(s) is not None else WIDEST + 0.5
+    sides = {"loads": "sectors_per_load", "stores": "sectors_per_store"}
+    bad = {word: name for word, name in sides.items() if s[name] > limit}
+    if not bad:
+        return None
+    worst = max(s[name] for name in bad.values())
+    proofs = tuple(Proof(name, s[name], limit) for name in bad.values())
+    params = {"sectors": f"{worst:.3g}", "which": " and ".join(bad)}
+    return Case(proofs, fixed_traffic(s), params, min(1.0, worst / 32))
+
+
+@rule("l2-bound", ("l2_fraction",), ("l2_hit_rate", "stall_long_scoreboard", "warp_latency"))
+def _l2_bound(s: Subject) -> Case | None:
+    name, share = s.nearest
+    if name == "l2" and share >= NEAR:
+        proofs = (Proof("l2_fraction", share, NEAR),)
+        return Case(proofs, s.least("l2"), {"share": _percent(share)}, share)
+    waits = s["stall_long_scoreboard"] / s["warp_latency"] if s["warp_latency"] > 0 else math.nan
+    if not (s["l2_hit_rate"] >= HITS and waits >= 0.5 and s["dram_fraction"] < NEAR / 2 and s["occupancy"] >= 0.5):
+        return None
+    proofs = (
+        Proof("l2_hit_rate", s["l2_hit_rate"], HITS), Proof("stall_long_scoreboard/warp_latency", waits, 0.5),
+        Proof("dram_fraction", s["dram_fraction"], NEAR / 2, "below"),
+    )  # fmt: skip
+    params = {"share": _percent(s["l2_hit_rate"]), "waits": _percent(waits)}
+    return Case(proofs, s.least("l2", "l1"), params, waits, variant="waits")
+
+
+@rule("bank-conflicts", ("shared_load_wavefronts",), ("shared_store_wavefronts",))
+def _bank_conflicts(s: Subject) -> Case | None:
+    sides = {"loads": "load_conflict_share", "stores": "store_conflict_share"}
+    bad = {word: name for word, name in sides.items() if s[name] >= CONFLICTS}
+    if not bad:
+        return None
+    extra = sum(s[f"shared_{word[:-1]}_conflicts"] for word in bad)
+    busy = min(s["blocks"], s["sm_count"]) if s.has("blocks", "sm_count") else s["sm_count"]
+    # An SM's shared memory passes one wavefront a cycle, so an extra one delays it by a cycle at most.
+    delay = extra / (busy * s["sm_clock"])
+    after = max(s.time - delay, fixed_traffic(s)) if not math.isnan(delay) else fixed_traffic(s)
+    if s.time - after < 0.02 * s.time:
+        return None
+    worst = max(s[name] for name in bad.values())
+    proofs = tuple(Proof(name, s[name], CONFLICTS) for name in bad.values())
+    return Case(proofs, after, {"share": _percent(worst), "which": " and ".join(bad)}, worst)
+
+
+@rule("local-memory", ("local_load_sectors", "local_store_sectors", "l1_bytes"))
+def _local_memory(s: Subject) -> Case | None:
+    local = (s["local_load_sectors"] + s["local_store_sectors"]) * SECTOR
+    share = local / s[LEVELS["l1"]] if s[LEVELS["l1"]] > 0 else 0.0
+    if not share >= LOCAL:
+        return None
+    dram = max(0.0, s["dram_bytes"] - local) / s.peaks.get("dram", math.nan)
+    after = s.least("l1", "l2", dram=min(dram, compulsory_time(s)) if dram == dram else 0.0)
+    params = {"share": _percent(share), "registers": f"{s['registers']:.0f}"}
+    return Case((Proof("local bytes/l1_bytes", share, LOCAL),), after, params, min(1.0, 0.5 + share / 2))
+
+
+@rule("atomics", ("atomic_requests", "reduction_requests"))
+def _atomics(s: Subject) -> Case | None:
+    atomics = s["atomic_requests"] + s["reduction_requests"]
+    others = sum(s[n] for n in ("global_load_requests", "global_store_requests") if s.has(n))
+    share = atomics / (atomics + others) if atomics else 0.0
+    if not share >= ATOMICS or not s.nearest[1] < NEAR:
+        return None
+    proofs = (Proof("atomics/global requests", share, ATOMICS), Proof("atomic requests", atomics, 0.0))
+    return Case(proofs, s.least(), {"share": _percent(share), "count": f"{atomics:.3g}"}, min(1.0, 0.6 + share))

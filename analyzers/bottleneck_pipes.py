@@ -1,0 +1,108 @@
+"""Rules about arithmetic: pipes near their peak, precision, tensor cores, the instruction mix."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from analyzers.bottleneck import HINT, Case, Proof, Subject, rule
+from analyzers.pipes import PIPES, precision_bits
+from analyzers.placement import NEAR
+
+FEW_FMA = 0.5
+IDLE_TENSOR = 0.6
+BUSY_ISSUE = 0.8
+TENSOR_TWIN = {"fp64": "tensor_fp64", "fp32": "tensor_tf32", "fp16": "tensor_fp16"}
+_PRODUCT = re.compile(r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE)
+
+
+def main_pipe(s: Subject) -> str:
+    """The pipe with the longest time at its peak, "" without operations."""
+    pipes = {name: t for name, t in s.roofs.items() if name in PIPES and t > 0}
+    return max(pipes, key=lambda name: pipes[name], default="")
+
+
+def is_product(s: Subject) -> bool:
+    """Whether the task is a matrix product: by the kernel's name, or because the reference used tensor cores."""
+    return bool(_PRODUCT.search(s.kernel)) or s["reference_tensor_share"] > 0.5
+
+
+@rule("pipe-bound", ("compute_fraction",))
+def _pipe_bound(s: Subject) -> Case | None:
+    name, share = s.nearest
+    if name not in PIPES or not share >= NEAR:
+        return None
+    params = {"pipe": name, "share": f"{share:.0%}"}
+    return Case((Proof("compute_fraction", share, NEAR),), s.least(), params, share)
+
+
+@rule("use-tensor-cores", ("flops",))
+def _use_tensor(s: Subject) -> Case | None:
+    pipe = main_pipe(s)
+    twin = TENSOR_TWIN.get(pipe, "")
+    peak = s.peaks.get(twin, math.nan)
+    if not s["tensor_share"] < 0.05 or not is_product(s) or not peak > s.peaks.get(pipe, math.nan):
+        return None
+    share = s.roofs[pipe] / s.time
+    # Far from compute the memory side decides, and tensor cores change nothing.
+    if share < 0.1:
+        return None
+    proofs = (Proof("tensor_share", s["tensor_share"], 0.05, "below"), Proof(f"time at the {pipe} roof/time", share, 0.1))
+    after = s.least(pipe, **{twin: s["flops"] / peak})
+    params = {"pipe": pipe, "twin": twin, "gain": f"{peak / s.peaks[pipe]:.3g}"}
+    return Case(proofs, after, params, 0.4 + share / 2, variant="exact" if pipe == "fp64" else "")
+
+
+@rule("tensor-idle", ("flops",))
+def _tensor_idle(s: Subject) -> Case | None:
+    pipe = main_pipe(s)
+    share = s.roofs.get(pipe, math.nan) / s.time
+    if not s["tensor_share"] > 0.5 or not pipe.startswith("tensor_") or not share < IDLE_TENSOR or s.nearest[1] >= NEAR:
+        return None
+    hopper = s.text.get("cc") == "9.0" and share < 2 / 3
+    params = {"pipe": pipe, "share": f"{share:.0%}"}
+    proofs = (Proof(f"{pipe} used", share, IDLE_TENSOR, "below"),)
+    return Case(proofs, s.least(), params, 1.0 - share / 2, variant="hopper" if hopper else "")
+
+
+@rule("precision", ("flop_fp64", "flops"))
+def _precision(s: Subject) -> Case | None:
+    used, wanted = s["flop_fp64"], s.text.get("work_pipe", "")
+    faster = s.peaks.get("fp32", math.nan) / s.peaks.get("fp64", math.nan)
+    if not used > 0.05 * s["flops"] or not faster > 1 or precision_bits(wanted) >= 53 or s.roofs.get("fp64", 0) < 0.1 * s.time:
+        return None
+    after = s.least("fp64", fp32=(used + s["flop_fp32"]) / s.peaks["fp32"])
+    share = used / s["flops"]
+    params = {"share": f"{share:.0%}", "wanted": wanted or "fp32", "gain": f"{faster:.3g}"}
+    sure = bool(wanted)
+    return Case((Proof("flop_fp64/flops", share, 0.05),), after, params, 0.9 if sure else 0.5, variant="" if sure else "maybe")
+
+
+@rule("non-fma", ("inst_fp32_fma", "compute_fraction"), ("inst_fp64_fma", "compute_fraction"))
+def _non_fma(s: Subject) -> Case | None:
+    pipe, mix = main_pipe(s), s["fma_share"]
+    if pipe not in ("fp64", "fp32", "fp16") or not mix < FEW_FMA:
+        return None
+    used = s.roofs[pipe] / s.time / ((1 + mix) / 2)
+    if used < NEAR:
+        return None
+    proofs = (Proof("fma_share", mix, FEW_FMA, "below"), Proof("compute_fraction/fma_ceiling", used, NEAR))
+    return Case(proofs, s.least(), {"share": f"{mix:.0%}", "pipe": pipe, "used": f"{used:.0%}"}, 0.8)
+
+
+@rule("issue-bound", ("issue_active",))
+def _issue_bound(s: Subject) -> Case | None:
+    if not s["issue_active"] >= BUSY_ISSUE or s.nearest[1] >= NEAR:
+        return None
+    params = {"issue": f"{s['issue_active']:.0%}"}
+    return Case((Proof("issue_active", s["issue_active"], BUSY_ISSUE),), s.least(), params, 0.5)
+
+
+@rule("half-constants", ("flop_fp16", "flop_fp32"))
+def _half_constants(s: Subject) -> Case | None:
+    """Half instructions in fp32 code that no one asked for."""
+    total = s["flop_fp16"] + s["flop_fp32"]
+    share = s["flop_fp16"] / total if total > 0 else 0.0
+    if not 0.05 < share or s.text.get("work_pipe", "") not in ("fp32", "fp64") or s.nearest[0] != "fp16":
+        return None
+    return Case((Proof("flop_fp16/flops", share, 0.05),), s.time, {"share": f"{share:.0%}"}, 0.1, HINT)

@@ -1,0 +1,240 @@
+"""The launches of a program or of imported files: read, brought together, and judged range by range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from profkit.annotation import Declared, read_declared
+from profkit.error import ProfkitError
+from profkit.run import Capture, Run
+
+if TYPE_CHECKING:
+    from analyzers.analysis import Analysis
+    from analyzers.doubt import Doubt
+    from analyzers.floor import Work
+    from analyzers.timeline import Timeline
+    from roofline.ceilings import Roofline
+
+ANNOTATIONS = "annotations.jsonl"
+ORDER = ("counters", "layers", "times", "timeline", "report")
+TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
+"""Columns of trace.csv, what profkit.runner.trace writes; start and time in s."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """`launches`: the launches frame of the best files there are (counters before layers before times), impl =
+    range; `timeline`: the frame with every GPU activity in time, None without one.
+    """
+
+    launches: pd.DataFrame | None
+    timeline: pd.DataFrame | None
+
+
+def read_captures(run: Run) -> Captured:
+    """Read a run's files again. Raises CollectError or ProfkitError for a file damaged since."""
+    read = [(one, read_capture(run.path, one)) for one in run.manifest.captures]
+    best = min((ORDER.index(one.role) for one, _ in read), default=len(ORDER))
+    used = [(one, frame) for one, frame in read if ORDER.index(one.role) == best]
+    timed = [frame for one, frame in read if "start" in frame and one.tool in ("nsys", "cupti")]
+    launches = together(used, [one for one, _ in read]) if used else None
+    return Captured(launches, timed[0] if len(timed) == 1 else _largest(timed))
+
+
+def read_capture(folder: Path, capture: Capture) -> pd.DataFrame:
+    """The launches frame of one file of a run."""
+    from collectors import read
+
+    file = folder / capture.file
+    if capture.tool == "cupti":
+        return read_trace(file)
+    if capture.tool == "trtexec":
+        companions = {name: folder / path for name, path in capture.companions.items()}
+        return read(file, "trtexec", partial=capture.partial, **companions)
+    options: dict[str, Any] = {"adopt": True} if capture.tool == "nsys" and _sqlite(file) else {}
+    return read(file, capture.tool, partial=capture.partial, **options)
+
+
+def _sqlite(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(15) == b"SQLite format 3"
+
+
+def read_trace(file: Path) -> pd.DataFrame:
+    """trace.csv as a launches frame (tool cupti); with it come the doubts of trace.json beside it."""
+    from collectors.frame import build, doubt
+
+    try:
+        rows = pd.read_csv(file, dtype={name: str for name in TRACE if name not in ("launch", "start", "time")},
+                           keep_default_na=False)  # fmt: skip
+        columns = {name: rows[name] for name in TRACE}
+    except (ValueError, KeyError, OSError) as error:
+        raise ProfkitError(f"{file}: {error}", fix="the file is damaged: record the program again") from error
+    said = doubt(
+        "the times are CUPTI's through torch's profiler: of the Python process itself, without its children",
+        "", "install Nsight Systems for a whole picture",
+    )  # fmt: skip
+    return build(columns, tool="cupti", doubts=[said])
+
+
+def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Capture]) -> pd.DataFrame:
+    """One frame of the kernels and layers of several files; impl = range, after the file's name if several."""
+    parts, doubts = [], []
+    for capture, frame in used:
+        kernels = frame[frame["kind"].isin(("kernel", "layer"))].reset_index(drop=True)
+        label = Path(capture.origin or capture.file).stem if len(used) > 1 else ""
+        impl = kernels["range"].map(lambda path, label=label: ": ".join(part for part in (label, path) if part))
+        parts.append(kernels.assign(impl=impl.astype(frame["range"].dtype)))
+        doubts += [row for row in frame.attrs.get("doubts", ()) if row not in doubts]
+    merged = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    merged.attrs["doubts"] = [*doubts, *_left_out([capture for capture, _ in used], every)]
+    return merged
+
+
+def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[dict[str, str]]:
+    names = [one.origin or one.file for one in every if not any(one is other for other in used)]
+    return [
+        {
+            "what": f"not added to the kernels: {name}",
+            "how_much": "the same launches may be in it",
+            "fix": "import it alone for a report of its own",
+        }
+        for name in names
+        if every[0].origin
+    ]
+
+
+def _largest(frames: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
+    return max(frames, key=len, default=None)
+
+
+def timeline_of(run: Run) -> Timeline | None:
+    """Busy, idle, overlap and shares of the run's timeline; None without one."""
+    from analyzers import AnalyzeError
+    from analyzers.timeline import timeline
+
+    frame = run.captured.timeline if run.manifest.captures else None
+    if frame is None:
+        return None
+    try:
+        return timeline(frame)
+    except AnalyzeError:
+        return None
+
+
+def analyze(run: Run, roof: Roofline) -> Analysis:
+    """The judgement of a program or an import: a row a range (what is inside it included), its kernels.
+
+    Declared work is compared where all launches of a range were captured; otherwise it is only said.
+    """
+    from analyzers.analysis import analyze as judge
+    from analyzers.counts import add_up
+    from analyzers.doubt import Doubt, unique
+    from analyzers.judgement import IMPL_COLUMNS
+    from analyzers.judgement import judge as judge_one
+    from analyzers.records import to_frame
+
+    launches = run.captured.launches
+    counters = run.manifest.counters
+    missing = "" if counters.state == "collected" else counters.why or "only times were recorded"
+    whole = judge(None, launches, (), roof, counters_missing=missing)
+    doubts: list[Doubt] = list(whole.doubts)
+    if launches is None or launches.empty:
+        return whole
+    works, more = declared_works(run, launches)
+    doubts += more
+    l2_bytes = float(run.manifest.device.get("l2_bytes") or math.nan)
+    rows = []
+    for path, inside in by_range(launches):
+        added = add_up(inside.assign(impl=path), ["impl"])
+        work = works.get(path)
+        row, found = judge_one(path, None, added, (work,) if work is not None else (), roof, l2_bytes)
+        rows.append(row)
+        doubts += found
+    timed = run.captured.timeline
+    if timed is not None and timed is not launches:
+        doubts += [Doubt(d["what"], d["how_much"], d["fix"]) for d in timed.attrs.get("doubts", ())]
+    doubts += outside_ranges(launches)
+    return replace(
+        whole, impls=to_frame(rows, IMPL_COLUMNS), doubts=unique(doubts), works=tuple(works.values())
+    )
+
+
+def by_range(launches: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+    """(range, its launches with those of the ranges inside it), outer before inner, in order of appearance."""
+    paths = list(dict.fromkeys(launches["impl"]))
+    every: dict[str, list[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        for depth in range(len(parts)):
+            every.setdefault("/".join(parts[: depth + 1]), []).append(path)
+    for outer, inside in every.items():
+        yield outer, launches[launches["impl"].isin(inside)]
+
+
+def declared_works(run: Run, launches: pd.DataFrame) -> tuple[dict[str, Work], list[Doubt]]:
+    """The work the program declared by annotate, by range, where it can be held against the launches."""
+    from analyzers.doubt import Doubt
+    from analyzers.floor import Work
+
+    declared = read_declared(run.path / ANNOTATIONS)
+    said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
+    if not said:
+        return {}, []
+    if any(capture.filtered for capture in run.manifest.captures if capture.role == "counters"):
+        return {}, [Doubt("the declared work of ranges is not compared: only some launches were captured",
+                          f"{len(said)} ranges", "capture without -k, --launch-skip, --launch-count and --hot")]  # fmt: skip
+    works, doubts = {}, []
+    groups = dict(by_range(launches))
+    for path, one in said.items():
+        if path not in groups:
+            doubts.append(Doubt(f"range {path}: its declared work has no kernels", f"{one.passages} passages",
+                                "its kernels run on another thread, or not on the GPU"))  # fmt: skip
+            continue
+        works[path] = Work(_pipes(one, groups[path]), _number(one.bytes), "declared",
+                           note=f"annotate({path!r}), {one.passages} passages")  # fmt: skip
+    return works, doubts
+
+
+def _pipes(one: Declared, launches: pd.DataFrame) -> dict[str, float]:
+    """FLOP by pipe; what named no pipe goes to the one that the range's kernels use most, else fp32."""
+    from analyzers.counts import pipe_counts
+
+    if one.flops is None:
+        return {}
+    flops = dict(one.flops)
+    unnamed = flops.pop("", 0.0)
+    if unnamed:
+        counts = pipe_counts(launches).sum()
+        most = str(counts.idxmax()) if counts.notna().any() and float(counts.max()) > 0 else "fp32"
+        flops[most] = flops.get(most, 0.0) + unnamed
+    return flops
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def outside_ranges(launches: pd.DataFrame) -> list[Doubt]:
+    """A doubt about kernels that no range holds, in a program that has ranges."""
+    from analyzers.doubt import Doubt
+
+    outside = launches["range"] == ""
+    if outside.all() or not outside.any() or "time" not in launches:
+        return []
+    share = float(launches.loc[outside, "time"].sum() / launches["time"].sum())
+    if not share > 0.01:
+        return []
+    return [Doubt("kernels outside every range", f"{int(outside.sum())} launches, {share:.0%} of the GPU time",
+                  "autograd runs backward in a thread of its own unless profkit.annotate is open round it")]  # fmt: skip
+
+
+def declared_of(run: Run) -> Mapping[str, Declared]:
+    """What the program declared, by range."""
+    return read_declared(run.path / ANNOTATIONS)

@@ -1,0 +1,161 @@
+"""What a contest entry printed: on a terminal, in a file, or pasted into a comment by the contest's CI.
+
+Printed times are rounded, the printed ratio is made from unrounded ones; so a ratio is judged against the
+interval that the rounded times allow, never against their quotient.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+NAN = math.nan
+
+_TIME = re.compile(r"(?P<label>[^\n]*?)\s*平均执行时间:\s*(?P<s>[0-9.]+(?:e-?\d+)?)\s*秒")
+_RATIO = re.compile(r"加速比\s*\(Speedup\):\s*(?P<x>[0-9.]+)x")
+_APART = re.compile(r"(?P<which>最大|平均)差异:\s*(?P<d>[0-9.eE+-]+|nan|inf)")
+_VERDICT = re.compile(r"(?P<mark>✅|❌)\s*精度(?:对齐|不一致)")
+_RATE = re.compile(r"(?P<label>[^\n]*?)\s*(?P<which>吞吐量|内存带宽):\s*(?P<value>[0-9.]+(?:e[+-]?\d+)?)\s*(?P<unit>[GMT]?(?:FLOP|B)/s)")
+_NO_CUDA = "CUDA 不可用"
+_ZERO = "CUDA 内核执行时间为0"
+_CI_PASSED = re.compile(r"✅\s*测试通过")
+_CACHED = "ninja: no work to do."
+_MODULE = re.compile(r"(?:Loading|Building) extension module\s+(\w+?)(?:_v\d+)?\.\.\.")
+_UNITS = {"": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A printed time [s] and the times that round to it."""
+
+    label: str
+    seconds: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """`passed`: the accuracy verdict, None when there is none. Times in SI; NaN where not printed.
+
+    `low`, `high`: ratios the rounded times allow; `consistent`: the printed ratio lies among them (its own
+    rounding counted). `ci_passed`: None when the CI said nothing. `notes`: what deserves a word.
+    """
+
+    passed: bool | None = None
+    reference: Printed | None = None
+    candidate: Printed | None = None
+    speedup: float = NAN
+    low: float = NAN
+    high: float = NAN
+    consistent: bool | None = None
+    largest_difference: float = NAN
+    mean_difference: float = NAN
+    throughput: float = NAN
+    bandwidth: float = NAN
+    ci_passed: bool | None = None
+    module: str = ""
+    cached_build: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON document, NaN as None."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+
+def parse(text: str) -> Transcript:
+    """Read a transcript; wrapped lines, colour codes and whatever stands around the lines do not matter."""
+    text = unwrapped(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", ""))
+    times = [_printed(found) for found in _TIME.finditer(text)][-2:]
+    reference, candidate = (times[0], times[1]) if len(times) == 2 else (None, None)
+    ratio = _RATIO.search(text)
+    low, high = _allowed(reference, candidate)
+    verdict = _last(_VERDICT, text)
+    apart = {found["which"]: float(found["d"]) for found in _APART.finditer(text)}
+    rates = {found["which"]: float(found["value"]) * _UNITS[found["unit"][0] if found["unit"][0] in "MGT" else ""]
+             for found in _RATE.finditer(text)}  # fmt: skip
+    module = _MODULE.search(text)
+    return Transcript(
+        passed=None if verdict is None else verdict["mark"] == "✅",
+        reference=reference, candidate=candidate, speedup=float(ratio["x"]) if ratio else NAN, low=low, high=high,
+        consistent=_consistent(ratio["x"] if ratio else "", low, high),
+        largest_difference=apart.get("最大", NAN), mean_difference=apart.get("平均", NAN),
+        throughput=rates.get("吞吐量", NAN), bandwidth=rates.get("内存带宽", NAN),
+        ci_passed=True if _CI_PASSED.search(text) else None,
+        module=module[1] if module else "", cached_build=_CACHED in text, notes=tuple(_notes(text, ratio, low, high)),
+    )  # fmt: skip
+
+
+def unwrapped(text: str) -> str:
+    """Lines that a comment box broke, put together again: one of ours that lacks its end takes the next."""
+    out: list[str] = []
+    for line in text.split("\n"):
+        if out and _half(out[-1]) and line.strip():
+            out[-1] = f"{out[-1].rstrip()} {line.strip()}"
+        else:
+            out.append(line)
+    return "\n".join(out)
+
+
+def _half(line: str) -> bool:
+    """Whether a line starts one of the grammar's lines without finishing it."""
+    time = "平均执行时间" in line and not re.search(r"秒\s*$", line)
+    ratio = re.search(r"加速比\s*(\(Speedup\))?:?\s*$", line) is not None
+    difference = re.search(r"(最大|平均)差异:?\s*$", line) is not None
+    return time or ratio or difference
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    found = list(pattern.finditer(text))
+    return found[-1] if found else None
+
+
+def _printed(found: re.Match[str]) -> Printed:
+    half = 0.5 * step(found["s"])
+    value = float(found["s"])
+    return Printed(found["label"].strip(), value, max(0.0, value - half), value + half)
+
+
+def step(number: str) -> float:
+    """The last place of a printed number: 1e-6 for "0.000026"."""
+    mantissa, _, exponent = number.lower().partition("e")
+    return float(10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])))
+
+
+def _allowed(reference: Printed | None, candidate: Printed | None) -> tuple[float, float]:
+    if reference is None or candidate is None:
+        return NAN, NAN
+    low = reference.low / candidate.high if candidate.high else NAN
+    return low, reference.high / candidate.low if candidate.low else math.inf
+
+
+def _consistent(ratio: str, low: float, high: float) -> bool | None:
+    if not ratio or math.isnan(low):
+        return None
+    half = 0.5 * step(ratio)
+    return float(ratio) + half >= low and float(ratio) - half <= high
+
+
+def _notes(text: str, ratio: re.Match[str] | None, low: float, high: float) -> list[str]:
+    notes = []
+    if _NO_CUDA in text:
+        notes.append("no CUDA device: nothing was measured")
+    if _ZERO in text:
+        notes.append("the candidate's time was printed as 0: too coarse a clock")
+    if re.search(r"^(Traceback|\w*Error:)", text, re.M):
+        notes.append("it ended with an exception")
+    if _CACHED in text:
+        notes.append("an earlier build was taken from the cache: with a shared load_inline name it may be another sample's")
+    if ratio is not None and _consistent(ratio["x"], low, high) is False:
+        notes.append(f"the printed ratio {ratio['x']} is outside [{low:.3f}, {high:.3f}], which the printed times allow")
+    return notes
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value
