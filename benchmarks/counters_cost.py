@@ -18,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from profkit import profiling
+from profkit import counting, profiling
 from profkit.launch import ncu, protocol, runner
+from profkit.request import Request
 
 ROUNDS = 3
 
@@ -42,7 +43,7 @@ def measure(sample: str, root: Path) -> tuple[float, float, float]:
     for number in range(ROUNDS):
         folder = root / f"{run.manifest.sample.id}-{number}"
         folder.mkdir()
-        options, _ = profiling.ncu_options(profiling.Request(), folder, run.manifest.device["cc"])
+        options, _ = counting.ncu_options(Request(), folder, run.manifest.device["cc"])
         began = time.perf_counter()
         runner.run_job(job, folder, prefix=ncu.prefix(tool, options), env=ncu.environment(root))
         times["profkit"].append(time.perf_counter() - began)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from roofline.ceilings import Roofline
 
 ANNOTATIONS = "annotations.jsonl"
-ORDER = ("counters", "layers", "times", "timeline", "report")
+ORDER = ("counters", "layers", "times", "timeline")
 TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
 """Columns of trace.csv, what profkit.runner.trace writes; start and time in s."""
 
@@ -39,12 +39,12 @@ class Captured:
 
 def read_captures(run: Run) -> Captured:
     """Read a run's files again. Raises CollectError or ProfkitError for a file damaged since."""
-    read = [(one, read_capture(run.path, one)) for one in run.manifest.captures]
+    read = [(one, read_capture(run.path, one)) for one in run.manifest.captures if one.role != "report"]
     best = min((ORDER.index(one.role) for one, _ in read), default=len(ORDER))
-    used = [(one, frame) for one, frame in read if ORDER.index(one.role) == best]
+    used = [(one, frame) for one, frame in read if ORDER.index(one.role) == best and one.role != "timeline"]
     timed = [frame for one, frame in read if "start" in frame and one.tool in ("nsys", "cupti")]
-    launches = together(used, [one for one, _ in read]) if used else None
-    return Captured(launches, timed[0] if len(timed) == 1 else _largest(timed))
+    launches = together(used, run.manifest.captures) if used else None
+    return Captured(launches, max(timed, key=len, default=None))
 
 
 def read_capture(folder: Path, capture: Capture) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def _sqlite(file: Path) -> bool:
 
 
 def read_trace(file: Path) -> pd.DataFrame:
-    """trace.csv as a launches frame (tool cupti); with it come the doubts of trace.json beside it."""
+    """trace.csv as a launches frame (tool cupti)."""
     from collectors.frame import build, doubt
 
     try:
@@ -80,7 +80,8 @@ def read_trace(file: Path) -> pd.DataFrame:
         "the times are CUPTI's through torch's profiler: of the Python process itself, without its children",
         "", "install Nsight Systems for a whole picture",
     )  # fmt: skip
-    return build(columns, tool="cupti", doubts=[said])
+    frame: pd.DataFrame = build(columns, tool="cupti", doubts=[said])
+    return frame
 
 
 def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Capture]) -> pd.DataFrame:
@@ -89,7 +90,9 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     for capture, frame in used:
         kernels = frame[frame["kind"].isin(("kernel", "layer"))].reset_index(drop=True)
         label = Path(capture.origin or capture.file).stem if len(used) > 1 else ""
-        impl = kernels["range"].map(lambda path, label=label: ": ".join(part for part in (label, path) if part))
+        impl = kernels["range"].map(
+            lambda path, label=label: ": ".join(part for part in (label, path) if part)
+        )
         parts.append(kernels.assign(impl=impl.astype(frame["range"].dtype)))
         doubts += [row for row in frame.attrs.get("doubts", ()) if row not in doubts]
     merged = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
@@ -98,7 +101,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[dict[str, str]]:
-    names = [one.origin or one.file for one in every if not any(one is other for other in used)]
+    names = [one.origin for one in every if one.origin and not any(one is other for other in used)]
     return [
         {
             "what": f"not added to the kernels: {name}",
@@ -106,12 +109,7 @@ def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[dict[st
             "fix": "import it alone for a report of its own",
         }
         for name in names
-        if every[0].origin
     ]
-
-
-def _largest(frames: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
-    return max(frames, key=len, default=None)
 
 
 def timeline_of(run: Run) -> Timeline | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from profkit import cache
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import process, runner
 from profkit.launch.gpu import gpu_present
@@ -41,16 +41,10 @@ class Measured:
         return (datetime.now(timezone.utc) - made).total_seconds()
 
 
-def cache_root() -> Path:
-    """PROFKIT_CACHE, else profkit's folder in the user's cache directory."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(os.environ.get("PROFKIT_CACHE") or os.path.join(base, "profkit"))
-
-
 def cache_file(device: Mapping[str, Any]) -> Path:
     """Where the ceilings of a device lie: its UUID (else its name) and the driver decide."""
     key = f"{device.get('uuid') or device.get('name', 'unknown')}-{device.get('driver', 'none')}"
-    return cache_root() / "ceilings" / (re.sub(r"[^A-Za-z0-9.]+", "-", key) + ".json")
+    return cache.root() / "ceilings" / (re.sub(r"[^A-Za-z0-9.]+", "-", key) + ".json")
 
 
 def known(device: Mapping[str, Any]) -> Measured | None:

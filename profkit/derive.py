@@ -31,7 +31,7 @@ def analyze(run: Run) -> Analysis:
     """What the analyzers make of a run's files. Raises ProfkitError or CollectError on damaged files."""
     launches = read_launches(run)
     roof = roofline_of(run, launches)
-    if run.manifest.captured:
+    if run.manifest.unjudged:
         return _with_doubts(captures.analyze(run, roof), _own_doubts(run, roof))
     counters = run.manifest.counters
     analysis = judge(
@@ -95,7 +95,7 @@ def read_launches(run: Run) -> pd.DataFrame | None:
     """
     from collectors import read
 
-    if run.manifest.captured:
+    if run.manifest.unjudged:
         return run.captured.launches
     if run.manifest.counters.state == "collected" and run.ncu_csv.exists():
         counted: pd.DataFrame = read(run.ncu_csv)
@@ -182,5 +182,5 @@ def draw(run: Run, *, theme: str = "light") -> Figure:
     from profkit.report.scene import scene_of
     from roofline.plot import draw as draw_scene
 
-    figure: Any = draw_scene(scene_of(run, theme))
+    figure: Figure = draw_scene(scene_of(run, theme))
     return figure

@@ -131,7 +131,9 @@ def _grouped(files: Sequence[Path]) -> list[list[Path]]:
     groups = {path: [path] for path in dict.fromkeys(leaders)}
     for path in files:
         if kinds[path] and path not in groups:
-            owner = max(profiles, key=lambda one: len(os.path.commonprefix([one.name, path.name])), default=None)
+            owner = max(
+                profiles, key=lambda one: len(os.path.commonprefix([one.name, path.name])), default=None
+            )
             groups.setdefault(path if owner is None else owner, [path] if owner is None else []).append(path)
     return [list(dict.fromkeys(group)) for group in groups.values()]
 

@@ -133,7 +133,7 @@ class Capture(msgspec.Struct):
 
 
 class Timing(msgspec.Struct):
-    """How the times of timings.csv were taken."""
+    """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs."""
 
     method: str = ""
     note: str = ""
@@ -145,6 +145,8 @@ class Timing(msgspec.Struct):
     target: float = 0.0
     reached: float | None = None
     dropped: int = 0
+    offset: float = 0.0
+    notes: dict[str, str] = {}
 
 
 class Manifest(msgspec.Struct):
@@ -171,8 +173,8 @@ class Manifest(msgspec.Struct):
     exit_code: int | None = None
 
     @property
-    def captured(self) -> bool:
-        """Whether this is a program or an import: launches and ranges, nothing checked and nothing timed."""
+    def unjudged(self) -> bool:
+        """Whether this is a program or an import: launches and ranges, nothing checked and nothing compared."""
         return self.sample.kind in ("program", "import")
 
     @property

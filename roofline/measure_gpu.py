@@ -181,12 +181,17 @@ def _matmuls(torch: Any, device: Device) -> Iterator[Probe]:
     for name, dtype in kinds:
         for m, n, k in GEMM_SHAPES:
             yield Probe(
-                name, "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, _matmul(torch, m, n, k, dtype)
+                name,
+                "compute",
+                f"matmul {m}x{n}x{k}",
+                2.0 * m * n * k,
+                _matmul(torch, m, n, k, dtype),
+                burst=True,
             )
     if _cc(device) in ((8, 0), (9, 0), (10, 0)):
         for m, n, k in FP64_SHAPES:
             run = _matmul(torch, m, n, k, torch.float64)
-            yield Probe("tensor_fp64", "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, run)
+            yield Probe("tensor_fp64", "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, run, burst=True)
 
 
 def _cc(device: Device) -> tuple[int, int]:
@@ -213,9 +218,9 @@ def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
     for m, n, k in GEMM_SHAPES:
         variant, work = f"matmul {m}x{n}x{k}", 2.0 * m * n * k
         if _cc(device) >= (8, 9):
-            yield Probe("tensor_fp8", "compute", variant, work, _scaled(torch, m, n, k))
+            yield Probe("tensor_fp8", "compute", variant, work, _scaled(torch, m, n, k), burst=True)
         if _cc(device) >= (7, 5):
-            yield Probe("tensor_int8", "compute", variant, work, _int8(torch, m, n, k))
+            yield Probe("tensor_int8", "compute", variant, work, _int8(torch, m, n, k), burst=True)
 
 
 def _scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:

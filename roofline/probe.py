@@ -17,7 +17,8 @@ NAN = math.nan
 @dataclass(frozen=True)
 class Probe:
     """One entry of the table: `run` does `work` FLOP or bytes for the ceiling `name`, in a way called
-    `variant`.
+    `variant`. `burst`: time it in short bursts with a rest between, as a kernel of a program meets the
+    device; a chip kept busy by a product for longer runs into its power limit and clocks down.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Probe:
     variant: str
     work: float
     run: Callable[[], object]
+    burst: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ class Timing:
     clock: float = NAN
     power: float = NAN
 
+
+BURST, BURSTS, PAUSE = 5e-4, 9, 0.01
+"""Seconds of one burst, bursts a round, and seconds of rest before each."""
 
 Timer = Callable[[Callable[[], object], int], Timing]
 """Runs something so many times and says how long all of it took."""
@@ -81,6 +86,7 @@ def run_probes(
     batch: float = 0.03,
     budget: float = 60.0,
     now: Callable[[], float] = time.monotonic,
+    rest: Callable[[float], object] = time.sleep,
 ) -> tuple[list[Result], list[str]]:
     """Time every probe in interleaved rounds of about `batch` seconds each; stop early at `budget` seconds.
 
@@ -97,15 +103,27 @@ def run_probes(
         except Exception as error:  # any library may lack the type, the memory or the kernel
             refused.append(f"{probe.name} ({probe.variant}): {_first_line(error)}")
             continue
-        results.append(Result(probe, max(1, min(10_000, round(batch / max(once, 1e-9))))))
+        length = BURST if probe.burst else batch
+        results.append(Result(probe, max(1, min(10_000, round(length / max(once, 1e-9))))))
     for index in range(rounds):
         for result in results:
             if index and now() - started > budget:
                 return results, refused
-            timing = timer(result.probe.run, result.calls)
+            timing = _timed(result, timer, rest)
             result.timings.append(timing)
             result.rates.append(result.probe.work * result.calls / max(timing.seconds, 1e-12))
     return results, refused
+
+
+def _timed(result: Result, timer: Timer, rest: Callable[[float], object]) -> Timing:
+    """One batch, or the middling one of several bursts."""
+    if not result.probe.burst:
+        return timer(result.probe.run, result.calls)
+    timings = []
+    for _ in range(BURSTS):
+        rest(PAUSE)
+        timings.append(timer(result.probe.run, result.calls))
+    return sorted(timings, key=lambda timing: timing.seconds)[BURSTS // 2]
 
 
 def _first_line(error: Exception) -> str:

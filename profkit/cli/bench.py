@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.option("--events", "counters", flag_value="off", help="No counters: CUDA events alone.")
 @click.option("--budget", default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing.")
 @click.option("--trials", default=5, show_default=True, type=click.IntRange(1), help="Correctness trials.")
-@click.option("--limit", default=900.0, show_default=True, metavar="SECONDS", help="Time run_code.py may take.")
+@click.option(
+    "--limit", default=900.0, show_default=True, metavar="SECONDS", help="Time run_code.py may take."
+)
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")

@@ -16,7 +16,9 @@ SCHEMA = "profkit-check/1"
 
 @click.command("check", short_help="Check a submission's form and its known defects.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--l2", "l2_mib", default=50.0, show_default=True, metavar="MiB", help="L2 size that T5 compares with.")
+@click.option(
+    "--l2", "l2_mib", default=50.0, show_default=True, metavar="MiB", help="L2 size that T5 compares with."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(folder: Path, l2_mib: float, as_json: bool) -> int:
     """Check FOLDER, a GPUCodeForces submission, or every sample of a folder; nothing is run.

@@ -30,10 +30,16 @@ def command(run: Path, kernel: str, as_json: bool) -> int:
     findings = explain.findings_of(opened, kernel)
     if kernel and not any(kernel in str(name) for name in opened.kernels.get("kernel", ())):
         names = sorted({str(name) for name in opened.kernels.get("kernel", ())})
-        known = ", ".join(explain.short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
-        raise ProfkitError(f"{opened.path}: no kernel's name contains {kernel!r}", fix=f"kernels here: {known}")
+        known = (
+            ", ".join(explain.short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
+        )
+        raise ProfkitError(
+            f"{opened.path}: no kernel's name contains {kernel!r}", fix=f"kernels here: {known}"
+        )
     if as_json:
         click.echo(json.dumps(explain.document(opened, findings), ensure_ascii=False, allow_nan=False))
         return 0
-    click.echo(explain.text(opened, findings).replace("profile SAMPLE", f"profile {opened.manifest.sample.path}"))
+    click.echo(
+        explain.text(opened, findings).replace("profile SAMPLE", f"profile {opened.manifest.sample.path}")
+    )
     return 0

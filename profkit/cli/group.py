@@ -48,10 +48,8 @@ class Verbs(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             close = get_close_matches(args[0], VERBS, n=2)
-            error.message = f"no verb {args[0]!r}." + (
-                f" Did you mean {' or '.join(close)}?" if close else ""
-            )
-            raise
+            hint = f" Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"no verb {args[0]!r}.{hint}", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from profkit.profiling import Request
+    from profkit.request import Request
     from profkit.run import Run
 
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--timeout", default=1.0, show_default=True, metavar="FACTOR", help="Scale the time limits of all phases."
 )
+@click.option("--deep", is_flag=True, help="Collect the counters that `profkit explain` asks for as well.")
 @click.option(
     "--set",
     "ncu_set",
@@ -95,7 +96,7 @@ def command(
 
     Exit code 1 when a candidate is wrong, crashes or hangs; 3 when this machine cannot do what was asked.
     """
-    from profkit.profiling import Request
+    from profkit.request import Request
     from profkit.samples import folder
 
     request = Request(counters=counters or "auto", **options)
@@ -184,7 +185,7 @@ def exit_code(run: Run) -> int:
 
 def _dry_run(targets: list[Path], request: Request) -> int:
     """What would be started, word for word, and how many replay passes ncu would need."""
-    from profkit import profiling
+    from profkit import counting, profiling
     from profkit.launch import gpu, ncu, runner
     from profkit.samples import resolve
 
@@ -193,7 +194,7 @@ def _dry_run(targets: list[Path], request: Request) -> int:
         sample = resolve(target)
         device = profiling._device(request)
         chosen = profiling.choose(sample, request, device)
-        counters = profiling.plan_counters(request, device)
+        counters = counting.plan(request, device)
         folder = request.runs / sample.id / "STAMP"
         names = ", ".join(["reference", *(c.name for c in chosen)])
         click.echo(f"# {sample.id} on {device}: {names}")
@@ -201,7 +202,7 @@ def _dry_run(targets: list[Path], request: Request) -> int:
             shlex.join(runner.command(folder / "logs/measure.job.json", folder / "logs/measure.events.jsonl"))
         )
         if counters.state == "planned":
-            options, passes = profiling.ncu_options(request, folder, cc)
+            options, passes = counting.ncu_options(request, folder, cc)
             argv = [
                 *ncu.prefix(counters.tool, options),
                 *runner.command(folder / "logs/counters.job.json", folder / "logs/counters.events.jsonl"),

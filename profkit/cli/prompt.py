@@ -9,10 +9,17 @@ import click
 
 @click.command("prompt", short_help="Write a sample's prompt, with profiling evidence.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--run", "run_path", type=click.Path(path_type=Path), help="Evidence from this run; default: the newest of the sample.")
+@click.option(
+    "--run",
+    "run_path",
+    type=click.Path(path_type=Path),
+    help="Evidence from this run; default: the newest of the sample.",
+)
 @click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: FOLDER/prompt.txt; - is stdout.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Default: FOLDER/prompt.txt; - is stdout."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing prompt.")
 def command(
     folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool

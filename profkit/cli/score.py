@@ -75,4 +75,8 @@ def _speedup(row: Scored) -> str:
 
 
 def _why(row: Scored) -> str:
-    return row.why + (f"; same case as {row.similar_to}: {row.similar}" if row.similar_to and row.similar != "similar" else "")
+    return row.why + (
+        f"; same case as {row.similar_to}: {row.similar}"
+        if row.similar_to and row.similar != "similar"
+        else ""
+    )

@@ -56,7 +56,7 @@ def _probe(machine: Callable[[], gpu.Machine]) -> list[Finding]:
 def _checks(
     machine: _Answer[gpu.Machine], facts: _Answer[software.Facts], runs: Path | None
 ) -> list[tuple[str, Check]]:
-    from profkit.profiling import build_cache
+    from profkit.cache import builds
     from profkit.run import RUNS
 
     return [
@@ -73,7 +73,7 @@ def _checks(
         ("dcgm", lambda: tools.check_dcgm(machine())),
         ("injection", lambda: [place.injections(os.environ)]),
         ("nsys", lambda: tools.check_nsys(machine())),
-        ("disk", lambda: place.disks(runs or RUNS, build_cache())),
+        ("disk", lambda: place.disks(runs or RUNS, builds())),
         ("fonts", software.check_fonts),
     ]
 

@@ -81,8 +81,9 @@ class Follower:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The child's environment: the user's own, unbuffered and in UTF-8."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", **(extra or {})}
+    """The child's environment: the user's own, unbuffered and in UTF-8, with the ninja beside Python found."""
+    path = os.pathsep.join(p for p in (os.environ.get("PATH"), os.path.dirname(sys.executable)) if p)
+    return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1", **(extra or {})}
 
 
 def command(job: Path, events: Path) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from profkit.report import table, units
+from profkit.report import captured, table, units
 from profkit.run import Run
 
 TOP_KERNELS = 15
@@ -14,10 +15,13 @@ TOP_KERNELS = 15
 
 def report(run: Run) -> str:
     """Verdict, table, picture, kernels, how it was measured, doubts, how to do it again."""
+    if run.manifest.unjudged:
+        return captured.report(run)
     blocks = [
         *_head(run),
         *_kernels(run),
         *_floor(run),
+        *captured.timeline_section(run),
         *_method(run),
         *_doubts(run),
         *_trouble(run),
@@ -71,7 +75,7 @@ def _kernels(run: Run) -> Iterator[str]:
     yield f"\n{hidden} more kernels in kernels.csv.\n" if hidden else ""
 
 
-def _kernel_cells(row: dict[str, object]) -> list[str]:
+def _kernel_cells(row: Mapping[Any, Any]) -> list[str]:
     def value(name: str) -> float:
         found = row.get(name, math.nan)
         return float(found) if isinstance(found, (int, float)) else math.nan
@@ -132,8 +136,7 @@ def _method(run: Run) -> Iterator[str]:
     counters = manifest.counters
     if counters.state == "collected":
         yield f"- counters: Nsight Compute {counters.version}, {counters.passes} passes, clock control {counters.clock_control}, caches flushed before each pass"
-    for line in _ceiling_lines(run):
-        yield line
+    yield from _ceiling_lines(run)
     facts = {
         **{k: v for k, v in manifest.device.items() if k in ("name", "driver", "cc", "sms", "threads")},
         **manifest.versions,

@@ -15,6 +15,10 @@ TOP_KERNELS = 12
 
 def scene_of(run: Run, theme: str = "light") -> Scene:
     """The scene of one run."""
+    if run.manifest.unjudged:
+        from profkit.report.kernels_scene import kernels_scene
+
+        return kernels_scene([run], top=TOP_KERNELS, theme=theme)
     analysis = run.analysis
     roof = roofline_of(run, read_launches(run))
     whole = {str(row["impl"]): _impl_point(row, run) for row in analysis.impls.to_dict("records")}
@@ -36,7 +40,7 @@ def scene_of(run: Run, theme: str = "light") -> Scene:
     )  # fmt: skip
 
 
-def _impl_point(row: dict[str, Any], run: Run) -> Point | None:
+def _impl_point(row: Any, run: Run) -> Point | None:
     """One implementation as a whole: work of one call over the time of one call."""
     kernels = run.kernels[run.kernels["impl"] == row["impl"]] if len(run.kernels) else run.kernels
     label = str(row["impl"])
@@ -109,12 +113,8 @@ def _caption(run: Run) -> tuple[str, ...]:
     counters = run.manifest.counters
     lines = [table.timing_line(run)]
     if counters.state == "collected":
-        clock = run.kernels["sm_clock"] if "sm_clock" in run.kernels else None
-        at = (
-            f", SM clock {units.text(float(clock.median()), 'Hz')}"
-            if clock is not None and len(clock)
-            else ""
-        )
+        clock = float(run.kernels["sm_clock"].median()) if "sm_clock" in run.kernels else math.nan
+        at = "" if math.isnan(clock) else f", SM clock {units.text(clock, 'Hz')}"
         lines.append(
             f"FLOP and bytes: Nsight Compute {counters.version}, clock control {counters.clock_control}{at}"
         )

@@ -121,15 +121,14 @@ def timing_line(run: Run) -> str:
     timing = run.manifest.timing
     if not timing.method:
         return "nothing was timed"
-    reached = (
-        f"{timing.reached * 100:.2g}%"
-        if timing.reached is not None and math.isfinite(timing.reached)
-        else "unknown"
-    )
+    method = run.analysis.method or timing.method
+    rows = run.metrics[run.metrics["n"] > 0] if len(run.metrics) else run.metrics
+    half = [(r["time_high"] - r["time_low"]) / 2 / r["time"] for r in rows.to_dict("records")]
+    reached = f"{max(half) * 100:.2g}%" if half and math.isfinite(max(half)) else "unknown"
     flushed = f"{timing.l2} cache" + (
         f" ({units.text(timing.flush_bytes, 'B')} flushed before each call)" if timing.flush_bytes else ""
     )
     return (
-        f"times: median, {timing.note}; {flushed}; {timing.rounds} interleaved rounds; "
-        f"median known to +-{reached} (target {timing.target * 100:g}%)"
+        f"times: median of {int(rows['n'].min()) if len(rows) else 0} or more, {timing.notes.get(method, timing.note)}; {flushed}; "
+        f"interleaved in random order; medians known to +-{reached}"
     )

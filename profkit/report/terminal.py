@@ -7,14 +7,17 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from profkit.report import table, units
+from profkit.report import captured, table, units
 from profkit.run import Run
 
 
 def summary(run: Run) -> str:
     """Verdict, table, how it was measured, doubts: the whole answer in a screenful."""
     manifest = run.manifest
+    if manifest.unjudged:
+        return captured.summary(run)
     device = manifest.device.get("name", "unknown device")
     parts = [f"{manifest.sample.id} on {device}", "", table.verdict(run), ""]
     parts.append(render(table.verdict_table(run)))
@@ -22,6 +25,7 @@ def summary(run: Run) -> str:
     missing = table.counters_line(run)
     if missing:
         parts += [missing] + ([f"  fix: {manifest.counters.fix}"] if manifest.counters.fix else [])
+    parts += captured.timeline_lines(run)
     doubts = run.analysis.doubts
     if doubts:
         parts.append("doubts:")
@@ -84,13 +88,12 @@ def overview(runs: Sequence[Run]) -> str:
     return "\n".join([text, *missing])
 
 
-def _facts(row: object) -> list[str]:
+def _facts(row: Any) -> list[str]:
     if row is None:
         return [units.MISSING] * 6
-    get = row.__getitem__  # type: ignore[attr-defined]
     return [
-        units.text(float(get("time")), "s"), units.digits(float(get("floor_ratio"))), units.percent(float(get("dram_fraction"))),
-        units.digits(float(get("intensity"))), units.percent(float(get("attainable_fraction"))), str(get("bound_by")),
+        units.text(float(row["time"]), "s"), units.digits(float(row["floor_ratio"])), units.percent(float(row["dram_fraction"])),
+        units.digits(float(row["intensity"])), units.percent(float(row["attainable_fraction"])), str(row["bound_by"]),
     ]  # fmt: skip
 
 

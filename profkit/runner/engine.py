@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -51,13 +52,20 @@ def time_all(
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
     samples = timing.drop_slow_rounds(result.samples, full)
     timing.write(samples, Path(job.timings))
+    notes, offset = {clock.method: clock.note}, 0.0
     if isinstance(clock, CudaClock):
-        samples += _cross_checks(job, calls, samples, clock, device, events, before)
+        more, offset = _cross_checks(job, calls, samples, clock, device, events, before)
+        samples = [replace(s, seconds=s.seconds - offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
-    dropped = sum(not sample.kept for sample in samples)
+        notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
+        notes["event"] += (
+            f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
+        )
+    used = {sample.method for sample in samples}
     events.send("timing", method=clock.method, note=clock.note, l2=clock.l2, flush_bytes=clock.flush_bytes,
                 rounds=result.rounds, warmup=result.warmup, budget=job.budget, target=job.target,
-                reached=result.reached, dropped=dropped)  # fmt: skip
+                reached=result.reached, dropped=sum(not sample.kept for sample in samples), offset=offset,
+                notes={name: note for name, note in notes.items() if name in used})  # fmt: skip
 
 
 def _cross_checks(
@@ -68,8 +76,11 @@ def _cross_checks(
     device: torch.device,
     events: Events,
     before: Callable[[str], None],
-) -> list[timing.Sample]:
-    """The same calls by the caller's clock, as graphs where they are short, and as CUPTI records them."""
+) -> tuple[list[timing.Sample], float]:
+    """The same calls by the caller's clock, as graphs where they are short, and as CUPTI records them.
+
+    The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
+    """
     more = timing.measure(
         calls, HostClock(device), budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS
     ).samples
@@ -77,9 +88,11 @@ def _cross_checks(
         median = statistics.median(s.seconds for s in samples if s.impl == name)
         if median < SHORT:
             more += _graph(name, call, device, before)
+    offset = 0.0
     try:
         judged, activities = cupti.sample(calls, clock, before=before)
         more += judged
+        offset = cupti.event_offset(clock, device)
         cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except ChangedResultError:
         raise
@@ -87,7 +100,7 @@ def _cross_checks(
         traceback.print_exc()
         events.send("doubt", what="CUPTI could not judge the event timings", how_much=str(error).splitlines()[0],
                     fix="end other profilers (nsys, DCGM) on this device")  # fmt: skip
-    return more
+    return more, offset
 
 
 def _graph(

@@ -37,9 +37,8 @@ def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def _span(tensor: torch.Tensor) -> int:
     """Elements from the first to the last that the view touches."""
-    return 1 + sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size
-    )
+    reach = [(size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size]
+    return 1 + int(sum(reach))
 
 
 def clone(item: Any) -> Any:

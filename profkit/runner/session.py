@@ -124,15 +124,20 @@ def _blame(subject: Subject, events: Events, status: str) -> Iterator[list[str]]
     try:
         yield failed
     except Exception as error:
-        found = "compile-error" if loading.is_compile_error(error) else status
-        failed.append(found)
-        traceback.print_exc(file=sys.stderr)
-        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-        tail = "".join(traceback.format_exception(error)).strip()[-3000:]
-        if _context_lost(error):
-            events.send("corrupt", subject.name, reason=reason, tail=tail)
-            raise LostContextError(reason) from error
-        events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
+        failed.append(status)
+        _accuse(subject, error, events, status)
+
+
+def _accuse(subject: Subject, error: Exception, events: Events, status: str) -> None:
+    """Say what `subject` did wrong; raise LostContextError when nothing can run after it."""
+    found = "compile-error" if loading.is_compile_error(error) else status
+    traceback.print_exception(error, file=sys.stderr)
+    reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    tail = "".join(traceback.format_exception(error)).strip()[-3000:]
+    if _context_lost(error):
+        events.send("corrupt", subject.name, reason=reason, tail=tail)
+        raise LostContextError(reason) from error
+    events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
 
 
 def _context_lost(error: BaseException) -> bool:
@@ -227,11 +232,18 @@ def _time(
         events.phase("time", name)
 
     while sound:
-        with _blame_current(current, events) as failed, annotated(job.sample, "time"):
-            calls = _calls(job, sound, reference, device)
-            engine.time_all(job, calls, device, events, turn)
+        try:
+            with annotated(job.sample, "time"):
+                engine.time_all(job, _calls(job, sound, reference, device), device, events, turn)
+        except Exception as error:
+            if not current:
+                raise
+            _accuse(
+                current[0], error, events, "mismatch" if isinstance(error, ChangedResultError) else "error"
+            )
+            sound = [i for i in sound if i.subject is not current[0]]
+        else:
             return
-        sound = [i for i in sound if i.subject.name not in failed]
 
 
 def _calls(
@@ -248,21 +260,6 @@ def _calls(
         loading.use(implementation.lock)
         calls[implementation.subject.name] = TimedCall(implementation.model, sets, expected)
     return calls
-
-
-@contextlib.contextmanager
-def _blame_current(current: list[Subject], events: Events) -> Iterator[list[str]]:
-    """As `_blame`, for whoever's turn it was when the exception came."""
-    failed: list[str] = []
-    try:
-        yield failed
-    except Exception as error:
-        if not current:
-            raise
-        status = "mismatch" if isinstance(error, ChangedResultError) else "error"
-        with _blame(current[0], events, status):
-            raise error
-        failed.append(current[0].name)
 
 
 def _annotated_calls(

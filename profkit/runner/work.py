@@ -59,7 +59,7 @@ _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp
 _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
 
-class FlopModel(TorchDispatchMode):
+class FlopModel(TorchDispatchMode):  # type: ignore[misc]
     """Adds up FLOP by pipe over every operation that runs under it. `matmul` and `vector` name the pipes."""
 
     def __init__(self, cc: str) -> None:
@@ -85,7 +85,7 @@ class FlopModel(TorchDispatchMode):
         elif name in _FREE:
             return
         elif name in _PER_ELEMENT or name in _REDUCTIONS:
-            first = next(_tensors_in(args), None)
+            first = next(iter(_tensors_in(args)), None)
             if first is not None:
                 self._add(first, first.numel() * _PER_ELEMENT.get(name, 1))
         elif torch.Tag.pointwise in func.tags:

@@ -39,17 +39,27 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
     Raises ProfkitError when there is no run_code.py.
     """
     from profkit.launch import process
-    from profkit.profiling import build_cache
+    from profkit.cache import builds
 
     script = folder / "run_code.py"
     if not script.is_file():
-        raise ProfkitError(f"{script}: no such file", fix="`profkit new` writes one; the contest runs exactly this name")
+        raise ProfkitError(
+            f"{script}: no such file", fix="`profkit new` writes one; the contest runs exactly this name"
+        )
     with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
         out, err = Path(temporary) / "stdout", Path(temporary) / "stderr"
         # The shell splits the streams: build chatter belongs to stderr, the contest's lines to stdout.
-        argv = ["/bin/sh", "-c", 'exec "$1" run_code.py >"$2" 2>"$3"', "sh", sys.executable, str(out), str(err)]
+        argv = [
+            "/bin/sh",
+            "-c",
+            'exec "$1" run_code.py >"$2" 2>"$3"',
+            "sh",
+            sys.executable,
+            str(out),
+            str(err),
+        ]
         env = {**os.environ, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
-               "TORCH_EXTENSIONS_DIR": str(build_cache() / "entry" / folder.resolve().name)}  # fmt: skip
+               "TORCH_EXTENSIONS_DIR": str(builds() / "entry" / folder.resolve().name)}  # fmt: skip
         ended = process.run(argv, log=Path(temporary) / "log", env=env, limit=limit, cwd=folder.resolve())
         stdout, stderr = (file.read_text("utf-8", "replace") if file.exists() else "" for file in (out, err))
     return Entry(ended.code, stdout, stderr, ended.hung, parse(stdout))
@@ -60,7 +70,9 @@ def bench(folder: Path, profile: Callable[[], Run], *, limit: float = LIMIT) -> 
     run = profile()
     entry = run_entry(folder, limit=limit)
     analysis = run.analysis
-    rows = {str(row["impl"]): {str(k): v for k, v in row.items()} for row in analysis.impls.to_dict("records")}
+    rows = {
+        str(row["impl"]): {str(k): v for k, v in row.items()} for row in analysis.impls.to_dict("records")
+    }
     candidates = [_candidate(impl.name, impl.status, impl.reason, rows.get(impl.name, {}))
                   for impl in run.manifest.candidates if impl.status != "skipped"]  # fmt: skip
     reference = rows.get(analysis.reference, {})
@@ -81,7 +93,9 @@ def _candidate(name: str, status: str, reason: str, row: dict[str, Any]) -> dict
     time, flops = _number(row.get("time")), _number(row.get("flops"))
     needed = _number(row.get("compulsory_bytes"))
     counted = "counted" in str(row.get("work_source", "")) and _number(row.get("dram_bandwidth")) > 0
-    throughput, unit = (flops / time, "FLOP/s") if flops > 0 and time > 0 else (needed / time if time > 0 else NAN, "B/s")
+    throughput, unit = (
+        (flops / time, "FLOP/s") if flops > 0 and time > 0 else (needed / time if time > 0 else NAN, "B/s")
+    )
     bandwidth = _number(row.get("dram_bandwidth")) if counted else (needed / time if time > 0 else NAN)
     keys = ("speedup", "speedup_low", "speedup_high")
     return {
@@ -122,7 +136,9 @@ def _notes(entry: Entry, candidates: list[dict[str, Any]]) -> list[str]:
     if len(measured) == 1 and not math.isnan(ratio):
         low, high = measured[0]["speedup_low"], measured[0]["speedup_high"]
         if not low - 0.01 <= ratio <= high + 0.01:
-            notes.append(f"run_code.py says {ratio:.2f}x, profkit measured {low:.3g} to {high:.3g}x: different timers or cache states")
+            notes.append(
+                f"run_code.py says {ratio:.2f}x, profkit measured {low:.3g} to {high:.3g}x: different timers or cache states"
+            )
     return notes
 
 

@@ -110,10 +110,28 @@ def _neighbours(folder: Path) -> dict[str, Path]:
 
 def _form(folder: Path) -> Iterator[Defect]:
     if not ID.fullmatch(folder.resolve().name):
-        yield Defect("F2", folder, 0, "the folder is not named after an issue id (I and five more)", "rename it, without the #")
-    for name, why in ((ENTRY, "the contest runs exactly this name"), (PROMPT, "it is the bonus point"), (README, "it is asked for")):
-        if not any(file.name.lower() == name for file in folder.iterdir()) or (name == ENTRY and not (folder / name).is_file()):
-            yield Defect("F3", folder / name, 0, f"missing: {why}", "`profkit new` writes one; `profkit prompt` the prompt")
+        yield Defect(
+            "F2",
+            folder,
+            0,
+            "the folder is not named after an issue id (I and five more)",
+            "rename it, without the #",
+        )
+    for name, why in (
+        (ENTRY, "the contest runs exactly this name"),
+        (PROMPT, "it is the bonus point"),
+        (README, "it is asked for"),
+    ):
+        if not any(file.name.lower() == name for file in folder.iterdir()) or (
+            name == ENTRY and not (folder / name).is_file()
+        ):
+            yield Defect(
+                "F3",
+                folder / name,
+                0,
+                f"missing: {why}",
+                "`profkit new` writes one; `profkit prompt` the prompt",
+            )
     if (folder / ENTRY).is_file():
         yield from _entry_form(folder / ENTRY)
 
@@ -127,7 +145,13 @@ def _entry_form(path: Path) -> Iterator[Defect]:
     text = "\n".join(value for _, value in source.strings())
     for part, line in LINES.items():
         if part not in text:
-            yield Defect("F5", path, 0, f"never prints the line `{line}`", "print it word for word: it is what the contest shows")
+            yield Defect(
+                "F5",
+                path,
+                0,
+                f"never prints the line `{line}`",
+                "print it word for word: it is what the contest shows",
+            )
     for node in ast.walk(source.tree):
         for name in _imported(node):
             top = name.split(".")[0]
@@ -151,7 +175,13 @@ def _against_each_other(sample: Sample) -> Iterator[Defect]:
     for name in ("get_inputs", "get_init_inputs"):
         function = reference.functions.get(name)
         if function is not None and _needs(function):
-            yield Defect("F7", sample.reference, function.lineno, f"{name} wants arguments; it is called with none", "give them defaults")
+            yield Defect(
+                "F7",
+                sample.reference,
+                function.lineno,
+                f"{name} wants arguments; it is called with none",
+                "give them defaults",
+            )
     for candidate in sample.candidates:
         yield from _same_signature(reference, candidate)
 

@@ -47,12 +47,18 @@ def analyze(
     hardware: str = "", pass_at_k: Record | None = None,
 ) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """(the official document, the warnings the official script prints)."""
-    first = {pid: rows[0] for pid, rows in ((p, [r for r in rows if r["sample_id"] == 0]) for p, rows in results.items()) if rows}
+    first = {
+        pid: rows[0]
+        for pid, rows in ((p, [r for r in rows if r["sample_id"] == 0]) for p, rows in results.items())
+        if rows
+    }
     entries: dict[str, Record] = {**first}
     for problem in problems:
         entries.setdefault(str(problem.id), {"compiled": False, "correctness": False, "runtime": -1.0})
     aligned = [p for p in problems if p.name in baseline.get(f"level{level}", {})]
-    warnings = [f"Warning: Problem {p.name} not found in baseline results" for p in problems if p not in aligned]
+    warnings = [
+        f"Warning: Problem {p.name} not found in baseline results" for p in problems if p not in aligned
+    ]
     correct = np.array([entries[str(p.id)]["correctness"] for p in aligned])
     actual = np.array([entries[str(p.id)]["runtime"] for p in aligned])
     base = np.array([baseline[f"level{level}"][p.name]["mean"] for p in aligned])
@@ -66,11 +72,16 @@ def analyze(
         "fast_p": {str(p): fast_p(correct, base, actual, p) for p in P_VALUES},
     }  # fmt: skip
     if pass_at_k:
-        document["pass_at_k"] = {"metadata": pass_at_k.get("metadata", {}), "averages": pass_at_k.get("averages", {})}
+        document["pass_at_k"] = {
+            "metadata": pass_at_k.get("metadata", {}),
+            "averages": pass_at_k.get("averages", {}),
+        }
     return document, [*warnings, f"Aligned {len(aligned)} problems for analysis"]
 
 
-def _ratios(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _ratios(
+    correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
     chosen = [index for index, good in enumerate(correct) if good]
     if not chosen:
         return np.empty(0)
@@ -100,10 +111,18 @@ def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
     for pid, rows in results.items():
         n, c = len(rows), sum(1 for row in rows if row["correctness"] and row["compiled"])
         used = [min(k, n) for k in ks]
-        by_problem[pid] = {"total_samples": n, "correct_samples": c, **{f"pass@{k}": _pass(n, c, k) for k in used}}
+        by_problem[pid] = {
+            "total_samples": n,
+            "correct_samples": c,
+            **{f"pass@{k}": _pass(n, c, k) for k in used},
+        }
     rows_ = list(by_problem.values())
     keys = [f"pass@{k}" for k in ks]
-    averages = {f"avg_{key}": float(sum(row[key] for row in rows_ if key in row) / len(rows_)) for key in keys} if rows_ else {}
+    averages = (
+        {f"avg_{key}": float(sum(row[key] for row in rows_ if key in row) / len(rows_)) for key in keys}
+        if rows_
+        else {}
+    )
     metadata = {
         "total_problems": len(rows_), "problems_with_samples": sum(row["total_samples"] > 0 for row in rows_),
         "total_evaluated_samples": sum(row["total_samples"] for row in rows_),
@@ -133,7 +152,9 @@ def judged(results: Results, baseline: Baseline, problems: Iterable[Problem], le
         if correct:
             rows.append(_judge(problem, base, entry))
         else:
-            rows.append(Judged(problem.id, problem.name, bool(entry.get("compiled", False)), False, NAN, NAN, NAN, ""))
+            rows.append(
+                Judged(problem.id, problem.name, bool(entry.get("compiled", False)), False, NAN, NAN, NAN, "")
+            )
     return rows
 
 
@@ -142,13 +163,25 @@ def _judge(problem: Problem, base: Record, entry: Record) -> Judged:
     share = _float(own.get("attainable_share"))
     if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         edges = (_float(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
-        return Judged(problem.id, problem.name, True, True, *edges, source="measured in pairs", attainable_share=share)
+        return Judged(
+            problem.id, problem.name, True, True, *edges, source="measured in pairs", attainable_share=share
+        )
     ratio = float(base["mean"]) / float(entry["runtime"])
     spread = _log_error(base), _log_error(entry.get("runtime_stats") or {})
     if any(math.isnan(s) for s in spread):
         return Judged(problem.id, problem.name, True, True, ratio, NAN, NAN, "no spread known", share)
     factor = math.exp(NormalDist().inv_cdf(0.975) * math.hypot(*spread))
-    return Judged(problem.id, problem.name, True, True, ratio, ratio / factor, ratio * factor, "mean and std of both files", share)
+    return Judged(
+        problem.id,
+        problem.name,
+        True,
+        True,
+        ratio,
+        ratio / factor,
+        ratio * factor,
+        "mean and std of both files",
+        share,
+    )
 
 
 def _log_error(stats: Record) -> float:
@@ -170,7 +203,11 @@ def tie_aware(rows: Sequence[Judged]) -> dict[str, dict[str, float]]:
         sure = sum(1 for row in rows if row.correct and row.low > p)
         not_faster = sum(1 for row in rows if row.correct and row.high <= p)
         open_ = sum(1 for row in rows if row.correct) - sure - not_faster
-        found[str(p)] = {"sure": sure / n if n else 0.0, "possible": (sure + open_) / n if n else 0.0, "undecided": open_}
+        found[str(p)] = {
+            "sure": sure / n if n else 0.0,
+            "possible": (sure + open_) / n if n else 0.0,
+            "undecided": open_,
+        }
     return found
 
 

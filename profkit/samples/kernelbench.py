@@ -58,7 +58,10 @@ def problems(root: Path, level: int) -> list[Problem]:
     tried = [root / f"level{level}", root / "KernelBench" / f"level{level}", root]
     folder = next((path for path in tried if path.name == f"level{level}" and path.is_dir()), None)
     if folder is None:
-        raise ProfkitError(f"{root}: no folder level{level} here", fix="give a checkout of KernelBench, or its KernelBench folder")
+        raise ProfkitError(
+            f"{root}: no folder level{level} here",
+            fix="give a checkout of KernelBench, or its KernelBench folder",
+        )
     found: dict[int, Problem] = {}
     for file in sorted(folder.glob("*.py")):
         match = _PROBLEM.fullmatch(file.name)
@@ -66,7 +69,9 @@ def problems(root: Path, level: int) -> list[Problem]:
             continue
         number = int(match["id"])
         if number in found:
-            raise ProfkitError(f"{folder}: {file.name} and {found[number].name} share the id {number}", fix="remove one")
+            raise ProfkitError(
+                f"{folder}: {file.name} and {found[number].name} share the id {number}", fix="remove one"
+            )
         found[number] = Problem(level, number, file.name, file)
     if not found:
         raise ProfkitError(f"{folder}: no problem files (<id>_<Name>.py)", fix="is the checkout complete?")
@@ -79,7 +84,9 @@ def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Pro
     if rows is None:
         raise ProfkitError(f"{file}: no level{level} in this baseline", fix=f"it has {', '.join(baseline)}")
     named = [(match, name) for name in rows if (match := _PROBLEM.fullmatch(name))]
-    return sorted((Problem(level, int(match["id"]), name, Path(name)) for match, name in named), key=lambda p: p.id)
+    return sorted(
+        (Problem(level, int(match["id"]), name, Path(name)) for match, name in named), key=lambda p: p.id
+    )
 
 
 def candidates(run_dir: Path, level: int | None = None) -> list[Generated]:
@@ -106,17 +113,24 @@ def read_results(file: Path) -> Results:
         raise ProfkitError(f"{file}: expected an object by problem id", fix="is this an eval_results.json?")
     for pid, rows in data.items():
         if not isinstance(rows, list):
-            raise ProfkitError(f"{file}: problem {pid}: expected a list of samples", fix="results of before v0.2 had one object: wrap it in a list")
+            raise ProfkitError(
+                f"{file}: problem {pid}: expected a list of samples",
+                fix="results of before v0.2 had one object: wrap it in a list",
+            )
         for row in rows:
             missing = [key for key in ("sample_id", "compiled", "correctness", "runtime") if key not in row]
             if missing:
-                raise ProfkitError(f"{file}: problem {pid}: no field {missing[0]}", fix="evaluate this problem again")
+                raise ProfkitError(
+                    f"{file}: problem {pid}: no field {missing[0]}", fix="evaluate this problem again"
+                )
     return data
 
 
 def write_results(file: Path, results: Mapping[str, list[Record]]) -> None:
     """eval_results.json, problems and samples in order."""
-    ordered = {pid: sorted(results[pid], key=lambda row: int(row["sample_id"])) for pid in sorted(results, key=int)}
+    ordered = {
+        pid: sorted(results[pid], key=lambda row: int(row["sample_id"])) for pid in sorted(results, key=int)
+    }
     write_json(file, ordered)
 
 
@@ -125,7 +139,11 @@ def read_baseline(file: Path) -> Baseline:
     data = read_json(file)
     if not isinstance(data, dict) or not any(re.fullmatch(r"level\d+", key) for key in data):
         single = isinstance(data, dict) and "runtime_mean_ms" in data
-        fix = "this is the wrapper's file of one problem: `profkit kernelbench wrapper FILE`" if single else "is this a baseline_time_*.json?"
+        fix = (
+            "this is the wrapper's file of one problem: `profkit kernelbench wrapper FILE`"
+            if single
+            else "is this a baseline_time_*.json?"
+        )
         raise ProfkitError(f"{file}: no level1, level2, ... in it", fix=fix)
     return data
 
@@ -149,7 +167,9 @@ def read_json(file: Path) -> Any:
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}", fix="is the path right?") from error
     except ValueError as error:
-        raise ProfkitError(f"{file}: not JSON: {error}", fix="the file is cut or damaged: make it again") from error
+        raise ProfkitError(
+            f"{file}: not JSON: {error}", fix="the file is cut or damaged: make it again"
+        ) from error
 
 
 def write_json(file: Path, data: Any) -> None:

@@ -34,7 +34,9 @@ class Region:
 
     @property
     def called(self) -> set[str]:
-        return {name for statement in self.statements for _, name in calls(statement) if "synchronize" not in name}
+        return {
+            name for statement in self.statements for _, name in calls(statement) if "synchronize" not in name
+        }
 
 
 def lint_entry(source: Source) -> Iterator[Defect]:
@@ -195,7 +197,9 @@ def _inputs(source: Source) -> Iterator[Defect]:
     if not draws:
         return
     line = draws[0].lineno
-    seeded = any(name.split(".")[-1] in ("manual_seed", "seed", "manual_seed_all") for _, name in calls(source.tree))
+    seeded = any(
+        name.split(".")[-1] in ("manual_seed", "seed", "manual_seed_all") for _, name in calls(source.tree)
+    )
     again = len(draws) > 1 or _repeated(source, draws[0], frozenset())
     if seeded and again:
         return

@@ -52,9 +52,15 @@ def _blank_comments(text: str) -> str:
 
 def _names(source: Source, sample: str, taken: Mapping[str, Path]) -> Iterator[Defect]:
     for line, name in build_names(source):
-        fix = f'name="{sample.lower()}_{name}"' if sample.isidentifier() else "put the sample's id into the name"
+        fix = (
+            f'name="{sample.lower()}_{name}"'
+            if sample.isidentifier()
+            else "put the sample's id into the name"
+        )
         if name in taken:
-            what = f"load_inline name {name!r} is also used by {taken[name]}: they overwrite each other's build"
+            what = (
+                f"load_inline name {name!r} is also used by {taken[name]}: they overwrite each other's build"
+            )
         elif sample.lower() not in name.lower():
             what = f"load_inline name {name!r} says nothing of this sample: the build cache is keyed by it and shared"
         else:

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 def compose(sample: Sample, run: Run | None = None) -> str:
     """The text of prompt.txt; with a run, what the profile of it says about where the time goes."""
-    return prompt_for(sample.id, sample.reference.read_text("utf-8"), evidence(run) if run is not None else [])
+    return prompt_for(
+        sample.id, sample.reference.read_text("utf-8"), evidence(run) if run is not None else []
+    )
 
 
 def prompt_for(name: str, reference: str, facts: list[str]) -> str:
     """A prompt for any reference source; `facts` are bullet lines of measured evidence."""
     text = (files("profkit.samples") / "templates" / "prompt.txt.tmpl").read_text("utf-8")
-    measured = "\nWhat was measured on the machine that will judge your answer:\n" + "".join(f"- {f}\n" for f in facts)
+    measured = "\nWhat was measured on the machine that will judge your answer:\n" + "".join(
+        f"- {f}\n" for f in facts
+    )
     return Template(text).substitute(
         id=name.lower(), reference=reference.strip("\n"), evidence=measured if facts else ""
     )

@@ -39,8 +39,12 @@ def create(wish: Wish) -> list[Path]:
         raise ProfkitError(f"{wish.path}: {wish.path.name!r} is not an issue id: I and five capitals or digits",
                            fix="name it after the contest issue, without the #")  # fmt: skip
     if wish.path.exists() and any(wish.path.iterdir()):
-        raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another id, or remove it yourself")
-    texts = _from_reference(wish) if wish.reference is not None else _from_operation(wish, understand(wish.op))
+        raise ProfkitError(
+            f"{wish.path} exists and is not empty", fix="choose another id, or remove it yourself"
+        )
+    texts = (
+        _from_reference(wish) if wish.reference is not None else _from_operation(wish, understand(wish.op))
+    )
     wish.path.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_atomic(wish.path / name, text.encode())
@@ -110,7 +114,10 @@ def _contestant(wish: Wish) -> str:
 def _from_reference(wish: Wish) -> dict[str, str]:
     """The given reference; the candidate starts as the same operators under the name ModelNew."""
     if wish.reference is None or not wish.reference.is_file():
-        raise ProfkitError(f"{wish.reference}: no such file", fix="--from wants a Python file with Model, get_inputs and get_init_inputs")
+        raise ProfkitError(
+            f"{wish.reference}: no such file",
+            fix="--from wants a Python file with Model, get_inputs and get_init_inputs",
+        )
     source = Source.read(wish.reference)
     missing = {"Model", "get_inputs", "get_init_inputs"} - {*source.classes, *source.functions}
     if missing:
@@ -127,7 +134,9 @@ def _from_reference(wish: Wish) -> dict[str, str]:
     }
 
 
-def _without_functions(text: str, names: Sequence[str] = ("get_inputs", "get_init_inputs", "get_work")) -> str:
+def _without_functions(
+    text: str, names: Sequence[str] = ("get_inputs", "get_init_inputs", "get_work")
+) -> str:
     """The text without some top-level functions and without the module's docstring."""
     import ast
 

@@ -27,7 +27,9 @@ POINTS = {"gt": 2, "time": 5, "throughput": 4, "bandwidth": 3}
 PLACES = 12
 SAME = 0.01
 UNNAMED = "(unnamed)"
-_CONTESTANT = re.compile(r"^\W*(?:参赛者|参赛人|作者|contestant|author)\W*?[:：]\W*(?P<name>\S.*?)\s*$", re.I | re.M)
+_CONTESTANT = re.compile(
+    r"^\W*(?:参赛者|参赛人|作者|contestant|author)\W*?[:：]\W*(?P<name>\S.*?)\s*$", re.I | re.M
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,9 @@ def rank(rows: Sequence[Scored]) -> list[Standing]:
     names = dict.fromkeys(row.contestant for row in rows)
     standings = []
     for name in names:
-        mine = sorted((row for row in rows if row.contestant == name and row.accepted), key=lambda row: row.id)
+        mine = sorted(
+            (row for row in rows if row.contestant == name and row.accepted), key=lambda row: row.id
+        )
         standings.append(Standing(name, len(mine), sum(r.base for r in mine), sum(r.bonus for r in mine),
                                   tuple(r.id for r in mine)))  # fmt: skip
     standings.sort(key=lambda s: (-s.accepted, -s.base, -s.bonus, s.samples or ("~",)))
@@ -152,7 +156,12 @@ def case_of(reference: Source) -> str:
     tree = ast.parse(reference.text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
             body[:] = body[1:] or [ast.Pass()]
     kept = [n for n in tree.body if not (isinstance(n, ast.FunctionDef) and n.name == "get_work")
             and not isinstance(n, (ast.Import, ast.ImportFrom))]  # fmt: skip

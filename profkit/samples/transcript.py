@@ -17,7 +17,9 @@ _TIME = re.compile(r"(?P<label>[^\n]*?)\s*平均执行时间:\s*(?P<s>[0-9.]+(?:
 _RATIO = re.compile(r"加速比\s*\(Speedup\):\s*(?P<x>[0-9.]+)x")
 _APART = re.compile(r"(?P<which>最大|平均)差异:\s*(?P<d>[0-9.eE+-]+|nan|inf)")
 _VERDICT = re.compile(r"(?P<mark>✅|❌)\s*精度(?:对齐|不一致)")
-_RATE = re.compile(r"(?P<label>[^\n]*?)\s*(?P<which>吞吐量|内存带宽):\s*(?P<value>[0-9.]+(?:e[+-]?\d+)?)\s*(?P<unit>[GMT]?(?:FLOP|B)/s)")
+_RATE = re.compile(
+    r"(?P<label>[^\n]*?)\s*(?P<which>吞吐量|内存带宽):\s*(?P<value>[0-9.]+(?:e[+-]?\d+)?)\s*(?P<unit>[GMT]?(?:FLOP|B)/s)"
+)
 _NO_CUDA = "CUDA 不可用"
 _ZERO = "CUDA 内核执行时间为0"
 _CI_PASSED = re.compile(r"✅\s*测试通过")
@@ -147,9 +149,13 @@ def _notes(text: str, ratio: re.Match[str] | None, low: float, high: float) -> l
     if re.search(r"^(Traceback|\w*Error:)", text, re.M):
         notes.append("it ended with an exception")
     if _CACHED in text:
-        notes.append("an earlier build was taken from the cache: with a shared load_inline name it may be another sample's")
+        notes.append(
+            "an earlier build was taken from the cache: with a shared load_inline name it may be another sample's"
+        )
     if ratio is not None and _consistent(ratio["x"], low, high) is False:
-        notes.append(f"the printed ratio {ratio['x']} is outside [{low:.3f}, {high:.3f}], which the printed times allow")
+        notes.append(
+            f"the printed ratio {ratio['x']} is outside [{low:.3f}, {high:.3f}], which the printed times allow"
+        )
     return notes
 
 

@@ -15,7 +15,7 @@ from candidates import write_sample
 
 from collectors import CollectError, read
 from collectors.ncu_log import diagnose, reason
-from profkit import profiling
+from profkit import counting, profiling
 from profkit.launch import ncu, process, runner
 from profkit.launch.protocol import Job, Subject
 from profkit.run import Impl, SampleInfo, create_run
@@ -203,8 +203,8 @@ def counted(fake_ncu, tmp_path, monkeypatch):
         ]
         made.manifest.device = {"cc": "9.0"}
         wanted = profiling.Request(timeout=0.01)
-        made.manifest.counters = profiling.plan_counters(wanted, "cuda")
-        profiling._count(made, wanted, lambda _: None)
+        made.manifest.counters = counting.plan(wanted, "cuda")
+        counting.count(made, wanted, lambda _: None)
         return made
 
     return run

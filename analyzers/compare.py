@@ -1,0 +1,204 @@
+"""Runs of one task put in a row: what changed from step to step, what it gained, and what makes it doubtful."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from analyzers.doubt import Doubt, unique
+from analyzers.errors import AnalyzeError
+from analyzers.speedup import FORMULAS, speedup
+
+NAN = math.nan
+SCHEMA = "profkit-compare/1"
+CLOCK = 0.02
+"""SM clocks that differ by more than this share are another state of the chip."""
+
+MOVED = 0.1
+"""Relative change from which a counter is said to have moved."""
+
+MOST_MOVED = 6
+_SUMS = ("kernels", "bytes", "flops")
+_WATCHED = (
+    "dram_bytes", "l2_bytes", "l1_bytes", "flops", "occupancy", "registers", "shared_memory", "waves", "blocks",
+    "sectors_per_load", "sectors_per_store", "load_conflict_share", "store_conflict_share", "issue_active",
+    "tensor_share", "fma_share", "dram_fraction", "l2_fraction", "compute_fraction",
+)  # fmt: skip
+_FACTS = {
+    "device": "the device differs", "uuid": "another card of the same kind", "driver": "the driver differs",
+    "clock_control": "the clock control of the counters differs", "method": "the timing method differs",
+    "l2": "the state of the cache differs", "torch": "torch differs", "cuda": "CUDA differs",
+    "sample": "the sample differs", "reference": "the reference file differs: maybe not the same task",
+}  # fmt: skip
+APART = ("device", "sample", "method", "l2", "sm_clock")
+"""Facts whose difference makes a time ratio mean something else than the change of the code."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured implementation: its row of Analysis.impls, its longest kernel, facts of the run, file
+    hashes."""
+
+    label: str
+    impl: str
+    row: Mapping[str, Any]
+    kernel: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str) -> float:
+        value = self.row.get(name, self.kernel.get(name, NAN))
+        return float(value) if isinstance(value, (int, float)) and value is not None else NAN
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A counter or metric that changed: SI values before and after."""
+
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of the ladder against the step before (`step_*`) and the first (`total`), speed-up old / new.
+
+    `low`, `high`: interval of `step` from the intervals of both medians; verdict as in statistics.py.
+    """
+
+    label: str
+    impl: str
+    changed: tuple[str, ...]
+    time: float
+    step: float
+    low: float
+    high: float
+    total: float
+    verdict: str
+    attainable_fraction: float
+    floor_ratio: float
+    bound_by: str
+    moved: tuple[Moved, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs in the order given; `convention` names what the speed-ups mean; `apart`: facts that differ and
+    matter."""
+
+    rungs: tuple[Rung, ...]
+    doubts: tuple[Doubt, ...]
+    apart: tuple[str, ...]
+    convention: str = "ratio"
+
+    def regressions(self, limit: float) -> list[Rung]:
+        """Steps slower than the first by more than `limit` (fraction of its time)."""
+        return [rung for rung in self.rungs[1:] if 1 / rung.total - 1 > limit]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: SI, NaN as None."""
+        rows = [_plain(asdict(rung)) for rung in self.rungs]
+        return {
+            "schema": SCHEMA, "convention": {"name": self.convention, "formula": FORMULAS[self.convention]},
+            "steps": rows, "doubts": [doubt.to_dict() for doubt in self.doubts], "apart": list(self.apart),
+        }  # fmt: skip
+
+
+def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
+    """The ladder of these steps. Raises AnalyzeError for fewer than two, or a step without a time."""
+    if len(steps) < 2:
+        raise AnalyzeError("a comparison needs two steps", fix="name BEFORE and AFTER")
+    for step in steps:
+        if not step.number("time") > 0:
+            raise AnalyzeError(f"{step.label}: {step.impl} has no time", fix="measure it again")
+    rungs = [_rung(steps[0], None, steps[0], threshold)]
+    rungs += [_rung(step, before, steps[0], threshold) for before, step in zip(steps, steps[1:], strict=False)]
+    doubts, apart = _unlike(steps)
+    return Ladder(tuple(rungs), unique(doubts), tuple(apart))
+
+
+def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
+    time = step.number("time")
+    ratio = low = high = NAN
+    verdict, changed, moved = "", (), ()  # type: tuple[str, tuple[str, ...], tuple[Moved, ...]]
+    if before is not None:
+        ratio = speedup(before.number("time"), time)
+        low = before.number("time_low") / step.number("time_high")
+        high = before.number("time_high") / step.number("time_low")
+        verdict = _verdict(low, high, threshold)
+        changed, moved = _changed(before, step), _moved(before, step)
+    return Rung(
+        step.label, step.impl, changed, time, ratio, low, high, speedup(first.number("time"), time), verdict,
+        step.number("attainable_fraction"), step.number("floor_ratio"), str(step.row.get("bound_by", "")), moved,
+    )  # fmt: skip
+
+
+def _verdict(low: float, high: float, threshold: float) -> str:
+    """As in statistics.py, from an interval that ignores that rounds were interleaved: wider, never narrower."""
+    if low > 1 + threshold:
+        return "faster"
+    if high < 1 / (1 + threshold):
+        return "slower"
+    return "same" if low >= 1 / (1 + threshold) and high <= 1 + threshold else "undecided"
+
+
+def _changed(before: Step, after: Step) -> tuple[str, ...]:
+    """What differs in the code: another implementation, or files with another hash."""
+    if before.impl != after.impl:
+        return (f"{before.impl} -> {after.impl}",)
+    names = sorted(set(before.files) | set(after.files))
+    return tuple(name for name in names if before.files.get(name) != after.files.get(name))
+
+
+def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
+    names = dict.fromkeys([*_SUMS, *_WATCHED])
+    found = []
+    for name in names:
+        a, b = before.number(name), after.number(name)
+        if math.isnan(a) or math.isnan(b) or abs(b - a) <= MOVED * max(abs(a), abs(b)):
+            continue
+        found.append(Moved(name, a, b))
+    return tuple(sorted(found, key=_size, reverse=True)[:MOST_MOVED])
+
+
+def _size(moved: Moved) -> float:
+    small, large = sorted((abs(moved.before), abs(moved.after)))
+    return math.log(large / small) if small > 0 else math.inf
+
+
+def _unlike(steps: Sequence[Step]) -> tuple[list[Doubt], list[str]]:
+    doubts, apart = [], []
+    for name, words in _FACTS.items():
+        values = [str(step.facts.get(name, "") or "") for step in steps]
+        if len({value for value in values if value}) > 1:
+            listed = ", ".join(f"{s.label}: {v}" for s, v in zip(steps, values, strict=True) if v)
+            doubts.append(Doubt(words, listed, _FIX.get(name, "measure both in one session")))
+            apart += [name] if name in APART else []
+    clocks = {step.label: step.facts.get("sm_clock", NAN) for step in steps}
+    known = [clock for clock in clocks.values() if clock == clock and clock > 0]
+    if known and max(known) / min(known) - 1 > CLOCK:
+        listed = ", ".join(f"{label}: {clock / 1e6:.0f} MHz" for label, clock in clocks.items())
+        doubts.append(Doubt("the SM clock differs", listed, "lock the clock, or measure both in one session"))
+        apart.append("sm_clock")
+    return doubts, apart
+
+
+_FIX = {
+    "device": "compare runs of one device; the ratio holds device and code together",
+    "sample": "compare runs of one sample",
+    "reference": "check that both runs solve the same task",
+}
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    def value(one: Any) -> Any:
+        if isinstance(one, float) and not math.isfinite(one):
+            return None
+        if isinstance(one, dict):
+            return {key: value(part) for key, part in one.items()}
+        return [value(part) for part in one] if isinstance(one, (list, tuple)) else one
+
+    return {key: value(one) for key, one in data.items()}

@@ -1,0 +1,88 @@
+"""profkit compare: runs as an optimisation ladder, and a gate against regressions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """ "5%" or "0.05" as a fraction."""
+    if value is None:
+        return None
+    try:
+        number = float(value.rstrip("% ")) / (100 if value.strip().endswith("%") else 1)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is no share; write 5% or 0.05") from error
+    if not 0 <= number < 10:
+        raise click.BadParameter(f"{value!r} is no share between 0 and 1000%")
+    return number
+
+
+@click.command("compare", short_help="Runs as an optimisation ladder.")
+@click.argument("runs", nargs=-1, required=True, metavar="BEFORE AFTER [MORE]...")
+@click.option("--fail-on-regression", "limit", callback=_fraction, metavar="SHARE",
+              help="Exit 1 when a step is slower than BEFORE by more than this, as in 5%.")  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the roofline with arrows (.png, .svg)."
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing output.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    runs: tuple[str, ...], limit: float | None, output: Path | None, force: bool, as_json: bool
+) -> int:
+    """Each step's change, time, speed-up, share of the attainable, and the counters that moved.
+
+    A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION.
+
+    \b
+    profkit compare runs/before runs/after --fail-on-regression 5%
+    profkit compare profkit-runs/ICJTRP:reference profkit-runs/ICJTRP:ori profkit-runs/ICJTRP:cuda -o ladder.png
+
+    Runs of different devices, clocks or methods are compared with a doubt, and never gated (exit code 2).
+    """
+    from profkit.report import ladder as view
+
+    if len(runs) < 2:
+        raise click.UsageError("name at least two runs: BEFORE AFTER")
+    chosen = [view.choose(name) for name in runs]
+    ladder = view.ladder_of(chosen)
+    if output is not None:
+        _draw(chosen, ladder, output, force)
+    slower = _gate(ladder, limit)
+    if as_json:
+        gate = {"limit": limit, "regressions": [rung.label for rung in slower]} if limit is not None else None
+        click.echo(json.dumps({**ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
+    else:
+        click.echo(view.text(ladder))
+    for rung in slower:
+        click.echo(
+            f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True
+        )
+    return 1 if slower else 0
+
+
+def _gate(ladder: Any, limit: float | None) -> list[Any]:
+    if limit is None:
+        return []
+    if ladder.apart:
+        from profkit.error import ProfkitError
+
+        raise ProfkitError(
+            f"cannot gate: the runs differ in {', '.join(ladder.apart)}",
+            fix="measure BEFORE and AFTER on one device, by one method, at one clock",
+        )
+    found: list[Any] = ladder.regressions(limit)
+    return found
+
+
+def _draw(chosen: Any, ladder: Any, output: Path, force: bool) -> None:
+    from profkit.report import ladder as view
+    from roofline.plot import draw, save
+
+    if output.exists() and not force:
+        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    save(draw(view.scene_of(chosen, ladder)), output)

@@ -1,0 +1,68 @@
+"""profkit roofline: the kernels of runs under the roofs of their device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def _list(allowed: tuple[str, ...]) -> Any:
+    """A callback for an option that takes a comma-separated list of the allowed words."""
+
+    def split(context: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+        words = tuple(word.strip().lower() for word in value.split(",") if word.strip())
+        strange = [word for word in words if word not in allowed]
+        if strange:
+            raise click.BadParameter(f"{strange[0]!r} is not one of {', '.join(allowed)}", context, option)
+        return words
+
+    return split
+
+
+@click.command("roofline", short_help="Draw kernels under the roofs.")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("roofline.png"), show_default=True,
+              help="A .png, .svg or .pdf file.")  # fmt: skip
+@click.option("--level", "levels", default="dram", show_default=True, callback=_list(("dram", "l2", "l1")),
+              help="Memory levels, a point of every kernel each: dram,l2,l1.")  # fmt: skip
+@click.option("--dtype", "dtypes", default="", callback=_list(("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")),
+              help="Only kernels that compute mainly in these types, and their roofs.")  # fmt: skip
+@click.option(
+    "--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time."
+)
+@click.option("--kernel", "pattern", default="", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--mixed-devices",
+    "mixed",
+    is_flag=True,
+    help="Draw runs of different devices under the first one's roofs.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing output.")
+def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
+    """Draw the kernels of RUN, or of several runs of one device, on one roofline.
+
+    \b
+    profkit roofline RUN -o roofline.svg --level dram,l2 --top 20
+    profkit roofline BEFORE AFTER --dtype bf16 --theme dark
+    """
+    from profkit.error import ProfkitError
+    from profkit.report.kernels_scene import kernels_scene
+    from profkit.run import open_run
+    from roofline.plot import draw, save
+
+    if output.exists() and not force:
+        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise click.UsageError(f"{output}: name a .png, .svg or .pdf file")
+    scene = kernels_scene([open_run(run) for run in runs], **options)
+    if not any(point.placed or point.copies for point in scene.points):
+        raise ProfkitError(
+            "nothing to draw: these runs have no kernel with FLOP or bytes",
+            fix="a timeline holds times alone; collect counters with `profkit profile --ncu`, or import an ncu export",
+        )
+    save(draw(scene), output)
+    click.echo(output)
+    return 0

@@ -1,0 +1,76 @@
+"""What a runner said, written into the run's manifest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit import ceilings
+from profkit.launch import runner
+from profkit.run import Check, Command, Impl, Run, Timing
+
+
+def absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
+    """Put what the runner said into the manifest."""
+    manifest = run.manifest
+    facts = outcome.first("facts")
+    manifest.device = facts.get("device", manifest.device)
+    manifest.versions |= facts.get("versions", {})
+    manifest.doubts += [event.data for event in outcome.of("doubt") if event.data not in manifest.doubts]
+    manifest.commands += [
+        Command(
+            step, _anonymous(argv), ended.code, round(ended.wall, 3), log.name, "hung" if ended.hung else ""
+        )
+        for argv, ended, log in outcome.exits
+    ]
+    by_name = {impl.name: impl for impl in manifest.impls}
+    _absorb_checks(outcome, by_name)
+    for name, (status, reason, tail) in outcome.fallen.items():
+        by_name[name].status, by_name[name].reason, by_name[name].tail = status, reason, tail
+    if outcome.of("work"):
+        manifest.work = [event.data for event in outcome.of("work")]
+    measured = ceilings.known(manifest.device)
+    if measured is not None and manifest.device.get("kind") == "cuda":
+        manifest.ceilings = measured.ceilings
+    if outcome.of("ceilings"):
+        manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
+    if outcome.of("timing"):
+        manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
+        reference = manifest.reference
+        if reference is not None and reference.status == "skipped":
+            reference.status = "ok"
+
+
+def _absorb_checks(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
+    for event in outcome.events:
+        impl = by_name.get(event.impl)
+        if impl is None:
+            continue
+        if event.kind == "check":
+            data = event.data
+            check = Check(data["seed"], data["status"] == "ok", data.get("what", ""), data.get("max_abs"),
+                          data.get("max_rel"), data.get("tolerance", ""))  # fmt: skip
+            impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
+        elif event.kind == "impl":
+            status = event.data.get("status", "")
+            if status == "loaded":
+                impl.build_seconds = impl.build_seconds or event.data.get("build_seconds")
+            elif status != "counted":
+                impl.status, impl.reason = status, event.data.get("reason", "")
+                impl.tail = event.data.get("tail", impl.tail)
+
+
+def _finite(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def _anonymous(argv: Sequence[str]) -> list[str]:
+    """The command line without this machine's private paths: the home directory and the interpreter's folder."""
+    home, here = os.path.expanduser("~"), str(Path.cwd())
+    short = ["python" if part == sys.executable else part for part in argv]
+    return [part.replace(here + "/", "").replace(home, "~") if len(home) > 1 else part for part in short]

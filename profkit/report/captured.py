@@ -1,0 +1,280 @@
+"""What is said of launches alone: programs, imports, and the timeline of any run. No correctness, no speedup."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from profkit.captures import declared_of, timeline_of
+from profkit.report import units
+from profkit.report.table import Table
+from profkit.run import Run
+
+TOP_RANGES = 24
+TOP_KERNELS = 12
+NO_RANGE = "(no range)"
+_TOOLS = {
+    "ncu": "times: Nsight Compute's, launch by launch, kernels one at a time",
+    "nsys": "times: Nsight Systems', as the program ran",
+    "cupti": "times: CUPTI's, as the program ran under torch's profiler",
+    "nvprof": "times: nvprof's, averages of all launches",
+    "trtexec": "times: trtexec's, mean of one inference; FLOP and bytes are modelled from the layers' shapes",
+}
+
+
+def summary(run: Run) -> str:
+    """The whole answer in a screenful: what ran, range by range, kernel by kernel, in time, and the doubts."""
+    from profkit.report.terminal import render
+
+    manifest = run.manifest
+    parts = [
+        f"{manifest.sample.id} on {manifest.device.get('name', 'unknown device')}",
+        "",
+        headline(run),
+        "",
+    ]
+    if len(run.metrics) > 1 or run.analysis.works:
+        parts.append(render(ranges_table(run)))
+    if len(run.kernels):
+        parts.append(render(kernels_table(run)))
+    parts += [timing_line(run), *missing(run), *timeline_lines(run)]
+    if run.analysis.doubts:
+        parts.append("doubts:")
+        parts += [f"  - {_doubt_text(doubt)}" for doubt in run.analysis.doubts]
+    return "\n".join(parts)
+
+
+def report(run: Run) -> str:
+    """report.md of a program or an import."""
+    from profkit.report.markdown import pipe_table
+
+    manifest = run.manifest
+    blocks = [
+        f"# {manifest.sample.id} on {manifest.device.get('name', 'unknown device')}\n",
+        f"**{headline(run)}**",
+    ]
+    blocks += [f"\n> {line}" for line in missing(run)]
+    if len(run.metrics) > 1 or run.analysis.works:
+        data = ranges_table(run)
+        blocks += ["\n## Ranges\n", pipe_table(data.head, data.rows)]
+    blocks.append("\n![roofline](roofline.png)\n")
+    if len(run.kernels):
+        data = kernels_table(run, code=True)
+        blocks += ["## Kernels\n", pipe_table(data.head, data.rows)]
+        hidden = len(run.kernels) - len(data.rows)
+        blocks.append(f"\n{hidden} more kernels in kernels.csv.\n" if hidden else "")
+    blocks += timeline_section(run)
+    blocks += ["## How it was measured\n", f"- {timing_line(run)}", *_files(run), f"- profkit {manifest.profkit}, {manifest.created}\n"]  # fmt: skip
+    if run.analysis.doubts:
+        blocks += ["## Doubts\n", *(f"- {_doubt_text(doubt)}" for doubt in run.analysis.doubts), ""]
+    blocks += _again(run)
+    return "\n".join(blocks).rstrip() + "\n"
+
+
+def headline(run: Run) -> str:
+    """How much ran, and the hottest kernel."""
+    kernels = run.kernels
+    if not len(kernels):
+        return "no kernels were captured"
+    total = float(kernels["time"].sum()) if "time" in kernels else math.nan
+    names = kernels["kernel"].nunique()
+    thing = "layers" if _tool(run) == "trtexec" else "kernels"
+    said = f"{float(kernels['launches'].sum()):.0f} launches of {names} {thing}, {units.text(total, 's')} of GPU time"
+    if not total > 0:
+        return said
+    summed = kernels.groupby("kernel", sort=False)["time"].sum().sort_values(ascending=False)
+    name, time = str(summed.index[0]), float(summed.iloc[0])
+    bound = str(
+        kernels.loc[kernels["kernel"] == name]
+        .sort_values("time", ascending=False)
+        .iloc[0]
+        .get("bound_by", "")
+    )
+    tail = f", bound by {bound}" if bound not in ("", "unknown") else ""
+    return f"{said}; hottest: {_short(name)}, {units.percent(time / total)}{tail}"
+
+
+def ranges_table(run: Run) -> Table:
+    """One row a range, what is inside it included: launches, time, work, place under the roofs, declared work."""
+    declared = declared_of(run)
+    rows = run.metrics.to_dict("records")
+    longest = sorted(rows, key=lambda row: -_value(row, "time"))[:TOP_RANGES]
+    shown = [row for row in rows if row in longest]
+    total = float(run.kernels["time"].sum()) if "time" in run.kernels else math.nan
+    said = [declared.get(str(row["impl"])) for row in shown]
+    flops = [sum(one.flops.values()) if one is not None and one.flops else math.nan for one in said]
+    moved = [one.bytes if one is not None and one.bytes is not None else math.nan for one in said]
+    columns = [
+        ("range", [str(row["impl"]) or NO_RANGE for row in shown]),
+        ("launches", [units.digits(_value(row, "kernels"), 6) for row in shown]),
+        _unit("time", [_value(row, "time") for row in shown], "s"),
+        ("share", [units.percent(_value(row, "time") / total) for row in shown]),
+        *([_unit("declared", flops, "FLOP"), _unit("declared", moved, "B")] if any(said) else []),
+        ("x floor", [units.digits(_value(row, "floor_ratio")) for row in shown]),
+        *_placed(shown),
+    ]
+    return _table([column for column in columns if column[0] != "x floor" or any(said)])
+
+
+def kernels_table(run: Run, *, code: bool = False) -> Table:
+    """The longest kernels of all ranges."""
+    kernels = run.kernels
+    total = float(kernels["time"].sum()) if "time" in kernels else math.nan
+    ordered = kernels.sort_values("time", ascending=False, kind="stable") if "time" in kernels else kernels
+    rows = ordered.head(TOP_KERNELS).to_dict("records")
+    ranges = [str(row["impl"]) or NO_RANGE for row in rows]
+    columns = [
+        (
+            "kernel",
+            [f"`{_short(str(row['kernel']))}`" if code else _short(str(row["kernel"])) for row in rows],
+        ),
+        *([("range", ranges)] if set(ranges) != {NO_RANGE} else []),
+        ("launches", [units.digits(_value(row, "launches"), 6) for row in rows]),
+        ("share", [units.percent(_value(row, "time") / total) for row in rows]),
+        _unit("time", [_value(row, "time") for row in rows], "s"),
+        *_placed(rows),
+    ]
+    return _table(columns)
+
+
+def _placed(rows: list[Any]) -> list[tuple[str, list[str]]]:
+    return [
+        _unit("achieved", [_value(row, "achieved_flops") for row in rows], "FLOP/s"),
+        _unit("DRAM", [_value(row, "dram_bandwidth") for row in rows], "B/s"),
+        ("of peak", [units.percent(_value(row, "dram_fraction")) for row in rows]),
+        ("FLOP/B", [units.digits(_value(row, "intensity" if "intensity" in row else "intensity_dram")) for row in rows]),
+        ("of attainable", [units.percent(_value(row, "attainable_fraction")) for row in rows]),
+        ("bound by", [str(row.get("bound_by", "")) for row in rows]),
+    ]  # fmt: skip
+
+
+def _table(columns: list[tuple[str, list[str]]]) -> Table:
+    """Columns with nothing in them are left out."""
+    kept = [
+        (head, cells)
+        for head, cells in columns
+        if any(cell not in (units.MISSING, "", "unknown") for cell in cells)
+    ]
+    return Table(
+        [head for head, _ in kept], [list(cells) for cells in zip(*(cells for _, cells in kept), strict=True)]
+    )
+
+
+def _unit(title: str, values: list[float], unit: str) -> tuple[str, list[str]]:
+    label, cells = units.column(values, unit)
+    return f"{title} [{label}]", cells
+
+
+def _value(row: Any, name: str) -> float:
+    found = row.get(name, math.nan)
+    return float(found) if isinstance(found, (int, float)) else math.nan
+
+
+def _short(name: str, limit: int = 60) -> str:
+    text = name.replace("`", "'")
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _tool(run: Run) -> str:
+    tools = run.kernels["tool"] if "tool" in run.kernels else pd.Series(dtype="str")
+    return str(tools.iloc[0]) if len(tools) else ""
+
+
+def timing_line(run: Run) -> str:
+    """How the times were taken."""
+    return _TOOLS.get(_tool(run), "times: as the tool gave them")
+
+
+def missing(run: Run) -> list[str]:
+    """A line when the run has no counters, and why."""
+    counters = run.manifest.counters
+    if counters.state == "collected":
+        return []
+    why = counters.why or "only times were recorded"
+    return [f"no hardware counters: {why}; no FLOP, no bytes, no roofline" + (f" (fix: {counters.fix})" if counters.fix else "")]  # fmt: skip
+
+
+def _doubt_text(doubt: Any) -> str:
+    return doubt.what + (f": {doubt.how_much}" if doubt.how_much else "") + (f" (fix: {doubt.fix})" if doubt.fix else "")  # fmt: skip
+
+
+def timeline_lines(run: Run) -> list[str]:
+    """Busy, idle, overlap, copies and launch cost; empty without a timeline."""
+    found = timeline_of(run)
+    if found is None:
+        return []
+    lines = []
+    for device in found.devices:
+        gaps = device.gaps
+        lines.append(
+            f"timeline of {device.device or 'the GPU'}: {units.text(device.span, 's')} from first to last, busy "
+            f"{units.percent(1 - device.idle)}, idle {units.percent(device.idle)} in {gaps.count} gaps"
+            + (
+                f" (longest {units.text(gaps.largest, 's')}, after {_short(gaps.after, 40)})"
+                if gaps.count
+                else ""
+            )
+            + (f"; {units.text(device.overlap, 's')} ran side by side" if device.overlap else "")
+        )
+    copied = sum(one.time for one in found.copies)
+    if copied:
+        lines.append(
+            f"copies and fills: {units.text(copied, 's')}, {units.percent(copied / found.total)} of the GPU work"
+        )
+    if found.api is not None and found.api.launch_calls:
+        lines.append(
+            f"launching: {found.api.launch_calls} calls, {units.text(found.api.per_launch, 's')} of CPU time each"
+        )
+    return lines
+
+
+def timeline_section(run: Run) -> list[str]:
+    """The same for report.md, with shares of kernels and ranges."""
+    from profkit.report.markdown import pipe_table
+
+    found = timeline_of(run)
+    if found is None:
+        return []
+    blocks = ["\n## Timeline\n", *(f"- {line}" for line in timeline_lines(run)), ""]
+    for title, shares in (("kernel", found.kernels), ("range", found.ranges)):
+        rows = [
+            [
+                _short(one.name) or NO_RANGE,
+                str(one.launches),
+                units.text(one.time, "s"),
+                units.percent(one.share),
+            ]
+            for one in shares[:TOP_KERNELS]
+        ]
+        if rows:
+            blocks += [pipe_table([title, "launches", "time", "share of GPU work"], rows), ""]
+    return blocks
+
+
+def _files(run: Run) -> Iterator[str]:
+    for one in run.manifest.captures:
+        name = f", imported as {one.origin}" if one.origin else ""
+        digest = f", sha256 {one.sha256[:12]}" if one.sha256 else ""
+        yield f"- {one.file}: {one.tool}, {one.rows} rows{name}{digest}"
+
+
+def _again(run: Run) -> Iterator[str]:
+    manifest = run.manifest
+    yield "## Do it again\n"
+    if manifest.sample.kind == "import":
+        files = shlex.join(one.origin or one.file for one in manifest.captures)
+        line = f"profkit import {files} -o NEW"
+    else:
+        line = shlex.join(["profkit", "profile", *_verb(run), "--", *manifest.program])
+    yield f"```\npip install profkit\n{line}\n```\n"
+
+
+def _verb(run: Run) -> list[str]:
+    tools = {one.tool for one in run.manifest.captures}
+    return [
+        flag for tool, flag in (("ncu", "--ncu"), ("nsys", "--nsys"), ("cupti", "--nsys")) if tool in tools
+    ][:2]

@@ -1,0 +1,187 @@
+"""Runs as steps of a ladder: their table, the roofline with an arrow a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analyzers.compare import Ladder, Moved, Rung, Step, compare
+from analyzers.speedup import FORMULAS, shown
+from profkit.error import ProfkitError
+from profkit.report import table, units
+from profkit.run import Run, open_run
+from roofline.scene import Arrow, Point, Scene
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An implementation of a run, named as `RUN` or `RUN:impl` on the command line."""
+
+    run: Run
+    impl: str
+    label: str
+
+
+def choose(name: str) -> Chosen:
+    """The run and the implementation a command-line word means: RUN takes its fastest correct candidate.
+
+    Raises ProfkitError when the run has no such implementation, or none with a time.
+    """
+    path, _, impl = name.rpartition(":") if not Path(name).exists() else (name, "", "")
+    run = open_run(path or name)
+    rows = {str(row["impl"]): row for row in run.analysis.impls.to_dict("records") if row["time"] > 0}
+    if impl and impl not in rows:
+        raise ProfkitError(
+            f"{run.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}"
+        )
+    if not impl:
+        sound = [one.name for one in run.manifest.candidates if one.ok and one.name in rows]
+        names = sound or list(rows)
+        if not names:
+            raise ProfkitError(f"{run.path}: nothing was timed", fix="measure the sample again")
+        impl = min(names, key=lambda one: float(rows[one]["time"]))
+    return Chosen(run, impl, f"{run.manifest.sample.id}/{run.path.name}:{impl}")
+
+
+def ladder_of(chosen: Sequence[Chosen]) -> Ladder:
+    """The comparison of these implementations, in order."""
+    steps = [step_of(one) for one in chosen]
+    names = _labels(chosen)
+    return compare([_named(step, name) for step, name in zip(steps, names, strict=True)])
+
+
+def _named(step: Step, name: str) -> Step:
+    from dataclasses import replace
+
+    return replace(step, label=name)
+
+
+def _labels(chosen: Sequence[Chosen]) -> list[str]:
+    """As short as tells them apart: implementation, else run and implementation."""
+    short = [one.impl for one in chosen]
+    if len(set(short)) == len(short):
+        return short
+    stamps = [f"{one.impl} @ {one.run.path.name}" for one in chosen]
+    return (
+        stamps if len(set(stamps)) == len(stamps) else [f"{n}. {one.impl}" for n, one in enumerate(chosen, 1)]
+    )
+
+
+def step_of(chosen: Chosen) -> Step:
+    """One implementation as analyzers.compare wants it."""
+    run, manifest = chosen.run, chosen.run.manifest
+    row = run.analysis.impl(chosen.impl)
+    kernels = run.kernels
+    mine = kernels[kernels["impl"] == chosen.impl].to_dict("records") if len(kernels) else []
+    # Facts of one kernel (registers, occupancy) are compared only where there is one: the longest.
+    kernel = {str(key): value for key, value in mine[0].items()} if mine else {}
+    impl = next((one for one in manifest.impls if one.name == chosen.impl), None)
+    files = {ref.path: ref.sha256 for role, ref in manifest.sample.files.items()
+             if impl is not None and ref.path == impl.file}  # fmt: skip
+    reference = manifest.sample.files.get("reference")
+    facts = {
+        "device": manifest.device.get("name"), "uuid": manifest.device.get("uuid"),
+        "driver": manifest.device.get("driver"), "torch": manifest.versions.get("torch"),
+        "cuda": manifest.versions.get("cuda"), "sample": manifest.sample.id, "method": row.get("method"),
+        "l2": row.get("l2"), "sm_clock": _clock(run, chosen.impl),
+        "clock_control": manifest.counters.clock_control if manifest.counters.state == "collected" else "",
+        "reference": reference.sha256[:12] if reference else "",
+    }  # fmt: skip
+    return Step(chosen.label, chosen.impl, row, kernel, facts, files)
+
+
+def _clock(run: Run, impl: str) -> float:
+    """Median SM clock [Hz] of the timed rounds; NaN when it was not sampled."""
+    from profkit.derive import read_timings
+
+    timings = read_timings(run)
+    if timings is None or "sm_clock" not in timings:
+        return math.nan
+    known = timings.loc[timings["impl"] == impl, "sm_clock"].dropna()
+    return float(known.median()) if len(known) else math.nan
+
+
+def ladder_table(ladder: Ladder) -> table.Table:
+    """One row a step; one unit for the times; the convention stands in the head."""
+    unit, times = units.column([rung.time for rung in ladder.rungs], "s")
+    formula = FORMULAS["ratio"]
+    head = ["step", "what changed", f"time [{unit}]", f"step ({formula})", "since first", "of attainable",
+            "x floor", "counters that moved", "bound by"]  # fmt: skip
+    rows = [
+        [rung.label, ", ".join(rung.changed) or ("-" if index == 0 else "nothing in its file"), time, _step(rung),
+         shown(rung.total, "ratio"), units.percent(rung.attainable_fraction), units.digits(rung.floor_ratio),
+         "; ".join(moved(one) for one in rung.moved) or "-", rung.bound_by or "-"]
+        for index, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
+    ]  # fmt: skip
+    return table.Table(head, rows)
+
+
+def _step(rung: Rung) -> str:
+    if math.isnan(rung.step):
+        return "-"
+    interval = f" [{rung.low:.3g}, {rung.high:.3g}]" if rung.low == rung.low else ""
+    return f"{shown(rung.step, 'ratio')}{interval} {rung.verdict}"
+
+
+_UNITS = {
+    "bytes": "B",
+    "dram_bytes": "B",
+    "l2_bytes": "B",
+    "l1_bytes": "B",
+    "shared_memory": "B",
+    "flops": "FLOP",
+}
+
+
+def moved(one: Moved) -> str:
+    """ "dram_bytes 2.58 GB -> 268 MB"."""
+    unit = _UNITS.get(one.name, "")
+    if unit:
+        return f"{one.name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
+    share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
+    show = units.percent if share else units.digits
+    return f"{one.name} {show(one.before)} -> {show(one.after)}"
+
+
+def text(ladder: Ladder) -> str:
+    """For the terminal."""
+    from profkit.report import terminal
+
+    parts = [terminal.render(ladder_table(ladder)), *notes(ladder)]
+    return "\n".join(parts)
+
+
+def notes(ladder: Ladder) -> list[str]:
+    """Convention and doubts, one line each."""
+    lines = ["speed-up: old time / new time; intervals from the medians' 95 % intervals"]
+    for doubt in ladder.doubts:
+        lines.append(f"doubt: {doubt.what}: {doubt.how_much} (fix: {doubt.fix})")
+    return lines
+
+
+def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
+    """The roofline of the first run's device with an arrow a step."""
+    from profkit.derive import read_launches, roofline_of
+
+    first = chosen[0].run
+    points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
+    arrows = [
+        Arrow(a, b, shown(rung.step, "ratio"))
+        for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
+        if a.placed and b.placed
+    ]
+    caption = ["speed-up: old time / new time", *(f"{d.what}: {d.how_much}" for d in ladder.doubts)]
+    devices = dict.fromkeys(str(one.run.manifest.device.get("name", "unknown device")) for one in chosen)
+    return Scene(
+        roofline=roofline_of(first, read_launches(first)), points=tuple(points), arrows=tuple(arrows), theme=theme,
+        title=" -> ".join(rung.label for rung in ladder.rungs), subtitle=", ".join(devices), caption=tuple(caption),
+    )  # fmt: skip
+
+
+def _point(one: Chosen, rung: Rung) -> Point:
+    row: dict[str, Any] = one.run.analysis.impl(one.impl)
+    return Point(rung.label, float(row["intensity"]), float(row["achieved_flops"]), float(row["dram_bandwidth"]),
+                 str(row["compute"]) or "fp32", "dram", rung.label, float(row["time"]))  # fmt: skip
