@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from analyzers.timeline import Timeline
     from roofline.ceilings import Roofline
 
-ANNOTATIONS = "annotations.jsonl"
 ORDER = ("counters", "layers", "times", "timeline")
 TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
 """Columns of trace.csv, what profkit.runner.trace writes; start and time in s."""
@@ -39,7 +38,7 @@ class Captured:
 
 def read_captures(run: Run) -> Captured:
     """Read a run's files again. Raises CollectError or ProfkitError for a file damaged since."""
-    read = [(one, read_capture(run.path, one)) for one in run.manifest.captures if one.role != "report"]
+    read = [(one, read_capture(run.path, one)) for one in run.manifest.captures if one.role in ORDER]
     best = min((ORDER.index(one.role) for one, _ in read), default=len(ORDER))
     used = [(one, frame) for one, frame in read if ORDER.index(one.role) == best and one.role != "timeline"]
     timed = [frame for one, frame in read if "start" in frame and one.tool in ("nsys", "cupti")]
@@ -101,7 +100,11 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[dict[str, str]]:
-    names = [one.origin for one in every if one.origin and not any(one is other for other in used)]
+    names = [
+        one.origin
+        for one in every
+        if one.origin and one.role != "report" and not any(one is other for other in used)
+    ]
     return [
         {
             "what": f"not added to the kernels: {name}",
@@ -181,7 +184,7 @@ def declared_works(run: Run, launches: pd.DataFrame) -> tuple[dict[str, Work], l
     from analyzers.doubt import Doubt
     from analyzers.floor import Work
 
-    declared = read_declared(run.path / ANNOTATIONS)
+    declared = declared_of(run)
     said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
     if not said:
         return {}, []
@@ -233,6 +236,34 @@ def outside_ranges(launches: pd.DataFrame) -> list[Doubt]:
                   "autograd runs backward in a thread of its own unless profkit.annotate is open round it")]  # fmt: skip
 
 
+def annotations(run: Run, tool: str) -> Path:
+    """Where a program that runs under `tool` writes its declared work."""
+    return run.path / f"{tool}.annotations.jsonl"
+
+
 def declared_of(run: Run) -> Mapping[str, Declared]:
-    """What the program declared, by range."""
-    return read_declared(run.path / ANNOTATIONS)
+    """What the program declared while the tool watched whose launches are shown, by range."""
+    launches = run.captured.launches
+    tool = str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""
+    return read_declared(annotations(run, tool))
+
+
+def hottest(run: Run, roof: Roofline) -> pd.DataFrame:
+    """Kernels over all ranges, the longest first, placed under the roofs; `impl` is the range, or how many."""
+    from analyzers.counts import add_up
+    from analyzers.placement import place
+
+    launches = run.captured.launches
+    if launches is None or launches.empty:
+        return pd.DataFrame({"impl": [], "kernel": []})
+    frame = place(add_up(launches, ["kernel"]), roof)
+    ranges = launches.groupby("kernel", sort=False)["impl"].unique()
+    frame["impl"] = [_said(list(ranges[kernel])) for kernel in frame["kernel"]]
+    if "time" not in frame:
+        return frame
+    ordered: pd.DataFrame = frame.sort_values("time", ascending=False, kind="stable", ignore_index=True)
+    return ordered
+
+
+def _said(ranges: list[str]) -> str:
+    return ranges[0] if len(ranges) == 1 else f"{len(ranges)} ranges"

@@ -255,7 +255,7 @@ def _demote(found: list[_Found]) -> None:
     best = min((_rank(one) for one in times), default=0)
     for one in times:
         if _rank(one) != best:
-            one.role = "timeline" if one.report in _BEST[:2] else "report"
+            one.role = "timeline" if one.report in _BEST[:2] else "summary"
 
 
 def _rank(one: _Found) -> int:

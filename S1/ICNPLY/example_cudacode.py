@@ -17,7 +17,7 @@ CUDA_SOURCE = r"""
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-constexpr int kDegree = 512;
+constexpr int kDegree = 128;
 constexpr int kThreads = 256;
 constexpr int kPieces = 2;  // float4 of points a thread
 constexpr int kBlockPieces = kThreads * kPieces;

@@ -32,7 +32,8 @@ def command(
 
     Exit code 1 when the script or a candidate fails.
     """
-    from profkit.profiling import Request, profile
+    from profkit.profiling import profile
+    from profkit.request import Request
     from profkit.run import write_atomic
     from profkit.samples import bench
 

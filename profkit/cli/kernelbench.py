@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from profkit.profiling import Request
+    from profkit.request import Request
 
 _PATH = click.Path(path_type=Path)
 
@@ -42,7 +42,7 @@ def _measuring(function: Any) -> Any:
 
 
 def _request(device: str, trials: int, budget: float, timeout: float, counters: str | None, runs: Path) -> Request:
-    from profkit.profiling import Request
+    from profkit.request import Request
 
     return Request(device=device, trials=trials, budget=budget, timeout=timeout, counters=counters or "off", runs=runs)
 

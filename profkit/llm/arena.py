@@ -31,7 +31,7 @@ from profkit.samples.kernelbench import Problem, Results, candidate_name, candid
 from profkit.samples.prompt import prompt_for
 
 if TYPE_CHECKING:
-    from profkit.profiling import Request
+    from profkit.request import Request
 
 Progress = Callable[[str], None]
 SCHEMA = "profkit-models/1"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.captures import declared_of, timeline_of
+from profkit.captures import declared_of, hottest, timeline_of
 from profkit.report import units
 from profkit.report.table import Table
 from profkit.run import Run
@@ -65,8 +65,7 @@ def report(run: Run) -> str:
     if len(run.kernels):
         data = kernels_table(run, code=True)
         blocks += ["## Kernels\n", pipe_table(data.head, data.rows)]
-        hidden = len(run.kernels) - len(data.rows)
-        blocks.append(f"\n{hidden} more kernels in kernels.csv.\n" if hidden else "")
+        blocks.append("\nEvery kernel of every range is in kernels.csv.\n")
     blocks += timeline_section(run)
     blocks += ["## How it was measured\n", f"- {timing_line(run)}", *_files(run), f"- profkit {manifest.profkit}, {manifest.created}\n"]  # fmt: skip
     if run.analysis.doubts:
@@ -77,25 +76,24 @@ def report(run: Run) -> str:
 
 def headline(run: Run) -> str:
     """How much ran, and the hottest kernel."""
-    kernels = run.kernels
+    kernels = _hottest(run)
     if not len(kernels):
         return "no kernels were captured"
     total = float(kernels["time"].sum()) if "time" in kernels else math.nan
-    names = kernels["kernel"].nunique()
     thing = "layers" if _tool(run) == "trtexec" else "kernels"
-    said = f"{float(kernels['launches'].sum()):.0f} launches of {names} {thing}, {units.text(total, 's')} of GPU time"
+    said = f"{float(kernels['launches'].sum()):.0f} launches of {len(kernels)} {thing}, {units.text(total, 's')} of GPU time"
     if not total > 0:
         return said
-    summed = kernels.groupby("kernel", sort=False)["time"].sum().sort_values(ascending=False)
-    name, time = str(summed.index[0]), float(summed.iloc[0])
-    bound = str(
-        kernels.loc[kernels["kernel"] == name]
-        .sort_values("time", ascending=False)
-        .iloc[0]
-        .get("bound_by", "")
-    )
+    hot = kernels.iloc[0]
+    name, time, bound = str(hot["kernel"]), float(hot["time"]), str(hot["bound_by"])
     tail = f", bound by {bound}" if bound not in ("", "unknown") else ""
     return f"{said}; hottest: {_short(name)}, {units.percent(time / total)}{tail}"
+
+
+def _hottest(run: Run) -> pd.DataFrame:
+    from profkit.derive import roofline_of
+
+    return hottest(run, roofline_of(run, run.captured.launches))
 
 
 def ranges_table(run: Run) -> Table:
@@ -110,7 +108,7 @@ def ranges_table(run: Run) -> Table:
     moved = [one.bytes if one is not None and one.bytes is not None else math.nan for one in said]
     columns = [
         ("range", [str(row["impl"]) or NO_RANGE for row in shown]),
-        ("launches", [units.digits(_value(row, "kernels"), 6) for row in shown]),
+        ("launches", [f"{_value(row, 'kernels'):.0f}" for row in shown]),
         _unit("time", [_value(row, "time") for row in shown], "s"),
         ("share", [units.percent(_value(row, "time") / total) for row in shown]),
         *([_unit("declared", flops, "FLOP"), _unit("declared", moved, "B")] if any(said) else []),
@@ -121,11 +119,10 @@ def ranges_table(run: Run) -> Table:
 
 
 def kernels_table(run: Run, *, code: bool = False) -> Table:
-    """The longest kernels of all ranges."""
-    kernels = run.kernels
+    """The longest kernels over all ranges."""
+    kernels = _hottest(run)
     total = float(kernels["time"].sum()) if "time" in kernels else math.nan
-    ordered = kernels.sort_values("time", ascending=False, kind="stable") if "time" in kernels else kernels
-    rows = ordered.head(TOP_KERNELS).to_dict("records")
+    rows = kernels.head(TOP_KERNELS).to_dict("records")
     ranges = [str(row["impl"]) or NO_RANGE for row in rows]
     columns = [
         (
@@ -133,7 +130,7 @@ def kernels_table(run: Run, *, code: bool = False) -> Table:
             [f"`{_short(str(row['kernel']))}`" if code else _short(str(row["kernel"])) for row in rows],
         ),
         *([("range", ranges)] if set(ranges) != {NO_RANGE} else []),
-        ("launches", [units.digits(_value(row, "launches"), 6) for row in rows]),
+        ("launches", [f"{_value(row, 'launches'):.0f}" for row in rows]),
         ("share", [units.percent(_value(row, "time") / total) for row in rows]),
         _unit("time", [_value(row, "time") for row in rows], "s"),
         *_placed(rows),

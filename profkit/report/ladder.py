@@ -109,14 +109,19 @@ def ladder_table(ladder: Ladder) -> table.Table:
     unit, times = units.column([rung.time for rung in ladder.rungs], "s")
     formula = FORMULAS["ratio"]
     head = ["step", "what changed", f"time [{unit}]", f"step ({formula})", "since first", "of attainable",
-            "x floor", "counters that moved", "bound by"]  # fmt: skip
+            "x floor", "bound by"]  # fmt: skip
     rows = [
         [rung.label, ", ".join(rung.changed) or ("-" if index == 0 else "nothing in its file"), time, _step(rung),
          shown(rung.total, "ratio"), units.percent(rung.attainable_fraction), units.digits(rung.floor_ratio),
-         "; ".join(moved(one) for one in rung.moved) or "-", rung.bound_by or "-"]
+         rung.bound_by or "-"]
         for index, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
     ]  # fmt: skip
     return table.Table(head, rows)
+
+
+def moved_lines(ladder: Ladder) -> list[str]:
+    """The counters that moved at each step, one line a step."""
+    return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
 
 
 def _step(rung: Rung) -> str:
@@ -150,7 +155,9 @@ def text(ladder: Ladder) -> str:
     """For the terminal."""
     from profkit.report import terminal
 
-    parts = [terminal.render(ladder_table(ladder)), *notes(ladder)]
+    moves = moved_lines(ladder)
+    parts = [terminal.render(ladder_table(ladder)), *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else [])]
+    parts += notes(ladder)
     return "\n".join(parts)
 
 

@@ -38,8 +38,8 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
 
     Raises ProfkitError when there is no run_code.py.
     """
-    from profkit.launch import process
     from profkit.cache import builds
+    from profkit.launch import process
 
     script = folder / "run_code.py"
     if not script.is_file():

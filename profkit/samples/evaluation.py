@@ -22,7 +22,7 @@ from profkit.samples.kernelbench import (
 )
 
 if TYPE_CHECKING:
-    from profkit.profiling import Request
+    from profkit.request import Request
 
 Progress = Callable[[str], None]
 RESULTS = "eval_results.json"

@@ -162,10 +162,8 @@ def _judge(problem: Problem, base: Record, entry: Record) -> Judged:
     own = (entry.get("metadata") or {}).get("profkit") or {}
     share = _float(own.get("attainable_share"))
     if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
-        edges = (_float(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
-        return Judged(
-            problem.id, problem.name, True, True, *edges, source="measured in pairs", attainable_share=share
-        )
+        value, low, high = (_float(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
+        return Judged(problem.id, problem.name, True, True, value, low, high, "measured in pairs", share)
     ratio = float(base["mean"]) / float(entry["runtime"])
     spread = _log_error(base), _log_error(entry.get("runtime_stats") or {})
     if any(math.isnan(s) for s in spread):

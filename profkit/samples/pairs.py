@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from profkit.samples.kernelbench import Record, times
 
 if TYPE_CHECKING:
-    from profkit.profiling import Request
+    from profkit.request import Request
     from profkit.run import Impl, Run
 
 REFERENCE, CANDIDATE = "reference.py", "candidate.py"
