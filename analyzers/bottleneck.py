@@ -211,7 +211,5 @@ def _undecided(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding
                 continue
             params = {"rule": one.name, "counters": ", ".join(missing)}
             title, then, expect = words("collect", "", params)
-            found.append(
-                Finding(one.name, "", impl, COLLECT, title, (), NAN, NAN, then, expect, 0.0, params)
-            )
+            found.append(Finding(one.name, "", impl, COLLECT, title, (), NAN, NAN, then, expect, 0.0, params))
     return found

@@ -30,7 +30,11 @@ def _host_bound(s: Subject) -> Case | None:
     if not ratio >= HOST_RATIO:
         return None
     hidden = s["host_time"] - s.time
-    params = {"host": f"{s['host_time'] * 1e6:.3g}", "us": f"{s.time * 1e6:.3g}", "gap": f"{hidden * 1e6:.3g}"}
+    params = {
+        "host": f"{s['host_time'] * 1e6:.3g}",
+        "us": f"{s.time * 1e6:.3g}",
+        "gap": f"{hidden * 1e6:.3g}",
+    }
     # The gap is time of the caller, outside the device time the other bounds speak of.
     return Case((Proof("host_time/time", ratio, HOST_RATIO),), s.time - hidden, params, 0.5, HOST)
 
@@ -56,4 +60,3 @@ def _modelled(s: Subject) -> Case | None:
 
 def _floor(s: Subject) -> float:
     return 0.0 if math.isnan(s["floor_time"]) else s["floor_time"]
-

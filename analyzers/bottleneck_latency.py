@@ -59,10 +59,13 @@ def _tail_wave(s: Subject) -> Case | None:
     if not (waves > 1.001 and full < TAIL):
         return None
     params = {"waves": f"{waves:.3g}", "last": f"{waves - math.floor(waves):.0%}"}
-    return Case((Proof("waves/ceil(waves)", full, TAIL, "below"),), max(s.least(), s.time * full), params, 1 - full)
+    return Case(
+        (Proof("waves/ceil(waves)", full, TAIL, "below"),), max(s.least(), s.time * full), params, 1 - full
+    )
 
 
-_LIMITS = {"registers": "limit_registers", "shared memory": "limit_shared_mem", "block size": "limit_blocks"}
+# The first of equal limits is named: a block of one warp meets its count before anything it holds.
+_LIMITS = {"block size": "limit_blocks", "registers": "limit_registers", "shared memory": "limit_shared_mem"}
 
 
 @rule("low-occupancy", ("occupancy_limit",))
@@ -89,7 +92,9 @@ def _uneven(s: Subject) -> Case | None:
     if not waits(s) or _few(s) or s["waves"] < 1 - 1e-3 or _tensor(s) or not share < UNEVEN:
         return None
     params = {"share": f"{share:.0%}"}
-    return Case((Proof("occupancy_share", share, UNEVEN, "below"),), max(s.least(), s.time * share), params, 0.3)
+    return Case(
+        (Proof("occupancy_share", share, UNEVEN, "below"),), max(s.least(), s.time * share), params, 0.3
+    )
 
 
 @rule("stalls", ("issue_active", "warp_latency"))
@@ -106,7 +111,11 @@ def _stalls(s: Subject) -> Case | None:
     proofs = (Proof("issue_active", s["issue_active"], IDLE_ISSUE, "below"),
               Proof(f"stall_{top}/warp_latency", share))  # fmt: skip
     params = {"issue": f"{s['issue_active']:.0%}", "reason": top, "share": f"{share:.0%}"}
-    variant = top if top in ("long_scoreboard", "barrier", "short_scoreboard", "mio_throttle", "lg_throttle") else ""
+    variant = (
+        top
+        if top in ("long_scoreboard", "barrier", "short_scoreboard", "mio_throttle", "lg_throttle")
+        else ""
+    )
     return Case(proofs, s.least(), params, 0.2, variant=variant)
 
 
@@ -118,7 +127,12 @@ def _latency(s: Subject) -> Case | None:
     if not _tensor(s) and s["occupancy_limit"] <= LOW:
         return None
     name, share = s.nearest
-    return Case((Proof(f"{name}_fraction", share, NEAR, "below"),), s.least(), {"roof": name, "share": f"{share:.0%}"}, 0.1)
+    return Case(
+        (Proof(f"{name}_fraction", share, NEAR, "below"),),
+        s.least(),
+        {"roof": name, "share": f"{share:.0%}"},
+        0.1,
+    )
 
 
 @rule("divergence", ("threads_per_inst",))

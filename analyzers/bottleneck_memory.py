@@ -11,6 +11,9 @@ from analyzers.placement import NEAR
 EXCESS = 1.10
 """DRAM bytes over the compulsory ones from which traffic is called excess; counters repeat within a few %."""
 
+FULL = 0.75
+"""DRAM share that a plain copy passes on every chip seen; below, more bytes in flight help."""
+
 WIDEST = 16.0
 """Sectors of the widest coalesced request: 32 threads of 16 bytes."""
 
@@ -28,7 +31,11 @@ def _percent(value: float) -> str:
 
 def compulsory_time(subject: Subject) -> float:
     """Seconds DRAM needs for the compulsory bytes where they are known, else for those moved."""
-    least, moved, peak = subject["compulsory_bytes"], subject["dram_bytes"], subject.peaks.get("dram", math.nan)
+    least, moved, peak = (
+        subject["compulsory_bytes"],
+        subject["dram_bytes"],
+        subject.peaks.get("dram", math.nan),
+    )
     amount = moved if math.isnan(least) else min(least, moved)
     return 0.0 if math.isnan(amount / peak) else amount / peak
 
@@ -43,7 +50,8 @@ def _dram_bound(s: Subject) -> Case | None:
     share = s["dram_fraction"]
     if not share >= NEAR or s.nearest[0] != "dram":
         return None
-    return Case((Proof("dram_fraction", share, NEAR),), s.least(), {"share": _percent(share)}, share)
+    return Case((Proof("dram_fraction", share, NEAR),), s.least(), {"share": _percent(share)}, share,
+                variant="headroom" if share < FULL else "")  # fmt: skip
 
 
 @rule("dram-excess", ("dram_bytes", "compulsory_bytes"))
@@ -77,10 +85,11 @@ def _uncoalesced(s: Subject) -> Case | None:
 def _l2_bound(s: Subject) -> Case | None:
     name, share = s.nearest
     if name == "l2" and share >= NEAR:
-        proofs = (Proof("l2_fraction", share, NEAR),)
-        return Case(proofs, s.least("l2"), {"share": _percent(share)}, share)
+        return Case((Proof("l2_fraction", share, NEAR),), s.least("l2"), {"share": _percent(share)}, share)
     waits = s["stall_long_scoreboard"] / s["warp_latency"] if s["warp_latency"] > 0 else math.nan
-    if not (s["l2_hit_rate"] >= HITS and waits >= 0.5 and s["dram_fraction"] < NEAR / 2 and s["occupancy"] >= 0.5):
+    if not (
+        s["l2_hit_rate"] >= HITS and waits >= 0.5 and s["dram_fraction"] < NEAR / 2 and s["occupancy"] >= 0.5
+    ):
         return None
     proofs = (
         Proof("l2_hit_rate", s["l2_hit_rate"], HITS), Proof("stall_long_scoreboard/warp_latency", waits, 0.5),
@@ -128,4 +137,6 @@ def _atomics(s: Subject) -> Case | None:
     if not share >= ATOMICS or not s.nearest[1] < NEAR:
         return None
     proofs = (Proof("atomics/global requests", share, ATOMICS), Proof("atomic requests", atomics, 0.0))
-    return Case(proofs, s.least(), {"share": _percent(share), "count": f"{atomics:.3g}"}, min(1.0, 0.6 + share))
+    return Case(
+        proofs, s.least(), {"share": _percent(share), "count": f"{atomics:.3g}"}, min(1.0, 0.6 + share)
+    )

@@ -13,7 +13,9 @@ FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
 BUSY_ISSUE = 0.8
 TENSOR_TWIN = {"fp64": "tensor_fp64", "fp32": "tensor_tf32", "fp16": "tensor_fp16"}
-_PRODUCT = re.compile(r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE)
+_PRODUCT = re.compile(
+    r"gemm|mat_?mul|matmul|conv|attention|linear|(?<![a-z])mm(?![a-z])|bmm|mma", re.IGNORECASE
+)
 
 
 def main_pipe(s: Subject) -> str:
@@ -33,7 +35,13 @@ def _pipe_bound(s: Subject) -> Case | None:
     if name not in PIPES or not share >= NEAR:
         return None
     params = {"pipe": name, "share": f"{share:.0%}"}
-    return Case((Proof("compute_fraction", share, NEAR),), s.least(), params, share)
+    return Case(
+        (Proof("compute_fraction", share, NEAR),),
+        s.least(),
+        params,
+        share,
+        variant="tensor" if name.startswith("tensor_") else "",
+    )
 
 
 @rule("use-tensor-cores", ("flops",))
@@ -47,7 +55,10 @@ def _use_tensor(s: Subject) -> Case | None:
     # Far from compute the memory side decides, and tensor cores change nothing.
     if share < 0.1:
         return None
-    proofs = (Proof("tensor_share", s["tensor_share"], 0.05, "below"), Proof(f"time at the {pipe} roof/time", share, 0.1))
+    proofs = (
+        Proof("tensor_share", s["tensor_share"], 0.05, "below"),
+        Proof(f"time at the {pipe} roof/time", share, 0.1),
+    )
     after = s.least(pipe, **{twin: s["flops"] / peak})
     params = {"pipe": pipe, "twin": twin, "gain": f"{peak / s.peaks[pipe]:.3g}"}
     return Case(proofs, after, params, 0.4 + share / 2, variant="exact" if pipe == "fp64" else "")
@@ -57,7 +68,12 @@ def _use_tensor(s: Subject) -> Case | None:
 def _tensor_idle(s: Subject) -> Case | None:
     pipe = main_pipe(s)
     share = s.roofs.get(pipe, math.nan) / s.time
-    if not s["tensor_share"] > 0.5 or not pipe.startswith("tensor_") or not share < IDLE_TENSOR or s.nearest[1] >= NEAR:
+    if (
+        not s["tensor_share"] > 0.5
+        or not pipe.startswith("tensor_")
+        or not share < IDLE_TENSOR
+        or s.nearest[1] >= NEAR
+    ):
         return None
     hopper = s.text.get("cc") == "9.0" and share < 2 / 3
     params = {"pipe": pipe, "share": f"{share:.0%}"}
@@ -69,13 +85,24 @@ def _tensor_idle(s: Subject) -> Case | None:
 def _precision(s: Subject) -> Case | None:
     used, wanted = s["flop_fp64"], s.text.get("work_pipe", "")
     faster = s.peaks.get("fp32", math.nan) / s.peaks.get("fp64", math.nan)
-    if not used > 0.05 * s["flops"] or not faster > 1 or precision_bits(wanted) >= 53 or s.roofs.get("fp64", 0) < 0.1 * s.time:
+    if (
+        not used > 0.05 * s["flops"]
+        or not faster > 1
+        or precision_bits(wanted) >= 53
+        or s.roofs.get("fp64", 0) < 0.1 * s.time
+    ):
         return None
     after = s.least("fp64", fp32=(used + s["flop_fp32"]) / s.peaks["fp32"])
     share = used / s["flops"]
     params = {"share": f"{share:.0%}", "wanted": wanted or "fp32", "gain": f"{faster:.3g}"}
     sure = bool(wanted)
-    return Case((Proof("flop_fp64/flops", share, 0.05),), after, params, 0.9 if sure else 0.5, variant="" if sure else "maybe")
+    return Case(
+        (Proof("flop_fp64/flops", share, 0.05),),
+        after,
+        params,
+        0.9 if sure else 0.5,
+        variant="" if sure else "maybe",
+    )
 
 
 @rule("non-fma", ("inst_fp32_fma", "compute_fraction"), ("inst_fp64_fma", "compute_fraction"))
@@ -103,6 +130,6 @@ def _half_constants(s: Subject) -> Case | None:
     """Half instructions in fp32 code that no one asked for."""
     total = s["flop_fp16"] + s["flop_fp32"]
     share = s["flop_fp16"] / total if total > 0 else 0.0
-    if not 0.05 < share or s.text.get("work_pipe", "") not in ("fp32", "fp64") or s.nearest[0] != "fp16":
+    if not share > 0.05 or s.text.get("work_pipe", "") not in ("fp32", "fp64") or s.nearest[0] != "fp16":
         return None
     return Case((Proof("flop_fp16/flops", share, 0.05),), s.time, {"share": f"{share:.0%}"}, 0.1, HINT)

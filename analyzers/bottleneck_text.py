@@ -17,6 +17,10 @@ ENGLISH: dict[str, Words] = {
         "DRAM-bound: at {share} of the DRAM roof",
         "move fewer bytes: fuse with its neighbours, or keep the data in a narrower type; the access pattern has little left to give",
         "time falls with the bytes; the DRAM share stays"),
+    "dram-bound/headroom": (
+        "DRAM-bound with headroom: at {share} of the DRAM roof, where plain copies reach 80 to 90 %",
+        "more bytes in flight: 16 B accesses, several independent loads a thread, more resident warps; then fewer bytes",
+        "the DRAM share rises to 80 % and more"),
     "dram-excess": (
         "DRAM traffic is {ratio}x the compulsory bytes, at {share} of the DRAM roof",
         "find the bytes moved twice: strided access that uses a part of each 32 B sector, re-reads past L2, intermediates, spills",
@@ -113,6 +117,10 @@ ENGLISH: dict[str, Words] = {
         "compute-bound: at {share} of the {pipe} roof",
         "fewer or cheaper operations: a better algorithm, a lower precision if the task allows, tensor cores if it is a matrix product",
         "time falls with the operations; the share stays"),
+    "pipe-bound/tensor": (
+        "at {share} of the {pipe} roof: the tensor cores are busy",
+        "fewer or narrower operations: structure in the matrices, a lower precision if the task allows",
+        "time falls with the operations; the share stays"),
     "use-tensor-cores": (
         "a matrix product on the {pipe} pipe: {twin} has {gain}x its peak",
         "compute it by tensor cores (library, wgmma, Triton's tl.dot); {twin} rounds its inputs, so check the tolerance",
@@ -173,6 +181,7 @@ ENGLISH: dict[str, Words] = {
 
 CHINESE: dict[str, Words] = {
     "dram-bound": ("受显存带宽限制：已达 DRAM 屋顶的 {share}", "减少搬运的字节：与前后算子融合，或用更窄的数据类型；访存方式已无多少余地", "时间随字节数下降，DRAM 占比不变"),
+    "dram-bound/headroom": ("受显存带宽限制但有余量：达 DRAM 屋顶的 {share}，普通拷贝可达 80% 至 90%", "增加在途字节：16 B 访问、每线程多个独立加载、更多驻留线程束；然后再减少字节", "DRAM 占比升到 80% 以上"),
     "dram-excess": ("DRAM 流量为必需字节的 {ratio} 倍，达 DRAM 屋顶的 {share}", "找出重复搬运的字节：跨步访问只用到 32 B 扇区的一部分、越过 L2 的重读、中间结果、寄存器溢出", "DRAM 字节接近必需值，DRAM 占比不变"),
     "uncoalesced": ("全局访存未合并（{which}）：每次请求 {sectors} 个 32 B 扇区", "让相邻线程访问相邻地址；两侧无法兼顾时在共享内存中转置", "4 B/线程时每次请求 4 个扇区（16 B 时 16 个）；L1、L2 流量按比例下降"),
     "l2-bound": ("受 L2 带宽限制：已达 L2 屋顶的 {share}", "提高每次取数的复用：更大的共享内存或寄存器分块、更宽的加载", "L2 字节下降，DRAM 字节不变"),
@@ -197,6 +206,7 @@ CHINESE: dict[str, Words] = {
     "latency": ("受延迟限制：最近的屋顶 {roof} 只有 {share}", "采集深度计数器，看线程束在等什么（profkit profile SAMPLE --deep）", "停顿原因给出下一步"),
     "divergence": ("每条指令 32 个线程中只有 {threads} 个活动：分支发散或线程空闲", "对工作排序或分组，使一个线程束走同一条路径", "threads_per_inst 接近 32"),
     "pipe-bound": ("受计算限制：已达 {pipe} 屋顶的 {share}", "更少或更便宜的运算：更好的算法、任务允许时更低的精度、矩阵乘用 Tensor Core", "时间随运算量下降，占比不变"),
+    "pipe-bound/tensor": ("已达 {pipe} 屋顶的 {share}：Tensor Core 已忙", "更少或更窄的运算：利用矩阵的结构、任务允许时用更低的精度", "时间随运算量下降，占比不变"),
     "use-tensor-cores": ("矩阵乘跑在 {pipe} 管线上：{twin} 的峰值是其 {gain} 倍", "改用 Tensor Core（库、wgmma、Triton tl.dot）；{twin} 会舍入输入，须检查容差", "tensor_share 接近 1，时间低于 {pipe} 屋顶"),
     "use-tensor-cores/exact": ("矩阵乘跑在普通 {pipe} 单元上：{twin} 峰值是其 {gain} 倍，精度相同", "改用 fp64 Tensor Core（DMMA：库、mma.sync m8n8k4）", "tensor_share 接近 1，时间低于普通 {pipe} 屋顶"),
     "tensor-idle": ("Tensor Core 空闲：{pipe} 只有屋顶的 {share}，也不接近其他屋顶", "喂饱它：更深的异步流水（cp.async、TMA）、更大的分块、更多线程束", "Tensor 占比上升，long_scoreboard 停顿下降"),

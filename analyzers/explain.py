@@ -20,9 +20,7 @@ CALL_COLUMNS = (
 )  # fmt: skip
 
 
-def explain(
-    analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN
-) -> list[Finding]:
+def explain(analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN) -> list[Finding]:
     """The ranked findings about every implementation and kernel.
 
     kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say.

@@ -81,7 +81,9 @@ def parse(text: str, name: str = "table") -> tuple[Part, ...]:
         elif parts:
             _line(parts[-1], line, number, name)
     if not parts:
-        raise CollectError(f"{name}: no header `bs| sl| lt| tp| ...`", fix="give the output of testEncoderAndDecoder.py")
+        raise CollectError(
+            f"{name}: no header `bs| sl| lt| tp| ...`", fix="give the output of testEncoderAndDecoder.py"
+        )
     return tuple(Part(p.name, p.columns, tuple(p.rows), p.averages, p.targets) for p in parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +58,8 @@ def read_capture(folder: Path, capture: Capture) -> pd.DataFrame:
         companions = {name: folder / path for name, path in capture.companions.items()}
         return read(file, "trtexec", partial=capture.partial, **companions)
     options: dict[str, Any] = {"adopt": True} if capture.tool == "nsys" and _sqlite(file) else {}
-    return read(file, capture.tool, partial=capture.partial, **options)
+    frame: pd.DataFrame = read(file, capture.tool, partial=capture.partial, **options)
+    return frame
 
 
 def _sqlite(file: Path) -> bool:
@@ -94,7 +96,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
         )
         parts.append(kernels.assign(impl=impl.astype(frame["range"].dtype)))
         doubts += [row for row in frame.attrs.get("doubts", ()) if row not in doubts]
-    merged = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     merged.attrs["doubts"] = [*doubts, *_left_out([capture for capture, _ in used], every)]
     return merged
 
@@ -115,18 +117,48 @@ def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[dict[st
     ]
 
 
-def timeline_of(run: Run) -> Timeline | None:
-    """Busy, idle, overlap and shares of the run's timeline; None without one."""
+def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader says of a device as the manifest keeps it: known numbers alone."""
+    numbers = ("l2_bytes", "memory_bytes", "max_sm_clock", "max_mem_clock", "bus_bits")
+    known = {name: float(facts[name]) for name in numbers if facts.get(name)}
+    found: dict[str, Any] = {name: value for name, value in known.items() if not math.isnan(value)}
+    sms = facts.get("sms")
+    return found | ({"sms": int(sms)} if sms and sms == sms else {})
+
+
+def timelines_of(run: Run) -> dict[str, Timeline]:
+    """Busy, idle, overlap and shares over time: of the whole ("") or of one call of each implementation.
+
+    Empty without a timeline. A sample's is nsys's; if one was asked for and there is no nsys, CUPTI's.
+    """
     from analyzers import AnalyzeError
     from analyzers.timeline import timeline
+    from profkit.derive import read_activity
 
-    frame = run.captured.timeline if run.manifest.captures else None
-    if frame is None:
-        return None
-    try:
-        return timeline(frame)
-    except AnalyzeError:
-        return None
+    manifest = run.manifest
+    frame = run.captured.timeline if manifest.captures else None
+    if manifest.unjudged:
+        parts = {} if frame is None else {"": frame}
+    elif frame is not None:
+        parts = {impl.name: _part(frame, f"/{impl.name}/") for impl in manifest.impls}
+    elif any("the timeline is CUPTI's" in row.get("what", "") for row in manifest.doubts):
+        activity = read_activity(run)
+        parts = {} if activity is None else {
+            impl.name: activity[activity["impl"] == impl.name] for impl in manifest.impls
+        }  # fmt: skip
+    else:
+        parts = {}
+    found = {}
+    for name, part in parts.items():
+        with contextlib.suppress(AnalyzeError):
+            found[name] = timeline(part.reset_index(drop=True))
+    return found
+
+
+def _part(frame: pd.DataFrame, piece: str) -> pd.DataFrame:
+    part: pd.DataFrame = frame[frame["range"].str.contains(piece, regex=False)]
+    part.attrs = frame.attrs
+    return part
 
 
 def analyze(run: Run, roof: Roofline) -> Analysis:
@@ -236,7 +268,7 @@ def outside_ranges(launches: pd.DataFrame) -> list[Doubt]:
                   "autograd runs backward in a thread of its own unless profkit.annotate is open round it")]  # fmt: skip
 
 
-def annotations(run: Run, tool: str) -> Path:
+def annotations_file(run: Run, tool: str) -> Path:
     """Where a program that runs under `tool` writes its declared work."""
     return run.path / f"{tool}.annotations.jsonl"
 
@@ -245,7 +277,7 @@ def declared_of(run: Run) -> Mapping[str, Declared]:
     """What the program declared while the tool watched whose launches are shown, by range."""
     launches = run.captured.launches
     tool = str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""
-    return read_declared(annotations(run, tool))
+    return read_declared(annotations_file(run, tool))
 
 
 def hottest(run: Run, roof: Roofline) -> pd.DataFrame:
@@ -255,8 +287,8 @@ def hottest(run: Run, roof: Roofline) -> pd.DataFrame:
 
     launches = run.captured.launches
     if launches is None or launches.empty:
-        return pd.DataFrame({"impl": [], "kernel": []})
-    frame = place(add_up(launches, ["kernel"]), roof)
+        return run.kernels
+    frame: pd.DataFrame = place(add_up(launches, ["kernel"]), roof)
     ranges = launches.groupby("kernel", sort=False)["impl"].unique()
     frame["impl"] = [_said(list(ranges[kernel])) for kernel in frame["kernel"]]
     if "time" not in frame:

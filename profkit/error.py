@@ -20,3 +20,9 @@ class CannotProfileError(ProfkitError):
     """This machine cannot do what was asked (no GPU, no counters)."""
 
     exit_code = 3
+
+
+class ProgramFailedError(ProfkitError):
+    """The profiled program itself ended badly and left nothing to report."""
+
+    exit_code = 1

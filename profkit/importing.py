@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from collectors import READERS, CollectError, read
 from collectors import head_of as read_head
+from profkit.captures import device_facts
 from profkit.error import ProfkitError
 from profkit.run import (
     RUNS,
@@ -35,7 +35,6 @@ FOLDER = "imported"
 COUNTED = ("dram_bytes", "dram_read", "l2_bytes", "l1_bytes", "flop_fp32", "flop_fp16", "flop_fp64", "op_tensor_fp16",
            "op_tensor_bf16", "op_tensor_tf32", "op_tensor_fp8", "op_tensor_int8", "occupancy")  # fmt: skip
 """Any of these in a frame makes it one with counters."""
-FACTS = ("sms", "l2_bytes", "memory_bytes", "max_sm_clock", "max_mem_clock", "bus_bits")
 _BEST = ("sqlite", "gpu_trace", "kern_exec_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum", "kern_exec_sum")
 # What tells TensorRT's files apart, near their beginning.
 _TRT = (
@@ -131,11 +130,14 @@ def _grouped(files: Sequence[Path]) -> list[list[Path]]:
     groups = {path: [path] for path in dict.fromkeys(leaders)}
     for path in files:
         if kinds[path] and path not in groups:
-            owner = max(
-                profiles, key=lambda one: len(os.path.commonprefix([one.name, path.name])), default=None
-            )
+            owner = max(profiles, key=lambda one: _alike(one.name, path.name), default=None)
             groups.setdefault(path if owner is None else owner, [path] if owner is None else []).append(path)
     return [list(dict.fromkeys(group)) for group in groups.values()]
+
+
+def _alike(a: str, b: str) -> int:
+    """How many letters two names share at their beginning."""
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _trt_kind(path: Path) -> str:
@@ -168,7 +170,9 @@ def _look(path: Path, companions: dict[str, Path], partial: bool) -> _Found:
         return _Found(path, "nsys", "report", rows)
     devices = tuple(name for name in dict.fromkeys(frame["device"]) if name and not name.isdigit())
     cc = next((cc for cc in frame["cc"] if cc), "")
-    facts = next((row for row in frame.attrs.get("devices", ()) if row.get("name") in devices), {})
+    facts: Mapping[str, Any] = next(
+        (row for row in frame.attrs.get("devices", ()) if row.get("name") in devices), {}
+    )
     return _Found(path, str(tool), _role(frame), len(frame), str(frame.attrs.get("report", "")), devices, cc, facts, companions)  # fmt: skip
 
 
@@ -291,12 +295,7 @@ def _device(found: Iterable[_Found], device: str) -> dict[str, Any]:
     """The device as the exports give it; the user's word where they give none."""
     files = list(found)
     name = next((one.devices[0] for one in files if one.devices), device)
-    facts = next((one.facts for one in files if one.facts), {})
-    known: dict[str, Any] = {
-        key: facts[key] for key in FACTS if key in facts and not math.isnan(float(facts[key]))
-    }
-    if "sms" in known:
-        known["sms"] = int(known["sms"])
+    known = device_facts(next((one.facts for one in files if one.facts), {}))
     cc = next((one.cc for one in files if one.cc), "")
     label = name or (f"unknown device of compute capability {cc}" if cc else "unknown device")
     return {"kind": "cuda", "name": label, **({"cc": cc} if cc else {}), **known}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profkit import cache, counting, samples
+from profkit import cache, counting, samples, tracing
+from profkit.callables import profile_callable
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import protocol, runner
 from profkit.launch.gpu import gpu_present
@@ -21,20 +22,27 @@ Progress = Callable[[str], None]
 
 
 def profile(
-    sample: str | os.PathLike[str],
-    *,
+    sample: str | os.PathLike[str] | Callable[..., Any],
+    *arguments: Any,
     progress: Progress = lambda _: None,
     request: Request | None = None,
     **options: Any,
 ) -> Run:
-    """Measure a sample folder and return its run; keyword options are Request's fields.
+    """Measure a sample folder, or a callable with its arguments, and return its run.
 
+    Keyword options are Request's fields. A callable is timed in this process on the arguments as they are.
     Raises ProfkitError for a folder that is no sample, CannotProfileError when `require_counters` is set
     and counters cannot be had. A candidate that is wrong or crashes is a result, not an exception.
     """
     wanted = request or Request(**options)
+    if callable(sample):
+        return profile_callable(sample, arguments, wanted)
+    if arguments:
+        raise ProfkitError(f"{sample}: a sample takes no arguments", fix="give a callable, or options by name")
     found = samples.resolve(Path(sample))
     device = _device(wanted)
+    if wanted.nsys:
+        tracing.check(device)
     counters = counting.plan(wanted, device)
     chosen = choose(found, wanted, device)
     run = create_run(_sample_info(found), wanted.runs)
@@ -43,6 +51,8 @@ def profile(
     run.manifest.impls = _implementations(found, chosen)
     try:
         _measure(run, chosen, wanted, device, progress)
+        if wanted.nsys:
+            tracing.add(run, wanted, progress)
         if counters.state == "planned":
             counting.count(run, wanted, progress)
         run.manifest.status = "done"

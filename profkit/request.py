@@ -14,7 +14,7 @@ class Request:
 
     counters: "auto" (use ncu where it works), "ncu" (asked for by name), "off". device: auto, cuda, cpu.
     trials: correctness trials; budget: seconds of timing; timeout: scales the limit of every phase;
-    deep: collect what `explain` asks for as well.
+    deep: collect what `explain` asks for as well; nsys: record a timeline as well.
     """
 
     counters: str = "auto"
@@ -28,6 +28,7 @@ class Request:
     seed: int | None = None
     timeout: float = 1.0
     deep: bool = False
+    nsys: bool = False
     ncu_set: str = ""
     keep_report: bool = False
     clock_control: str = "none"

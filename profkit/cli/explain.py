@@ -24,15 +24,14 @@ def command(run: Path, kernel: str, as_json: bool) -> int:
     """
     from profkit.error import ProfkitError
     from profkit.report import explain
+    from profkit.report.markdown import short_name
     from profkit.run import open_run
 
     opened = open_run(run)
     findings = explain.findings_of(opened, kernel)
     if kernel and not any(kernel in str(name) for name in opened.kernels.get("kernel", ())):
         names = sorted({str(name) for name in opened.kernels.get("kernel", ())})
-        known = (
-            ", ".join(explain.short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
-        )
+        known = ", ".join(short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
         raise ProfkitError(
             f"{opened.path}: no kernel's name contains {kernel!r}", fix=f"kernels here: {known}"
         )

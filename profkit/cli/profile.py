@@ -1,4 +1,4 @@
-"""profkit profile: measure one sample, or every sample of a folder."""
+"""profkit profile: measure one sample, every sample of a folder, or any command."""
 
 from __future__ import annotations
 
@@ -14,9 +14,50 @@ if TYPE_CHECKING:
     from profkit.run import Run
 
 
-@click.command("profile", short_help="Measure a sample.")
-@click.argument("sample", type=click.Path(path_type=Path))
+class WithProgram(click.Command):
+    """Takes everything after -- as a command line of its own, options and all."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["program"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command("profile", cls=WithProgram, short_help="Measure a sample or any command.",
+               options_metavar="[OPTIONS]", epilog="After --: any command with its arguments.")  # fmt: skip
+@click.argument("sample", type=click.Path(path_type=Path), required=False)
 @click.option("--ncu", "counters", flag_value="ncu", help="Collect hardware counters with Nsight Compute.")
+@click.option(
+    "--nsys", is_flag=True, help="Record a timeline with Nsight Systems (without it: CUPTI, for Python)."
+)
+@click.option(
+    "--hot",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Commands: rank kernels first, then count only the N hottest.",
+)
+@click.option(
+    "-k",
+    "--kernel-name",
+    "kernel",
+    default="",
+    metavar="REGEX",
+    help="Commands: as ncu's; count only these kernels.",
+)
+@click.option(
+    "--nvtx-include",
+    "include",
+    multiple=True,
+    metavar="EXPR",
+    help="Commands: as ncu's; profkit@attention/ is annotate's.",
+)
+@click.option("--launch-skip", "skip", type=click.IntRange(0), metavar="N", help="Commands: as ncu's.")
+@click.option("--launch-count", "count", type=click.IntRange(1), metavar="N", help="Commands: as ncu's.")
+@click.option(
+    "--time-limit", "limit", type=float, metavar="SECONDS", help="Commands: kill one that runs longer."
+)
 @click.option("--events", "counters", flag_value="off", help="No counters, on purpose: CUDA events alone.")
 @click.option(
     "--require-counters", is_flag=True, help="Exit 3 when counters cannot be had, instead of falling back."
@@ -79,7 +120,7 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", is_flag=True, help="Print the exact commands.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
-    sample: Path,
+    sample: Path | None,
     dry_run: bool,
     as_json: bool,
     verbose: bool,
@@ -87,18 +128,38 @@ def command(
     counters: str | None,
     **options: Any,
 ) -> int:
-    """Measure SAMPLE, a folder with a reference and candidates, or every sample of a folder.
+    """Measure SAMPLE, a folder with a reference and candidates, every sample of a folder, or a command after --.
 
     \b
     profkit profile S1/ICVXKH --ncu
     profkit profile S1/ICVXKH --device cpu
     profkit profile S1
+    profkit profile --ncu -- python train.py --steps 3
+    profkit profile --hot 5 -- python train.py
 
     Exit code 1 when a candidate is wrong, crashes or hangs; 3 when this machine cannot do what was asked.
     """
     from profkit.request import Request
     from profkit.samples import folder
 
+    program = click.get_current_context().meta.get("program")
+    said = {name: options.pop(name) for name in ("hot", "kernel", "include", "skip", "count", "limit")}
+    say = (lambda _: None) if quiet else _progress
+    if program is not None:
+        if sample is not None:
+            raise click.UsageError(f"name either the sample {sample} or a command after --, not both")
+        from profkit.cli import program as programs
+
+        return programs.command(
+            program, counters, {**options, **said}, say, dry_run=dry_run, as_json=as_json, verbose=verbose
+        )
+    if sample is None:
+        raise click.UsageError(
+            "name a sample's folder, or a command after --: profkit profile --ncu -- python train.py"
+        )
+    given = [name for name, value in said.items() if value]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: for a command after --, not for a sample")
     request = Request(counters=counters or "auto", **options)
     targets = [sample] if folder.is_sample(sample) or not sample.is_dir() else folder.find_samples(sample)
     if not targets:
@@ -107,7 +168,6 @@ def command(
         )
     if dry_run:
         return _dry_run(targets, request)
-    say = (lambda _: None) if quiet else _progress
     if len(targets) == 1:
         return _one(targets[0], request, say, as_json, verbose)
     return _many(targets, request, say, as_json, verbose)

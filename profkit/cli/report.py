@@ -13,18 +13,42 @@ PATH = click.Path(path_type=Path)
 @click.command("report", short_help="Make a run's report again.")
 @click.argument("runs", nargs=-1, metavar="RUN [MORE]...")
 @click.option("-o", "--output", type=PATH, help="Write the report here (.md, .html or .json); - is stdout.")
-@click.option("--for", "dialect", type=click.Choice(["pr", "paddle", "tensorrt", "html"]), help="Write it up for this reader.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of tensorrt.")
-@click.option("--trtexec", type=PATH, multiple=True, help="tensorrt: an export of trtexec, nsys or ncu; repeatable.")
+@click.option(
+    "--for",
+    "dialect",
+    type=click.Choice(["pr", "paddle", "tensorrt", "html"]),
+    help="Write it up for this reader.",
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of tensorrt."
+)
+@click.option(
+    "--trtexec", type=PATH, multiple=True, help="tensorrt: an export of trtexec, nsys or ncu; repeatable."
+)
 @click.option("--eval", "evaluations", type=PATH, multiple=True,
               help="tensorrt: output of testEncoderAndDecoder.py, the baseline first; repeatable.")  # fmt: skip
-@click.option("--case", "inputs", multiple=True, metavar="'TYPE SHAPE'", help="paddle: input type and shape of a pair; repeatable.")
+@click.option(
+    "--case",
+    "inputs",
+    multiple=True,
+    metavar="'TYPE SHAPE'",
+    help="paddle: input type and shape of a pair; repeatable.",
+)
 @click.option("--convention", type=click.Choice(["gain", "ratio", "saved", "percent"]), default="gain", show_default=True,
               help="paddle: what the speed-up means.")  # fmt: skip
-@click.option("--lint", type=PATH, help="paddle: check the arithmetic of the table in this Markdown file instead.")
+@click.option(
+    "--lint", type=PATH, help="paddle: check the arithmetic of the table in this Markdown file instead."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")
-def command(runs: tuple[str, ...], output: Path | None, dialect: str | None, force: bool, as_json: bool, **options: Any) -> int:
+def command(
+    runs: tuple[str, ...],
+    output: Path | None,
+    dialect: str | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Make metrics.json, kernels.csv, roofline.png, roofline.svg and report.md of RUN again.
 
     RUN is a run directory, or a folder above: the newest run below it is taken. Needs no GPU.
@@ -37,7 +61,9 @@ def command(runs: tuple[str, ...], output: Path | None, dialect: str | None, for
     """
     if as_json and dialect:
         raise click.UsageError("--json is the metrics; it does not go with --for")
-    wanted = dialect or ("html" if output is not None and output.suffix in (".html", ".htm") and not as_json else "")
+    wanted = dialect or (
+        "html" if output is not None and output.suffix in (".html", ".htm") and not as_json else ""
+    )
     if not runs and not (dialect == "tensorrt" or options["lint"]):
         raise click.UsageError("name a run")
     if wanted:
@@ -63,7 +89,9 @@ def _again(path: Path, output: Path | None, force: bool, as_json: bool) -> int:
     return 0
 
 
-def _write_up(dialect: str, runs: tuple[str, ...], output: Path | None, force: bool, options: dict[str, Any]) -> int:
+def _write_up(
+    dialect: str, runs: tuple[str, ...], output: Path | None, force: bool, options: dict[str, Any]
+) -> int:
     """Text to stdout, or to the output with its pictures beside it."""
     from profkit.report.dialects import Order, render
     from profkit.run import open_run, write_atomic

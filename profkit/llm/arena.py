@@ -73,7 +73,9 @@ def ask_all(
     pool = ThreadPoolExecutor(max_workers=config.endpoint.concurrency)
 
     def one(question: Question) -> None:
-        prompt = prompt_for(f"l{question.problem.level}p{question.problem.id}", question.problem.path.read_text("utf-8"), [])
+        prompt = prompt_for(
+            f"l{question.problem.level}p{question.problem.id}", question.problem.path.read_text("utf-8"), []
+        )
         question.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(question.file("prompt.txt"), prompt.encode())
         answer = ask(clients[question.model.id], config.endpoint, question.model, prompt, sleep=sleep)
@@ -130,7 +132,9 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
     ratios = [_own(record, "speedup") for record in right]
     lows = [_own(record, "speedup_low") for record in right]
     known = [ratio for ratio in ratios if ratio > 0]
-    tokens_in, tokens_out = (_sum(getattr(a, key) for a in answers) for key in ("prompt_tokens", "completion_tokens"))
+    tokens_in, tokens_out = (
+        _sum(getattr(a, key) for a in answers) for key in ("prompt_tokens", "completion_tokens")
+    )
     n = len(asked)
     return {
         "model": model.title, "id": model.id, "asked": n, "answered": sum(a.status == "ok" for a in answers),

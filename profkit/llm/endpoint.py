@@ -39,7 +39,9 @@ class Answer(msgspec.Struct):
 class _Retry(Exception):  # noqa: N818  (a signal, not an error)
     """This try failed in a way that another may not. `wait`: seconds the server asked for."""
 
-    def __init__(self, status: str, reason: str, wait: float | None = None, partial: Answer | None = None) -> None:
+    def __init__(
+        self, status: str, reason: str, wait: float | None = None, partial: Answer | None = None
+    ) -> None:
         super().__init__(reason)
         self.status, self.reason, self.wait, self.partial = status, reason, wait, partial
 
@@ -49,7 +51,9 @@ def client_for(endpoint: Endpoint, model: Model) -> Any:
     try:
         import openai
     except ImportError as error:
-        raise ProfkitError("asking models needs the openai package", fix="pip install 'profkit[llm]'") from error
+        raise ProfkitError(
+            "asking models needs the openai package", fix="pip install 'profkit[llm]'"
+        ) from error
     base, variable = model.base_url or endpoint.base_url, model.api_key_env or endpoint.api_key_env
     key = os.environ.get(variable, "")
     if not key and urlparse(base).hostname in _LOCAL:
@@ -105,11 +109,17 @@ def _once(client: Any, endpoint: Endpoint, model: Model, prompt: str) -> Answer:
     except openai.OpenAIError as error:
         raise _Retry("failed", f"{type(error).__name__}: {_short(error)}") from error
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in _TRANSPORT and not isinstance(error, (OSError, ValueError)):
+        if type(error).__module__.split(".")[0] not in _TRANSPORT and not isinstance(
+            error, (OSError, ValueError)
+        ):
             raise
         raise _Retry("cut", f"{type(error).__name__}: {_short(error)}") from error
     if not answer.finish_reason:
-        raise _Retry("cut", f"the answer ended after {len(answer.text)} characters without a finish_reason", partial=answer)
+        raise _Retry(
+            "cut",
+            f"the answer ended after {len(answer.text)} characters without a finish_reason",
+            partial=answer,
+        )
     if not answer.text.strip():
         raise _Retry("empty", f"an empty answer (finish_reason {answer.finish_reason})", partial=answer)
     return answer
@@ -117,7 +127,10 @@ def _once(client: Any, endpoint: Endpoint, model: Model, prompt: str) -> Answer:
 
 def _request(model: Model, prompt: str) -> dict[str, Any]:
     messages = [{"role": "system", "content": model.system}] if model.system else []
-    request: dict[str, Any] = {"model": model.id, "messages": [*messages, {"role": "user", "content": prompt}]}
+    request: dict[str, Any] = {
+        "model": model.id,
+        "messages": [*messages, {"role": "user", "content": prompt}],
+    }
     for name in ("temperature", "max_tokens"):
         if getattr(model, name) is not None:
             request[name] = getattr(model, name)
@@ -138,7 +151,9 @@ def _streamed(client: Any, request: dict[str, Any]) -> Answer:
     """Put the pieces together; the last one carries the token counts where the server gives them."""
     parts: list[str] = []
     answer = Answer("ok")
-    with client.chat.completions.create(**request, stream=True, stream_options={"include_usage": True}) as pieces:
+    with client.chat.completions.create(
+        **request, stream=True, stream_options={"include_usage": True}
+    ) as pieces:
         for piece in pieces:
             _count(answer, getattr(piece, "usage", None))
             for choice in piece.choices or []:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from profkit.captures import declared_of, hottest, timeline_of
+from profkit.captures import declared_of, hottest, timelines_of
 from profkit.report import units
 from profkit.report.table import Table
 from profkit.run import Run
+
+if TYPE_CHECKING:
+    from analyzers.timeline import Timeline
 
 TOP_RANGES = 24
 TOP_KERNELS = 12
@@ -196,59 +199,55 @@ def missing(run: Run) -> list[str]:
 
 
 def _doubt_text(doubt: Any) -> str:
-    return doubt.what + (f": {doubt.how_much}" if doubt.how_much else "") + (f" (fix: {doubt.fix})" if doubt.fix else "")  # fmt: skip
+    return str(doubt.what) + (f": {doubt.how_much}" if doubt.how_much else "") + (f" (fix: {doubt.fix})" if doubt.fix else "")  # fmt: skip
 
 
 def timeline_lines(run: Run) -> list[str]:
-    """Busy, idle, overlap, copies and launch cost; empty without a timeline."""
-    found = timeline_of(run)
-    if found is None:
-        return []
-    lines = []
+    """Busy, idle, overlap, copies and launch cost, of the whole or of one call of each implementation."""
+    return [line for name, found in timelines_of(run).items() for line in _timeline(name, found)]
+
+
+def _timeline(name: str, found: Timeline) -> Iterator[str]:
     for device in found.devices:
         gaps = device.gaps
-        lines.append(
-            f"timeline of {device.device or 'the GPU'}: {units.text(device.span, 's')} from first to last, busy "
-            f"{units.percent(1 - device.idle)}, idle {units.percent(device.idle)} in {gaps.count} gaps"
-            + (
-                f" (longest {units.text(gaps.largest, 's')}, after {_short(gaps.after, 40)})"
-                if gaps.count
-                else ""
-            )
-            + (f"; {units.text(device.overlap, 's')} ran side by side" if device.overlap else "")
+        after = (
+            f" (longest {units.text(gaps.largest, 's')}, after {_short(gaps.after, 40)})"
+            if gaps.count
+            else ""
+        )
+        beside = f"; {units.text(device.overlap, 's')} side by side" if device.overlap else ""
+        yield (
+            f"timeline of {name or device.device or 'the GPU'}: {units.text(device.span, 's')} from first to last, "
+            f"busy {units.percent(1 - device.idle)}, idle {units.percent(device.idle)} in {gaps.count} gaps{after}{beside}"
         )
     copied = sum(one.time for one in found.copies)
     if copied:
-        lines.append(
-            f"copies and fills: {units.text(copied, 's')}, {units.percent(copied / found.total)} of the GPU work"
-        )
-    if found.api is not None and found.api.launch_calls:
-        lines.append(
-            f"launching: {found.api.launch_calls} calls, {units.text(found.api.per_launch, 's')} of CPU time each"
-        )
-    return lines
+        yield f"copies and fills: {units.text(copied, 's')}, {units.percent(copied / found.total)} of the GPU work"
+    if found.api is not None and found.api.launch_calls and not name:
+        each = units.text(found.api.per_launch, "s")
+        yield f"launching: {found.api.launch_calls} calls, {each} of CPU time each"
 
 
 def timeline_section(run: Run) -> list[str]:
     """The same for report.md, with shares of kernels and ranges."""
     from profkit.report.markdown import pipe_table
 
-    found = timeline_of(run)
-    if found is None:
-        return []
-    blocks = ["\n## Timeline\n", *(f"- {line}" for line in timeline_lines(run)), ""]
-    for title, shares in (("kernel", found.kernels), ("range", found.ranges)):
-        rows = [
-            [
-                _short(one.name) or NO_RANGE,
-                str(one.launches),
-                units.text(one.time, "s"),
-                units.percent(one.share),
+    timelines = timelines_of(run)
+    blocks = ["\n## Timeline\n", *(f"- {line}" for line in timeline_lines(run)), ""] if timelines else []
+    for name, found in timelines.items():
+        for title, shares in (("kernel", found.kernels), ("range", found.ranges if not name else ())):
+            rows = [
+                [
+                    _short(one.name) or NO_RANGE,
+                    str(one.launches),
+                    units.text(one.time, "s"),
+                    units.percent(one.share),
+                ]
+                for one in shares[:TOP_KERNELS]
             ]
-            for one in shares[:TOP_KERNELS]
-        ]
-        if rows:
-            blocks += [pipe_table([title, "launches", "time", "share of GPU work"], rows), ""]
+            if rows:
+                head = f"{title} of {name}" if name else title
+                blocks += [pipe_table([head, "launches", "time", "share of GPU work"], rows), ""]
     return blocks
 
 

@@ -73,11 +73,16 @@ def lint(path: Path) -> str:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProfkitError(f"{path}: {error}", fix="give a Markdown file with a before/after table") from error
+        raise ProfkitError(
+            f"{path}: {error}", fix="give a Markdown file with a before/after table"
+        ) from error
     claims = claims_of(text)
     convention, slips = check_claims(claims)
     lines = [f"{len(claims)} figures, convention {convention} ({FORMULAS[convention]}), {len(slips)} slips"]
-    lines += [f"- {slip.where}: printed {slip.printed}, {slip.recomputed} by the columns: {slip.why}" for slip in slips]
+    lines += [
+        f"- {slip.where}: printed {slip.printed}, {slip.recomputed} by the columns: {slip.why}"
+        for slip in slips
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -114,7 +119,10 @@ def _one(order: Order) -> str:
     from profkit.error import ProfkitError
 
     if len(order.runs) != 1:
-        raise ProfkitError(f"{len(order.runs)} runs: this report takes one", fix="profkit compare BEFORE AFTER puts runs in a row")
+        raise ProfkitError(
+            f"{len(order.runs)} runs: this report takes one",
+            fix="profkit compare BEFORE AFTER puts runs in a row",
+        )
     return order.runs[0]
 
 

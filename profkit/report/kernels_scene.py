@@ -90,7 +90,8 @@ def _labelled(run: Run, several: bool) -> pd.DataFrame:
         own = own.where(own != "", "" if several else "kernels")
     label = f"{run.manifest.sample.id} {run.path.name}" if several else ""
     joined = [": ".join(part for part in (label, name) if part) for name in own]
-    return kernels.assign(impl=joined)
+    labelled: pd.DataFrame = kernels.assign(impl=joined)
+    return labelled
 
 
 def _chosen(kernels: pd.DataFrame, dtypes: Sequence[str], pattern: str) -> tuple[pd.DataFrame, list[str]]:

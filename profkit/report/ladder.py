@@ -121,7 +121,9 @@ def ladder_table(ladder: Ladder) -> table.Table:
 
 def moved_lines(ladder: Ladder) -> list[str]:
     """The counters that moved at each step, one line a step."""
-    return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
+    return [
+        f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved
+    ]
 
 
 def _step(rung: Rung) -> str:
@@ -156,7 +158,10 @@ def text(ladder: Ladder) -> str:
     from profkit.report import terminal
 
     moves = moved_lines(ladder)
-    parts = [terminal.render(ladder_table(ladder)), *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else [])]
+    parts = [
+        terminal.render(ladder_table(ladder)),
+        *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else []),
+    ]
     parts += notes(ladder)
     return "\n".join(parts)
 
@@ -164,9 +169,7 @@ def text(ladder: Ladder) -> str:
 def notes(ladder: Ladder) -> list[str]:
     """Convention and doubts, one line each."""
     lines = ["speed-up: old time / new time; intervals from the medians' 95 % intervals"]
-    for doubt in ladder.doubts:
-        lines.append(f"doubt: {doubt.what}: {doubt.how_much} (fix: {doubt.fix})")
-    return lines
+    return lines + [f"doubt: {d.what}: {d.how_much} (fix: {d.fix})" for d in ladder.doubts]
 
 
 def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:

@@ -183,6 +183,8 @@ def _trouble(run: Run) -> Iterator[str]:
 
 def _again(run: Run) -> Iterator[str]:
     manifest = run.manifest
+    if manifest.sample.kind == "callable":
+        return
     flags = {"collected": " --ncu", "off": " --events"}.get(manifest.counters.state, "")
     device = " --device cpu" if manifest.device.get("kind") == "cpu" else ""
     yield "## Do it again\n"

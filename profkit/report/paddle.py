@@ -11,7 +11,14 @@ from profkit.report.ladder import Chosen
 from profkit.report.markdown import pipe_table
 
 GAP = "[fill in]"
-HEAD = ("Case No.", "device", "input_type", "input_shape", "original Paddle Perf(ms)", "current Paddle Perf(ms)")
+HEAD = (
+    "Case No.",
+    "device",
+    "input_type",
+    "input_shape",
+    "original Paddle Perf(ms)",
+    "current Paddle Perf(ms)",
+)
 RESULT = {"gain": "faster than the original one", "ratio": "speedup", "saved": "diff with origin Paddle",
           "percent": "Perf_over_percent(%)"}  # fmt: skip
 
@@ -81,7 +88,9 @@ def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]
     from profkit.error import ProfkitError
 
     if len(chosen) < 2 or len(chosen) % 2:
-        raise ProfkitError(f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]...")
+        raise ProfkitError(
+            f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]..."
+        )
     cases = []
     for index in range(0, len(chosen), 2):
         before, after = chosen[index], chosen[index + 1]
@@ -95,6 +104,8 @@ def _case(before: Chosen, after: Chosen, kind: str, shape: str) -> Case:
     reference = next((float(row["time"]) for row in after.run.analysis.impls.to_dict("records")
                       if row["impl"] == after.run.analysis.reference and after.impl != row["impl"]), math.nan)  # fmt: skip
     torch = reference if before.impl != before.run.analysis.reference else math.nan
-    peak = float(new["dram_bandwidth"]) / float(new["dram_fraction"]) if new["dram_fraction"] > 0 else math.nan
+    peak = (
+        float(new["dram_bandwidth"]) / float(new["dram_fraction"]) if new["dram_fraction"] > 0 else math.nan
+    )
     return Case(str(after.run.manifest.device.get("name", "")), kind, shape, float(old["time"]), float(new["time"]),
                 torch, float(new["compulsory_bytes"]), peak)  # fmt: skip

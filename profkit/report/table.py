@@ -61,6 +61,8 @@ def correctness(impl: Impl) -> str:
     """ "yes (5/5)", the name of what is wrong, or "reference"."""
     if impl.role == "reference":
         return "reference" if impl.ok else impl.status
+    if impl.role == "callable":
+        return "not checked"
     passed = sum(check.passed for check in impl.checks)
     return f"yes ({passed}/{len(impl.checks)})" if impl.ok else impl.status
 
@@ -79,6 +81,8 @@ def verdict(run: Run) -> str:
     reference = run.manifest.reference
     if reference is not None and not reference.ok:
         return f"the reference itself failed ({reference.status}): {reference.reason}"
+    if run.manifest.sample.kind == "callable":
+        return "\n".join(_unchecked(str(name), metrics.loc[name]) for name in metrics.index) or "nothing was timed"
     words = []
     for impl in run.manifest.candidates:
         if impl.status == "skipped":
@@ -90,6 +94,15 @@ def verdict(run: Run) -> str:
         else:
             words.append(f"{impl.name}: correct, but not timed")
     return "\n".join(words) or "no candidate could run on this device"
+
+
+def _unchecked(name: str, row: Any) -> str:
+    """How long a callable takes, how far from the floor, bound by what."""
+    said = [f"{name}: {units.text(float(row['time']), 's')}"]
+    ratio = float(row["floor_ratio"])
+    said += [f"{ratio:.3g}x the floor of the algorithm"] if math.isfinite(ratio) else []
+    said += [f"bound by {row['bound_by']}"] if str(row["bound_by"]) not in ("", "unknown") else []
+    return ", ".join(said)
 
 
 def _sentence(name: str, row: Any) -> str:

@@ -82,7 +82,10 @@ class _Writer:
         for run in self.runs[:1]:
             manifest = run.manifest
             device = manifest.device
-            rows = [[self.say("device"), str(device.get("name", "?"))], [self.say("driver"), str(device.get("driver", "?"))]]
+            rows = [
+                [self.say("device"), str(device.get("name", "?"))],
+                [self.say("driver"), str(device.get("driver", "?"))],
+            ]
             rows += [[name, version] for name, version in manifest.versions.items()]
             rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
             rows.append([self.say("created"), manifest.created])
@@ -140,8 +143,12 @@ class _Writer:
                 for one in [f for f in found if f.impl == impl][:3]:
                     told = True
                     title, then, expect = words(one.rule, one.variant, one.params, self.lang)
-                    yield f"- **{impl}**: {title}" + (f" (`{short_name(one.kernel, 50)}`)" if one.kernel else "")
-                    bound = self.say("bound", ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
+                    yield f"- **{impl}**: {title}" + (
+                        f" (`{short_name(one.kernel, 50)}`)" if one.kernel else ""
+                    )
+                    bound = self.say(
+                        "bound", ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s")
+                    )
                     yield f"  - {bound}; {self.say('because')}: {'; '.join(proof(p) for p in one.evidence)}"
                     yield f"  - {self.say('next')}: {then}; {self.say('expect')}: {expect}"
         if not told:
@@ -171,9 +178,13 @@ class _Writer:
             yield f"\n- {doubt.what}: {doubt.how_much}"
 
     def accuracy(self) -> Iterator[str]:
-        rows = [row for name, parts in self.inputs.evaluations for part in parts for row in _errors(name, part)]
+        rows = [
+            row for name, parts in self.inputs.evaluations for part in parts for row in _errors(name, part)
+        ]
         if rows:
-            yield pipe_table([self.say("part"), "bs", "sl", "a0", "r0", "a1", "r1", self.say("verdict")], rows)
+            yield pipe_table(
+                [self.say("part"), "bs", "sl", "a0", "r0", "a1", "r1", self.say("verdict")], rows
+            )
             yield f"\na: {self.say('max_abs')}; r: {self.say('median_rel')}"
             parts = {part.name for _, many in self.inputs.evaluations for part in many}
             for part in sorted(parts & set(THRESHOLDS)):
@@ -198,8 +209,15 @@ class _Writer:
         elif evaluations:
             for name, parts in evaluations:
                 for part in parts:
-                    rows = [[row.cells.get(key, "-") for key in ("bs", "sl", "lt", "tp")] for row in _ordered(part)]
-                    yield f"{name} {part.name}\n\n" + pipe_table(["bs", "sl", self.say("latency"), self.say("tp")], rows) + "\n"
+                    rows = [
+                        [row.cells.get(key, "-") for key in ("bs", "sl", "lt", "tp")]
+                        for row in _ordered(part)
+                    ]
+                    yield (
+                        f"{name} {part.name}\n\n"
+                        + pipe_table(["bs", "sl", self.say("latency"), self.say("tp")], rows)
+                        + "\n"
+                    )
         for run in self.runs:
             data = table.verdict_table(run)
             yield pipe_table(data.head, data.rows) + "\n"
@@ -211,13 +229,25 @@ class _Writer:
         (base_name, base_parts), *others = self.inputs.evaluations
         yield self.say("convention", formula=FORMULAS["ratio"], base=self.say("base_latency")) + "\n"
         for part in base_parts:
-            after = [(name, {_key(row): row for row in one.rows}) for name, parts in others for one in parts if one.name == part.name]
+            after = [
+                (name, {_key(row): row for row in one.rows})
+                for name, parts in others
+                for one in parts
+                if one.name == part.name
+            ]
             rows = []
             for row in _ordered(part):
                 cells = [row.cells.get("bs", "-"), row.cells.get("sl", "-"), row.cells.get("lt", "-")]
                 for _, known in after:
                     other = known.get(_key(row))
-                    cells += [other.cells.get("lt", "-"), shown(speedup(row.number("lt"), other.number("lt")), "ratio")] if other else ["-", "-"]
+                    cells += (
+                        [
+                            other.cells.get("lt", "-"),
+                            shown(speedup(row.number("lt"), other.number("lt")), "ratio"),
+                        ]
+                        if other
+                        else ["-", "-"]
+                    )
                 rows.append(cells)
             head = ["bs", "sl", f"{base_name} lt [ms]"]
             for name, _ in after:
@@ -249,7 +279,9 @@ class _Writer:
 
 def _grouped(frame: pd.DataFrame) -> list[list[str]]:
     total = float(frame["time"].sum())
-    groups = frame.groupby("kernel", sort=False)["time"].agg(["size", "sum"]).sort_values("sum", ascending=False)
+    groups = (
+        frame.groupby("kernel", sort=False)["time"].agg(["size", "sum"]).sort_values("sum", ascending=False)
+    )
     return [
         [f"`{short_name(str(name))}`", str(int(row["size"])), units.text(float(row["sum"]), "s"), units.percent(float(row["sum"]) / total)]
         for name, row in groups.head(TOP).iterrows()
@@ -264,12 +296,19 @@ def _errors(name: str, part: Part) -> Iterator[list[str]]:
         if any(cell != "-" for cell in cells[2:]):
             wanted = judge(part, row)
             verdict = row.verdict or "-"
-            yield [f"{name} {part.name}".strip(), *cells, verdict if wanted in ("", row.verdict) else f"{verdict} (thresholds: {wanted})"]
+            yield [
+                f"{name} {part.name}".strip(),
+                *cells,
+                verdict if wanted in ("", row.verdict) else f"{verdict} (thresholds: {wanted})",
+            ]
 
 
 def _ordered(part: Part) -> list[Any]:
     """Rows by batch and length: the script sorts its files as text."""
-    return sorted(part.rows, key=lambda row: (row.number("bs"), row.number("sl") if row.number("sl") == row.number("sl") else 0))
+    return sorted(
+        part.rows,
+        key=lambda row: (row.number("bs"), row.number("sl") if row.number("sl") == row.number("sl") else 0),
+    )
 
 
 def _key(row: Any) -> tuple[str, str]:
@@ -298,8 +337,12 @@ def read_layers(paths: Sequence[Path]) -> pd.DataFrame | None:
         frame: pd.DataFrame = read(kinds["other"])
         return frame
     if "profile" not in kinds:
-        raise ProfkitError(f"{paths[0]}: no layer times", fix="export with trtexec --exportProfile=profile.json")
-    return trtexec.read(kinds["profile"], kinds.get("layers"), times=kinds.get("times"), metadata=kinds.get("metadata"))
+        raise ProfkitError(
+            f"{paths[0]}: no layer times", fix="export with trtexec --exportProfile=profile.json"
+        )
+    return trtexec.read(
+        kinds["profile"], kinds.get("layers"), times=kinds.get("times"), metadata=kinds.get("metadata")
+    )
 
 
 _MARKS: Mapping[str, str] = {

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analyzers.statistics import MIN_ROUNDS
 from profkit.samples.kernelbench import Baseline, Problem, Record, Results
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
@@ -163,6 +164,8 @@ def _judge(problem: Problem, base: Record, entry: Record) -> Judged:
     share = _float(own.get("attainable_share"))
     if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         value, low, high = (_float(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
+        if not _float(own.get("rounds", MIN_ROUNDS)) >= MIN_ROUNDS:
+            return Judged(problem.id, problem.name, True, True, value, NAN, NAN, "too few rounds", share)
         return Judged(problem.id, problem.name, True, True, value, low, high, "measured in pairs", share)
     ratio = float(base["mean"]) / float(entry["runtime"])
     spread = _log_error(base), _log_error(entry.get("runtime_stats") or {})

@@ -70,7 +70,7 @@ def _names(source: Source, sample: str, taken: Mapping[str, Path]) -> Iterator[D
 
 def _float_only(source: Source, line: int, text: str) -> Iterator[Defect]:
     found = re.search(r"data_ptr<\s*float\s*>", text)
-    whole = "\n".join(value for _, value in source.strings())
+    whole = _blank_comments("\n".join(value for _, value in source.strings()))
     if found and not _TYPED.search(text) and not re.search(r"scalar_type\(\)|kFloat|\bdtype\b", whole):
         yield Defect(
             "T8", source.path, line + text.count("\n", 0, found.start()), "the kernel takes float only and does not check",

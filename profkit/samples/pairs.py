@@ -70,7 +70,12 @@ def record(run: Run, sample_id: int) -> Record:
     device = run.manifest.device
     hardware, where = str(device.get("name", "")), _device(device)
     stats = times(_seconds(run, impl.name), hardware, where) if impl.ok else {}
-    metadata: Record = {"hardware": hardware, "device": where, **_trouble(impl), "profkit": own(run, impl)}
+    metadata: Record = {
+        "hardware": hardware,
+        "device": where,
+        **_trouble(impl, len(run.manifest.seeds)),
+        "profkit": own(run, impl),
+    }
     compiled = impl.status not in _BEFORE_CHECK and impl.status != "skipped"
     return {
         "sample_id": sample_id, "compiled": compiled, "correctness": impl.ok, "metadata": metadata,
@@ -93,7 +98,7 @@ def own(run: Run, impl: Impl) -> Record:
     )
     figures = {
         "time": time, "reference_time": base, "floor_time": floor,
-        **{key: _number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high")},
+        **{key: _number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high", "rounds")},
         "attainable_speedup": base / floor if floor > 0 else NAN, "attainable_share": floor / time if time > 0 else NAN,
     }  # fmt: skip
     return {
@@ -103,12 +108,12 @@ def own(run: Run, impl: Impl) -> Record:
     }  # fmt: skip
 
 
-def _trouble(impl: Impl) -> Record:
-    """The official metadata keys of what happened."""
+def _trouble(impl: Impl, trials: int) -> Record:
+    """The official metadata keys of what happened in so many correctness trials."""
     done = sum(check.passed for check in impl.checks)
     found: Record = {}
     if impl.checks:
-        found["correctness_trials"] = f"({done} / {len(impl.checks)})"
+        found["correctness_trials"] = f"({done} / {trials})"
         found["max_difference"] = [
             f"{check.max_abs:.6f}" for check in impl.checks if check.max_abs is not None
         ]

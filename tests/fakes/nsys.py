@@ -4,7 +4,7 @@ profile really starts its target and writes OUT.nsys-rep; stats prints or writes
 SQLite file. Environment:
 
 FAKE_NSYS_MODE     ok (default), no_data (SKIPPED, exit 0), qdstrm (no report but a .qdstrm), newer (the report is
-                   of a newer version), hang
+                   of a newer version), partial (the importer complains), hang
 FAKE_NSYS_DATA     a folder with <report>.csv files, and report.sqlite, used before the built-in tables
 FAKE_NSYS_VERSION  what --version answers, 2025.3.2.0
 FAKE_NSYS_LOG      append each command line to this file, a JSON list a line
@@ -101,6 +101,8 @@ def profile(rest: list[str]) -> int:
     if report.exists() and options.get("-f", options.get("--force-overwrite")) != "true":
         sys.stderr.write(f"Error: {report} already exists.\n")
         return 1
+    if os.environ.get("FAKE_NSYS_MODE") == "partial":
+        sys.stdout.write("Importer error status: Importation succeeded with non-fatal errors.\n")
     report.write_bytes(b"fake nsys report\n")
     if options.get("--export") == "sqlite":
         export(["--type", "sqlite", "-o", f"{base}.sqlite", str(report)])

@@ -1,0 +1,68 @@
+"""profkit kernelbench models: ask models for candidates, evaluate them, print the table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from profkit.cli.measuring import measuring, request_of, say
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("models")
+@click.argument("config", type=_PATH)
+@click.option("--no-eval", is_flag=True, help="Ask only.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@measuring
+def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Ask the models of CONFIG (toml) for candidates, evaluate them, and print the table of models.
+
+    Paths in CONFIG are relative to it. The key is read from the environment. Every prompt and answer is kept;
+    started again, it asks only what has no answer yet.
+    """
+    from profkit.llm import arena
+    from profkit.llm.config import read_config
+    from profkit.samples.kernelbench import write_json
+
+    wanted = read_config(config)
+    asked = arena.questions(wanted, config.resolve().parent)
+    arena.ask_all(wanted, asked, progress=say(quiet))
+    if not no_eval:
+        arena.evaluate_all(asked, request_of(**options), say(quiet))
+    rows = arena.table(wanted, asked)
+    document = {"schema": arena.SCHEMA, "level": wanted.task.level, "models": rows}
+    write_json(asked[0].folder.parent / "models.json", document)
+    click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else _models_table(rows))
+    return 0 if any(row["answered"] for row in rows) else 1
+
+
+def _models_table(rows: list[dict[str, Any]]) -> str:
+    from profkit.report.table import Table
+    from profkit.report.terminal import render
+
+    head = [
+        "model",
+        "asked",
+        "answered",
+        "compiled",
+        "correct",
+        "speed-up",
+        "fast_1",
+        "fast_2",
+        "tokens in",
+        "out",
+        "cost",
+        "why not",
+    ]
+    cells = [
+        [r["model"], str(r["asked"]), str(r["answered"]), str(r["compiled"]), str(r["correct"]),
+         "-" if r["geo_mean_speedup"] is None else f"{r['geo_mean_speedup']:.3g}x", f"{r['fast_1']:.3g}", f"{r['fast_2']:.3g}",
+         *("-" if r[k] is None else str(r[k]) for k in ("prompt_tokens", "completion_tokens")),
+         "-" if r["cost"] is None else f"{r['cost']:.4g}", "; ".join(f"{why[:60]} ({n})" for why, n in r["failures"].items())]
+        for r in rows
+    ]  # fmt: skip
+    return render(Table(head, cells)).rstrip()

@@ -1,0 +1,76 @@
+"""A callable of this very process, timed as samples are: for a notebook, where there is nothing to start.
+
+Unlike a sample it is not isolated: what it breaks stays broken, and other work of the process disturbs it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from profkit.launch.protocol import Job
+from profkit.runner import engine, facts, work
+from profkit.runner.check import tensors
+from profkit.runner.events import Events
+from profkit.runner.subject import TimedCall
+
+
+class Repeated:
+    """The same call on the same arguments, again and again. `turn` and `recheck` are those of TimedCall."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def __call__(self) -> Any:
+        return self._function(*self._arguments)
+
+    def turn(self) -> None:
+        """Nothing to change: there is one set of arguments."""
+
+    def recheck(self) -> None:
+        """Nothing to compare with."""
+
+
+def measure(
+    function: Callable[..., Any], arguments: Sequence[Any], name: str, job: Job, events: Path
+) -> None:
+    """Time the callable and model its work; what is found goes into the events file and job.timings."""
+    out = Events(events, job.limits)
+    device = device_of(arguments, job.device)
+    found = facts.device_facts(device)
+    out.send("facts", device=found, versions=facts.versions())
+    try:
+        said = work.modelled(cast(Any, function), list(arguments), str(found.get("cc", "")))
+        out.send("work", **said)
+    except Exception as error:
+        traceback.print_exc()
+        out.send("doubt", what="the work of the callable could not be modelled",
+                 how_much=f"{type(error).__name__}: {error}", fix="")  # fmt: skip
+    call = cast(TimedCall, Repeated(function, arguments))
+    engine.time_all(job, {name: call}, device, out, lambda _: None)
+    if job.ceilings and device.type == "cpu":
+        _ceilings(out)
+    out.send("done")
+
+
+def _ceilings(out: Events) -> None:
+    from roofline.ceilings import ceiling_to_dict
+    from roofline.measure import measure_cpu
+
+    out.send("ceilings", ceilings=[ceiling_to_dict(ceiling) for ceiling in measure_cpu()])
+
+
+def device_of(arguments: Sequence[Any], wanted: str) -> torch.device:
+    """Where the call runs: where its tensors are; without tensors on the GPU if there is one."""
+    if wanted != "auto":
+        return facts.choose(wanted)
+    leaves = [leaf for _, leaf in tensors(list(arguments)) if isinstance(leaf, torch.Tensor)]
+    for leaf in leaves:
+        if leaf.is_cuda:
+            return leaf.device
+    return torch.device("cpu") if leaves else facts.choose("auto")

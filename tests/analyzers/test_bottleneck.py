@@ -1,0 +1,204 @@
+"""Rules on kernels recorded on an H200 that were built to trigger them, and on twins built not to."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzers.analysis import analyze
+from analyzers.bottleneck import COLLECT, RULES, TIME, Subject, examine
+from analyzers.bottleneck_text import CHINESE, ENGLISH, words
+from analyzers.explain import explain, kernel_subjects
+from collectors import read
+from roofline.ceilings import Roofline, ncu_ceilings
+
+RECORDED = Path(__file__).parents[1] / "data/rules/triggers_h200.csv"
+PAIRS = [
+    ("dram-bound", "", "stream_copy", "few_blocks_sum"),
+    ("dram-bound", "headroom", "padded_transpose", "stream_copy"),
+    ("uncoalesced", "", "scattered_load", "stream_copy"),
+    ("bank-conflicts", "", "conflict_transpose", "padded_transpose"),
+    ("l2-bound", "waits", "cached_sweep", "stream_copy"),
+    ("low-occupancy", "shared-memory", "chase_shared_limited", "chase_full"),
+    ("low-occupancy", "block-size", "chase_small_blocks", "chase_full"),
+    ("low-occupancy", "registers", "chase_registers", "chase_full"),
+    ("few-blocks", "", "few_blocks_sum", "stream_copy"),
+    ("tail-wave", "", "tail_wave", "tail_wave 2"),
+    ("stalls", "long_scoreboard", "chase_full", "fma_loop"),
+    ("pipe-bound", "", "fma_loop", "unfused_loop"),
+    ("non-fma", "", "unfused_loop", "fma_loop"),
+    ("issue-bound", "", "unfused_loop", "doubled_loop"),
+    ("precision", "maybe", "doubled_loop", "fma_loop"),
+    ("use-tensor-cores", "", "sgemm_tile", "fma_loop"),
+    ("tensor-idle", "hopper", "wmma_gemm", "sgemm_tile"),
+    ("atomics", "", "atomic_all", "atomic_block"),
+    ("local-memory", "", "local_array", "scattered_load"),
+]
+FIXES = [
+    ("bank-conflicts", "conflict_transpose", "padded_transpose"), ("tail-wave", "tail_wave", "tail_wave 2"),
+    ("non-fma", "unfused_loop", "fma_loop"), ("precision", "doubled_loop", "fma_loop"),
+    ("atomics", "atomic_all", "atomic_block"), ("uncoalesced", "scattered_load", "stream_copy"),
+    ("few-blocks", "few_blocks_sum", "atomic_block"),
+]  # fmt: skip
+FIRST = {
+    "stream_copy": "dram-bound", "scattered_load": "uncoalesced", "conflict_transpose": "bank-conflicts",
+    "few_blocks_sum": "few-blocks", "fma_loop": "pipe-bound",
+    "unfused_loop": "non-fma", "doubled_loop": "precision", "atomic_all": "atomics", "local_array": "local-memory",
+    "chase_shared_limited": "low-occupancy", "wmma_gemm": "l2-bound", "sgemm_tile": "use-tensor-cores",
+    "cached_sweep": "l2-bound",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """(findings, seconds by kernel) of the recording; every kernel is an implementation of its own."""
+    frame = read(RECORDED)
+    names, seen = [], {}
+    for name in frame["kernel"]:
+        short = name.partition("(")[0]
+        seen[short] = seen.get(short, 0) + 1
+        names.append(short if seen[short] == 1 else f"{short} {seen[short]}")
+    frame["impl"] = names
+    peaks = {c: float(frame[c].median()) for c in frame if c.startswith("peak_")}
+    roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
+    analysis = analyze(None, frame, None, roof)
+    times = {s.impl: s.time for s in kernel_subjects(analysis, roof, 132)}
+    return explain(analysis, roof, sms=132), times
+
+
+def found(findings, rule, impl):
+    return [f for f in findings if f.rule == rule and f.impl == impl and f.severity != COLLECT]
+
+
+@pytest.mark.parametrize(("rule", "variant", "hit", "miss"), PAIRS)
+def test_a_rule_fires_where_it_should_and_not_on_the_twin(recorded, rule, variant, hit, miss):
+    findings, _ = recorded
+    (one,) = found(findings, rule, hit)
+    assert one.variant == variant
+    assert one.evidence
+    assert one.next_step
+    assert one.expect
+    other = found(findings, rule, miss)
+    assert not other or (variant and other[0].variant != variant)
+
+
+@pytest.mark.parametrize(("rule", "before", "after"), FIXES)
+def test_the_bound_holds_when_the_fix_is_applied(recorded, rule, before, after):
+    findings, times = recorded
+    (one,) = found(findings, rule, before)
+    won = times[before] - times[after]
+    assert 0 < won <= one.upper_bound
+
+
+@pytest.mark.parametrize(("impl", "rule"), FIRST.items())
+def test_the_first_finding_is_the_one_the_kernel_was_built_for(recorded, impl, rule):
+    findings, _ = recorded
+    mine = [f for f in findings if f.impl == impl]
+    top = mine[0]
+    assert rule in {f.rule for f in mine if f.severity == TIME and f.ratio > top.ratio - 0.03}, top.title
+
+
+def test_bounds_are_within_the_call_and_ranked(recorded):
+    findings, _ = recorded
+    timed = [f for f in findings if f.severity == TIME]
+    assert all(0 <= f.ratio <= 1 for f in timed)
+    levels = [f.severity for f in findings]
+    assert levels == sorted(levels, key=["time", "host", "hint", "collect"].index)
+    assert all(a.ratio >= b.ratio - 0.021 for a, b in pairwise(timed))
+
+
+def call(impl="cuda", time=50e-6, **values):
+    return Subject(impl, "", time, values, text={"source": "counted"})
+
+
+def rules_of(*subjects):
+    return [f.rule for f in examine(subjects, {s.impl: s.time for s in subjects}) if f.severity != COLLECT]
+
+
+def test_chains_of_launches():
+    chain = call(
+        kernels=24.0, counted_time=40e-6, floor_time=1e-8, bytes=2e6, compulsory_bytes=1e5, distinct=2.0
+    )
+    assert rules_of(chain)[:2] == ["launch-bound", "fuse"]
+    alone = call(
+        kernels=1.0, counted_time=49e-6, floor_time=4e-5, bytes=1e6, compulsory_bytes=1e6, distinct=1.0
+    )
+    assert rules_of(alone) == []
+
+
+def test_the_host():
+    one = examine([call(host_time=150e-6)], {"cuda": 50e-6})[0]
+    assert (one.rule, one.severity) == ("host-bound", "host")
+    assert one.upper_bound == pytest.approx(100e-6)
+    assert rules_of(call(host_time=40e-6)) == []
+
+
+def test_traffic_over_the_compulsory():
+    values = {"dram_bytes": 4e8, "compulsory_bytes": 2e8, "dram_fraction": 0.8, "dram_bandwidth": 3.2e12}
+    subject = Subject("cuda", "k", 125e-6, values, {"dram": 100e-6}, {"dram": 4e12})
+    found_ = {f.rule: f for f in examine([subject], {"cuda": 125e-6})}
+    assert found_["dram-excess"].upper_bound == pytest.approx(75e-6)
+    assert found_["dram-bound"].upper_bound == pytest.approx(25e-6)
+    less = Subject(
+        "cuda", "k", 125e-6, {**values, "compulsory_bytes": 3.9e8}, {"dram": 100e-6}, {"dram": 4e12}
+    )
+    assert "dram-excess" not in rules_of(less)
+
+
+def test_a_rule_without_its_counters_says_what_to_collect():
+    bare = Subject("cuda", "k", 1e-4, {"dram_fraction": 0.7}, {"dram": 7e-5}, {"dram": 4e12})
+    missing = {f.rule: f for f in examine([bare], {"cuda": 1e-4}) if f.severity == COLLECT}
+    assert "shared_load_wavefronts" in missing["bank-conflicts"].title
+    assert "--deep" in missing["stalls"].next_step
+    assert "dram-bound" not in missing
+    assert "dram-excess" not in {f.rule for f in missing.values() if "compulsory" in f.title}
+
+
+def test_every_rule_has_words_in_both_languages():
+    examine([], {})
+    assert set(ENGLISH) == set(CHINESE)
+    names = {key.partition("/")[0] for key in ENGLISH}
+    assert set(RULES) <= names
+    for key, texts in ENGLISH.items():
+        places = [sorted(set(_places(text))) for text in texts]
+        assert [sorted(set(_places(text))) for text in CHINESE[key]] == places, key
+
+
+def _places(text):
+    from string import Formatter
+
+    return [name for _, name, _, _ in Formatter().parse(text) if name]
+
+
+def test_a_variant_without_words_has_the_rules_own():
+    assert words("stalls", "no-such", {"issue": "1%", "reason": "wait", "share": "2%"})[0].startswith("few")
+
+
+SHARES = st.floats(0, 1.2) | st.just(math.nan)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([
+            "dram_fraction", "l2_fraction", "occupancy", "occupancy_limit", "waves", "blocks", "sm_count", "issue_active",
+            "warp_latency", "stall_barrier", "flops", "tensor_share", "fma_share", "compute_fraction", "sectors_per_load",
+            "global_load_sectors", "atomic_requests", "reduction_requests", "dram_bytes", "compulsory_bytes", "l1_bytes",
+            "local_load_sectors", "local_store_sectors", "shared_load_wavefronts", "load_conflict_share", "inst_fp32_fma",
+            "flop_fp64", "flop_fp32", "flop_fp16", "threads_per_inst",
+        ]),
+        SHARES,
+    ),
+    st.dictionaries(st.sampled_from(["dram", "l2", "fp32", "fp64", "tensor_bf16"]), SHARES),
+)  # fmt: skip
+def test_no_counters_break_a_rule_and_no_bound_exceeds_the_time(values, roofs):
+    subject = Subject(
+        "cuda", "sgemm", 1.0, values, roofs, {"dram": 1.0, "fp32": 1.0, "fp64": 0.5, "tensor_tf32": 8.0}
+    )
+    for finding in examine([subject], {"cuda": 1.0}):
+        assert math.isnan(finding.upper_bound) or 0 <= finding.upper_bound <= 1
+        assert finding.title

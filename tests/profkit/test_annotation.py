@@ -1,0 +1,207 @@
+"""Named ranges: who hears them, what is written, what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from profkit import annotate, annotation
+from profkit.annotation import read_declared
+
+
+@pytest.fixture(autouse=True)
+def nobody_listens(monkeypatch):
+    monkeypatch.delenv(annotation.VARIABLE, raising=False)
+    monkeypatch.setattr(annotation, "_listener", None)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "work.jsonl"
+    annotation.listen(file=str(path))
+    return path
+
+
+class Domain:
+    """Stands for NVTX's domain under a tool."""
+
+    def __init__(self):
+        self.said = []
+
+    def get_event_attributes(self, message):
+        return message
+
+    def push_range(self, message):
+        self.said.append(message)
+
+    def pop_range(self):
+        self.said.append("pop")
+
+
+def test_without_a_listener_nothing_happens():
+    with annotate("anything/at all", flops=-1) as one:
+        assert one.name == "anything/at all"
+
+
+def test_nested_ranges_and_their_work_add_up(file):
+    for _ in range(3):
+        with annotate("block"), annotate("attention", flops={"tensor_bf16": 5}, bytes=7):
+            pass
+    found = read_declared(file)
+    assert (found["block/attention"].passages, found["block/attention"].flops, found["block/attention"].bytes) == (
+        3, {"tensor_bf16": 15.0}, 21.0,
+    )  # fmt: skip
+    assert (found["block"].passages, found["block"].flops, found["block"].bytes) == (3, None, None)
+
+
+def test_work_may_change_from_passage_to_passage(file):
+    for length in (1, 2):
+        with annotate("a", flops=length):
+            pass
+    assert read_declared(file)["a"].flops == {"": 3.0}
+
+
+def test_a_decorator_keeps_name_and_result(file):
+    @annotate("double", flops=1)
+    def double(x: int) -> int:
+        "Twice."
+        return 2 * x
+
+    assert (double(4), double.__name__, double.__doc__) == (8, "double", "Twice.")
+    assert read_declared(file)["double"].passages == 1
+
+
+def test_a_decorator_hears_of_a_listener_that_comes_later(tmp_path):
+    @annotate("late")
+    def work() -> None:
+        return None
+
+    work()
+    annotation.listen(file=str(tmp_path / "w"))
+    work()
+    assert read_declared(tmp_path / "w")["late"].passages == 1
+
+
+def test_an_exception_ends_the_range_and_does_not_count(file):
+    with pytest.raises(ZeroDivisionError), annotate("outer"), annotate("bad", flops=1):
+        raise ZeroDivisionError
+    with annotate("next"):
+        pass
+    assert set(read_declared(file)) == {"next"}
+
+
+def test_threads_have_stacks_of_their_own(file):
+    barrier = threading.Barrier(4)
+
+    def run(number: int) -> None:
+        with annotate(f"t{number}"):
+            barrier.wait()
+            for _ in range(50):
+                with annotate("in", flops=1):
+                    pass
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    found = read_declared(file)
+    assert {path: one.passages for path, one in found.items() if "/" in path} == {f"t{n}/in": 50 for n in range(4)}
+
+
+def test_forked_children_write_under_ids_of_their_own(file):
+    with annotate("a", flops=1):
+        pass
+    pid = os.fork()
+    if pid == 0:
+        with annotate("a", flops=1):
+            pass
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert read_declared(file)["a"].passages == 2
+
+
+def test_a_crash_leaves_all_completed_ranges(tmp_path):
+    path = tmp_path / "w.jsonl"
+    code = (
+        "import os, signal\nfrom profkit import annotate\n"
+        "for i in range(5):\n    with annotate('step', flops=2): pass\n"
+        "with annotate('last'): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=False)
+    assert done.returncode == -9
+    found = read_declared(path)
+    assert (set(found), found["step"].passages, found["step"].flops) == ({"step"}, 5, {"": 10.0})
+
+
+def test_a_cut_file_loses_its_last_line_alone(file):
+    for _ in range(3):
+        with annotate("a", flops=1, bytes=1):
+            pass
+    whole = file.read_bytes()
+    for end in range(len(whole)):
+        file.write_bytes(whole[:end])
+        passages = read_declared(file)["a"].passages if read_declared(file) else 0
+        assert passages <= whole[:end].count(b"\n") + 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": "a/b"}, {"name": ""}, {"name": "a", "flops": -1}, {"name": "a", "bytes": float("nan")}, {"name": "a", "flops": {"fp32": float("inf")}}]
+)  # fmt: skip
+def test_what_cannot_be_is_refused_when_it_is_heard(file, wrong):
+    name = wrong.pop("name")
+    with pytest.raises(ValueError, match="annotate"), annotate(name, **wrong):
+        pass
+
+
+def test_a_tool_hears_names_alone_in_order(monkeypatch):
+    domain = Domain()
+    monkeypatch.setattr(annotation, "_attached", lambda: domain)
+    annotation.listen()
+    with annotate("a", flops=1), annotate("b"):
+        pass
+    assert domain.said == ["a", "b", "pop", "pop"]
+
+
+def test_without_a_tool_nvtx_is_not_used():
+    assert annotation._attached() is None
+    assert annotation.listen() is None
+
+
+def test_the_first_range_asks_who_listens(tmp_path):
+    path = tmp_path / "w"
+    code = "from profkit import annotate\nwith annotate('first', flops=1): pass"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=True)
+    assert read_declared(path)["first"].passages == 1
+
+
+def test_every_line_of_the_file_is_json(file):
+    with annotate("a"):
+        pass
+    for line in file.read_text().splitlines():
+        json.loads(line)
+
+
+def test_backward_runs_in_the_calling_thread_while_a_range_is_open(file, monkeypatch):
+    torch = pytest.importorskip("torch")
+    enabled = torch._C._is_multithreading_enabled
+    assert enabled()
+    with annotate("outer"):
+        with annotate("backward"):
+            assert not enabled()
+        assert not enabled()
+    assert enabled()
+    monkeypatch.setenv("PROFKIT_AUTOGRAD", "threads")
+    with annotate("backward"):
+        assert enabled()
+
+
+def test_annotate_without_a_listener_leaves_autograd_alone():
+    torch = pytest.importorskip("torch")
+    with annotate("backward"):
+        assert torch._C._is_multithreading_enabled()

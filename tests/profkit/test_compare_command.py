@@ -1,0 +1,70 @@
+"""profkit compare: names, gate, JSON, picture."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from synthetic_runs import kernel, make_run
+
+from profkit.cli.compare import command
+from profkit.error import ProfkitError
+from profkit.report import ladder as view
+from profkit.run import FileRef
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Two runs on disk, opened with their analyses: `old` 2e-4 s, `new` 1e-4 s."""
+    made = {}
+    for name, time in (("old", 2e-4), ("new", 1e-4)):
+        rows = [kernel("reference", "r(int)", 3e-4, dram_bytes=6e8, flop_fp32=1e9),
+                kernel("cuda", "k(int)", time, dram_bytes=time * 3e12, flop_fp32=1e9)]  # fmt: skip
+        files = {"reference": FileRef("ref.py", "a" * 64), "cuda": FileRef("cuda.py", name * 20)}
+        made[str(tmp_path / name)] = make_run(
+            tmp_path / name, {"reference": 3e-4, "cuda": time}, rows, files=files
+        )
+    monkeypatch.setattr(view, "open_run", lambda path: made[str(path)])
+    return tmp_path, made
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(
+        command, [str(a) for a in arguments], standalone_mode=False, catch_exceptions=False
+    )
+
+
+def test_two_runs(runs):
+    folder, _ = runs
+    done = run_command(folder / "old", folder / "new")
+    assert done.return_value == 0
+    for word in ("step (old / new)", "cuda.py", "2x", "faster", "of attainable", "counters that moved"):
+        assert word in done.output
+
+
+def test_the_gate(runs):
+    folder, made = runs
+    assert run_command(folder / "new", folder / "old", "--fail-on-regression", "5%").return_value == 1
+    assert run_command(folder / "old", folder / "new", "--fail-on-regression", "0.05").return_value == 0
+    assert run_command(folder / "new", folder / "old", "--fail-on-regression", "200%").return_value == 0
+    made[str(folder / "old")].manifest.device["name"] = "Other GPU"
+    with pytest.raises(ProfkitError, match="cannot gate: the runs differ in device"):
+        run_command(folder / "new", folder / "old", "--fail-on-regression", "5%")
+    assert "the device differs" in run_command(folder / "new", folder / "old").output
+
+
+def test_json_and_picture(runs):
+    folder, _ = runs
+    picture = folder / "ladder.png"
+    done = run_command(f"{folder / 'old'}:reference", folder / "old", folder / "new", "--json", "-o", picture)
+    document = json.loads(done.output)
+    assert [round(row["total"]) for row in document["steps"]] == [1, 2, 3] or len(document["steps"]) == 3
+    assert document["gate"] is None
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_that_mean_nothing(runs):
+    folder, _ = runs
+    with pytest.raises(ProfkitError, match="no time of 'nobody'"):
+        run_command(f"{folder / 'old'}:nobody", folder / "new")

@@ -1,0 +1,131 @@
+"""`profkit check` on the contest's own two samples (written again from their description) and on sound folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from profkit.cli.check import command
+from profkit.error import ProfkitError
+from profkit.samples.contest import check
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests/data/contest"
+EVERY = {f"T{n}" for n in range(1, 14)}
+
+
+def codes(folder, **options):
+    return {defect.code for defect in check(folder, **options).defects}
+
+
+def test_the_first_sample_has_every_defect():
+    assert codes(DATA / "001-example") - {"F2"} == EVERY
+
+
+def test_the_second_sample_has_a_warm_up_and_a_tolerance():
+    assert codes(DATA / "ICVXKH") == EVERY - {"T1", "T6"}
+
+
+@pytest.mark.parametrize("sample", ["001-example", "ICVXKH"])
+def test_each_defect_has_a_place_and_a_fix(sample):
+    for defect in check(DATA / sample).defects:
+        assert defect.file.exists()
+        assert defect.fix
+        if defect.code.startswith("T"):
+            assert 0 < defect.line <= len(defect.file.read_text("utf-8").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "text"),
+    [
+        ("T2", "run_code.py", "for _ in range(repeats):"),
+        ("T7", "example_cudacode.py", 'name="relu"'),
+        ("T8", "example_cudacode.py", "data_ptr<float>"),
+        ("T9", "example_cudacode.py", "<<<grid, threads>>>"),
+        ("T10", "run_code.py", "get_inputs()"),
+        ("T11", "run_code.py", "return None"),
+        ("T12", "run_code.py", ":.6f} 秒"),
+        ("T13", "prompt.txt", "```"),
+    ],
+)
+def test_the_line_is_the_right_one(code, file, text):
+    for defect in check(DATA / "ICVXKH").defects:
+        if defect.code == code:
+            assert defect.file.name == file
+            assert text in defect.file.read_text("utf-8").splitlines()[defect.line - 1]
+
+
+def test_the_samples_of_this_repository_are_clean():
+    found = {
+        folder.name: codes(folder)
+        for folder in sorted((ROOT / "S1").iterdir())
+        if (folder / "run_code.py").exists()
+    }
+    assert found
+    assert not {name: defects for name, defects in found.items() if defects}
+
+
+def test_working_set_is_compared_with_the_l2_given():
+    assert "T5" not in codes(DATA / "ICVXKH", l2_bytes=1e6)
+
+
+def copy(tmp_path, name="IABCDE"):
+    return Path(shutil.copytree(ROOT / "S1/ICVXKH", tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [("run_code.py", "F3"), ("prompt.txt", "F3"), ("readme.md", "F3"), ("example_torchcode.py", "F1")],
+)
+def test_a_missing_file_is_named(tmp_path, file, code):
+    folder = copy(tmp_path)
+    (folder / file).unlink()
+    assert code in codes(folder)
+
+
+def test_what_the_form_asks_for(tmp_path):
+    folder = copy(tmp_path, "sample")
+    entry = folder / "run_code.py"
+    entry.write_text(
+        entry.read_text("utf-8").replace("加速比 (Speedup): ", "ratio ") + "\nimport pandas\n", "utf-8"
+    )
+    cuda = folder / "example_cudacode.py"
+    cuda.write_text(
+        cuda.read_text("utf-8").replace("def __init__(self, weight: torch.Tensor)", "def __init__(self)"),
+        "utf-8",
+    )
+    found = check(folder)
+    assert {defect.code for defect in found.form} == {"F2", "F5", "F6", "F8"}
+
+
+def test_a_file_that_does_not_parse_is_a_defect(tmp_path):
+    folder = copy(tmp_path)
+    (folder / "run_code.py").write_text("def broken(:\n")
+    assert {"F1", "F4"} <= codes(folder)
+
+
+def test_a_build_name_of_a_neighbour_collides(tmp_path):
+    copy(tmp_path)
+    twin = copy(tmp_path, "IABCDF")
+    found = [defect for defect in check(twin).defects if defect.code == "T7"]
+    assert found
+    assert all("IABCDE" in defect.what for defect in found)
+
+
+def test_the_verb(capsys):
+    assert command.main([str(DATA / "ICVXKH"), "--json"], standalone_mode=False) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "profkit-check/1"
+    (sample,) = document["samples"]
+    assert sample["sample"] == "ICVXKH"
+    assert not sample["ok"]
+    assert command.main([str(ROOT / "S1/ICVXKH")], standalone_mode=False) == 0
+    assert "nothing found" in capsys.readouterr().out
+
+
+def test_no_such_folder():
+    with pytest.raises(ProfkitError, match="no such sample folder"):
+        check(DATA / "ICVXKK")

@@ -1,0 +1,83 @@
+"""The findings of a run: in words, as JSON, for one kernel."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from click.testing import CliRunner
+from synthetic_runs import DRAM, kernel, make_run
+
+from analyzers.floor import Work
+from profkit.cli.explain import command
+from profkit.error import ProfkitError
+from profkit.report import explain
+
+
+@pytest.fixture
+def run(tmp_path):
+    rows = [
+        kernel("reference", "a_kernel(float*)", 2e-4, dram_bytes=6e8), kernel("reference", "b_kernel(float*)", 1e-4, dram_bytes=3e8),
+        kernel("cuda", "fused(float*)", 1e-4, dram_bytes=3.8e8),
+    ]  # fmt: skip
+    return make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 1e-4}, rows, Work({}, 3.7e8))
+
+
+def test_the_first_finding_of_each(run):
+    found = explain.findings_of(run)
+    first = {impl: next(f for f in found if f.impl == impl) for impl in ("cuda", "reference")}
+    assert first["cuda"].rule == "dram-bound"
+    assert first["cuda"].upper_bound == pytest.approx(1e-4 - 3.8e8 / DRAM, rel=0.02)
+    assert first["reference"].rule == "fuse"
+    assert first["reference"].upper_bound == pytest.approx(3e-4 - 3.7e8 / DRAM, rel=0.02)
+
+
+def test_text_has_all_a_person_needs(run):
+    text = explain.text(run, explain.findings_of(run))
+    assert text.index("cuda: ") < text.index("reference: ")
+    for word in ("because:", "next:", "expect:", "up to ", "not checked, counters missing:", "--deep"):
+        assert word in text
+
+
+def test_json_is_whole(run):
+    document = json.loads(json.dumps(explain.document(run, explain.findings_of(run)), allow_nan=False))
+    assert document["schema"] == "profkit-explain/1"
+    row = document["findings"][0]
+    assert {
+        "rule",
+        "kernel",
+        "impl",
+        "severity",
+        "evidence",
+        "upper_bound",
+        "ratio",
+        "next_step",
+        "expect",
+    } <= set(row)
+    assert {"counter", "value", "threshold", "side"} == set(row["evidence"][0])
+
+
+def test_one_kernel(run):
+    assert {f.kernel for f in explain.findings_of(run, "b_ker") if f.severity == "time"} == {
+        "b_kernel(float*)"
+    }
+
+
+def test_the_command(run, monkeypatch):
+    monkeypatch.setattr("profkit.run.open_run", lambda _: run)
+    done = CliRunner().invoke(command, [str(run.path)], standalone_mode=False, catch_exceptions=False)
+    assert done.return_value == 0
+    assert "profkit profile S1/T1 --deep" in done.output
+    with pytest.raises(ProfkitError, match="no kernel's name contains 'zzz'"):
+        CliRunner().invoke(
+            command, [str(run.path), "--kernel", "zzz"], standalone_mode=False, catch_exceptions=False
+        )
+    assert isinstance(command, click.Command)
+
+
+def test_without_counters_the_floor_is_all(tmp_path):
+    run = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4})
+    found = explain.findings_of(run)
+    assert found[0].rule == "modelled"
+    assert {f.severity for f in found} == {"time", "collect"}

@@ -1,0 +1,223 @@
+"""Anybody's exports into a run directory, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
+
+from nsys_exports import Base, Nvtx, Op, gpu_trace, kern_sum, pushpop_trace, sqlite_export
+
+import profkit
+from collectors import CollectError, read
+from profkit.cli.group import invoke
+from profkit.error import ProfkitError
+from profkit.importing import import_files
+
+DATA = Path(__file__).parent.parent / "data" / "ncu"
+NCU = DATA / "h200_default.csv"
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+
+
+@pytest.fixture
+def ops():
+    return [Op(1000 * number, 400, "void gemm<4>(int)" if number % 2 else "relu(int)", call=1000 * number) for number in range(1, 9)]
+
+
+@pytest.fixture
+def sqlite(tmp_path, ops):
+    return sqlite_export(tmp_path / "trace.sqlite", ops, [Nvtx(0, 4500, "first"), Nvtx(4600, 9000, "second")], Base())
+
+
+def profile_json(folder):
+    rows = [{"count": 100}] + [
+        {"name": name, "timeMs": 100 * ms, "averageMs": ms, "medianMs": ms, "percentage": 50.0}
+        for name, ms in (("conv1", 0.2), ("relu1", 0.05))
+    ]
+    (folder / "profile.json").write_text(json.dumps(rows))
+    return folder / "profile.json"
+
+
+def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
+    found = import_files([NCU], tmp_path / "run")
+    run, manifest = found.run, found.run.manifest
+    assert found.failures == []
+    assert (manifest.sample.kind, manifest.status) == ("import", "done")
+    assert (manifest.device["name"], manifest.device["cc"], manifest.device["sms"]) == ("NVIDIA H200", "9.0", 132)
+    assert (run.path / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
+    assert run.kernels["time"].sum() == pytest.approx(read(NCU)["time"].sum())
+    assert (run.kernels["attainable_fraction"].dropna() < 1.05).all()
+    assert invoke(["report", str(run.path)]) == 0
+    assert {"metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"} <= {p.name for p in run.path.iterdir()}
+
+
+def test_nobody_speaks_of_correctness_or_speedup(tmp_path, capsys):
+    assert invoke(["import", str(NCU), "-q", "-o", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr()
+    report = (tmp_path / "run" / "report.md").read_text()
+    for text in (shown.out, report):
+        assert not re.search(r"correct|speedup|candidate could", text)
+    assert "ncu" in report
+    assert "profkit import h200_default.csv" in report
+
+
+def test_ranges_include_what_is_inside_them(tmp_path):
+    run = import_files([NCU], tmp_path / "run").run
+    rows = run.metrics.set_index("impl")
+    assert rows.loc["ICVXKH", "kernels"] == 9
+    assert rows.loc["ICVXKH", "time"] == pytest.approx(
+        rows.loc["ICVXKH/reference", "time"] + rows.loc["ICVXKH/candidate", "time"]
+    )
+
+
+def test_a_sqlite_export_gives_shares_ranges_and_a_timeline(tmp_path, sqlite, capsys):
+    assert invoke(["import", str(sqlite), "-q", "-o", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert "timeline of NVIDIA H200" in shown
+    assert "no hardware counters" in shown
+    run = profkit.open_run(tmp_path / "run")
+    assert set(run.metrics["impl"]) == {"first", "second"}
+
+
+def test_counters_come_before_times_and_the_timeline_stays(tmp_path, sqlite):
+    run = import_files([sqlite, NCU], tmp_path / "run").run
+    assert [one.role for one in run.manifest.captures] == ["times", "counters"]
+    assert run.kernels["tool"].eq("ncu").all()
+    assert run.captured.timeline is not None
+    assert any("not added to the kernels: trace.sqlite" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_the_same_launches_in_two_exports_count_once(tmp_path, sqlite, ops):
+    (tmp_path / "sum.csv").write_text(kern_sum(ops))
+    (tmp_path / "trace.csv").write_text(gpu_trace(ops))
+    run = import_files([tmp_path / "sum.csv", sqlite, tmp_path / "trace.csv"], tmp_path / "run").run
+    assert [one.role for one in run.manifest.captures] == ["summary", "times", "timeline"]
+    assert run.kernels["time"].sum() == pytest.approx(8 * 400e-9)
+
+
+def test_several_ncu_exports_are_told_apart_by_name(tmp_path):
+    shutil.copyfile(NCU, tmp_path / "before.csv")
+    shutil.copyfile(NCU, tmp_path / "after.csv")
+    run = import_files([tmp_path / "before.csv", tmp_path / "after.csv"], tmp_path / "run").run
+    assert {impl.partition(":")[0] for impl in run.kernels["impl"]} == {"before", "after"}
+    assert len(run.captured.launches) == 18
+
+
+def test_files_of_one_name_are_both_kept(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copyfile(NCU, tmp_path / name / "ncu.csv")
+    run = import_files([tmp_path / "a" / "ncu.csv", tmp_path / "b" / "ncu.csv"], tmp_path / "run").run
+    assert [one.file for one in run.manifest.captures] == ["imported/ncu.csv", "imported/ncu-2.csv"]
+
+
+def test_a_report_without_kernels_is_kept_beside_the_others(tmp_path, sqlite):
+    (tmp_path / "ranges.csv").write_text(pushpop_trace([Nvtx(0, 100, "a")]))
+    run = import_files([sqlite, tmp_path / "ranges.csv"], tmp_path / "run").run
+    assert [one.role for one in run.manifest.captures] == ["times", "report"]
+    with pytest.raises(CollectError, match="no kernels"):
+        import_files([tmp_path / "ranges.csv"], tmp_path / "other") if False else read(tmp_path / "ranges.csv")
+
+
+def test_an_unreadable_file_costs_itself_alone(tmp_path, capsys):
+    (tmp_path / "broken.csv").write_text(NCU.read_text()[:-40])
+    line = ["import", str(NCU), str(tmp_path / "broken.csv"), str(tmp_path / "none.csv"), "-q", "-o", str(tmp_path / "run")]
+    assert invoke(line) == 2
+    shown = capsys.readouterr()
+    assert re.search(r"broken\.csv, line \d+", shown.err)
+    assert "fix:" in shown.err
+    assert "none.csv does not exist" in shown.err
+    run = profkit.open_run(tmp_path / "run")
+    assert len(run.manifest.captures) == 1
+    assert sum("could not be imported" in doubt.what for doubt in run.analysis.doubts) == 2
+
+
+def test_when_nothing_can_be_read_nothing_is_made(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("hello\n")
+    assert invoke(["import", str(tmp_path / "notes.txt"), "-o", str(tmp_path / "run")]) == 2
+    assert "export" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_partial_reads_to_the_last_whole_row_with_a_doubt(tmp_path):
+    (tmp_path / "cut.csv").write_text(NCU.read_text()[:-40])
+    with pytest.raises(CollectError):
+        import_files([tmp_path / "cut.csv"], tmp_path / "refused")
+    run = import_files([tmp_path / "cut.csv"], tmp_path / "run", partial=True).run
+    assert len(run.captured.launches) == 8
+    assert any("breaks off" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_a_run_is_never_overwritten(tmp_path):
+    import_files([NCU], tmp_path / "run")
+    with pytest.raises(ProfkitError, match="exists"):
+        import_files([NCU], tmp_path / "run")
+
+
+def test_devices_do_not_mix(tmp_path, ops):
+    other = sqlite_export(tmp_path / "t4.sqlite", ops, [], Base(devices=("Tesla T4",)))
+    found = import_files([NCU, other], tmp_path / "run")
+    assert "Tesla T4" in str(found.failures[0])
+    assert found.run.manifest.device["name"] == "NVIDIA H200"
+    with pytest.raises(ProfkitError, match="not on A100"):
+        import_files([NCU], tmp_path / "more", device="A100")
+
+
+def test_the_device_may_be_said_where_the_export_does_not(tmp_path, ops):
+    (tmp_path / "sum.csv").write_text(kern_sum(ops))
+    assert import_files([tmp_path / "sum.csv"], tmp_path / "a").run.manifest.device["name"] == "unknown device"
+    run = import_files([tmp_path / "sum.csv"], tmp_path / "b", device="NVIDIA H200").run
+    assert not any("no ceiling is known" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_layers_of_an_engine(tmp_path):
+    run = import_files([profile_json(tmp_path)], tmp_path / "run").run
+    assert run.manifest.captures[0].role == "layers"
+    assert list(run.kernels["kernel"]) == ["conv1", "relu1"]
+
+
+def test_without_a_name_it_goes_below_the_runs_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = import_files([NCU]).run
+    assert run.path.parent == Path("profkit-runs/h200_default")
+
+
+def test_a_damaged_copy_is_named_when_the_report_is_made_again(tmp_path, capsys):
+    run = import_files([NCU], tmp_path / "run").run
+    file = run.path / "imported" / NCU.name
+    file.write_text(file.read_text()[:-40])
+    assert invoke(["report", str(run.path)]) == 2
+    assert "h200_default.csv, line" in capsys.readouterr().err
+
+
+def test_json_is_one_document(tmp_path, capsys):
+    assert invoke(["import", str(NCU), "-q", "--json", "-o", str(tmp_path / "run")]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "profkit-metrics/1"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ncu/nt_manual_nvtx.ncu-rep"],
+        ["ncu/ncu_details_rtx3070_nvtx.csv"],
+        ["ncu/ncu_raw_t4_full_base.csv"],
+        ["nsys/nvprof_summary_old.csv"],
+        ["nsys/nsys_a100_cuda_gpu_kern_sum_2023.4.4.csv", "nsys/nsys_a100_cuda_api_sum_2023.4.4.csv"],
+        [f"trtexec/A100.fp32.{part}.json" for part in ("timing", "profile.metadata", "graph", "profile")],
+    ],
+)  # fmt: skip
+def test_recorded_exports_are_imported(tmp_path, names):
+    if any(name.endswith("ncu-rep") for name in names):
+        pytest.importorskip("ncu_report")
+    found = import_files([SHARED / name for name in names], tmp_path / "run")
+    assert found.failures == []
+    assert isinstance(found.run.kernels, pd.DataFrame)
+    assert len(found.run.kernels)

@@ -1,0 +1,217 @@
+"""KernelBench's files and numbers. The expected analysis was printed by the official script for these files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profkit.cli.kernelbench import command
+from profkit.error import ProfkitError
+from profkit.samples import fastp, kernelbench
+from profkit.samples.official import render
+
+DATA = Path(__file__).resolve().parents[1] / "data/kernelbench"
+RUN, BASE = DATA / "runs/sample_run", DATA / "timing/baseline_time_torch.json"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """Empty problem files of the data set's names."""
+    folder = tmp_path / "KernelBench/level1"
+    folder.mkdir(parents=True)
+    for name in json.loads((DATA / "problem_names.json").read_text()):
+        (folder / name).write_text("")
+    return tmp_path
+
+
+def expected(what="json"):
+    text = (DATA / f"expected_analysis.{what}").read_text("utf-8")
+    return json.loads(text) if what == "json" else text
+
+
+def analysis(problems):
+    passes = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    results, base = kernelbench.read_results(RUN / "eval_results.json"), kernelbench.read_baseline(BASE)
+    return fastp.analyze(
+        results, base, problems, 1, run_name="sample_run", hardware="timing", pass_at_k=passes
+    )
+
+
+def test_the_official_numbers_to_the_last_digit(checkout):
+    document, warnings = analysis(kernelbench.problems(checkout, 1))
+    assert json.dumps(document) == json.dumps(expected())
+    assert warnings[-1] == "Aligned 19 problems for analysis"
+
+
+def test_the_official_words(checkout):
+    document, warnings = analysis(kernelbench.problems(checkout, 1))
+    passes = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    assert render(document, warnings, passes).split() == expected("txt").split()
+    table = [line for line in expected("txt").splitlines() if line.startswith("|   ")]
+    assert set(table) <= set(render(document, warnings, passes).splitlines())
+
+
+def test_the_official_pass_at_k():
+    results = kernelbench.read_results(RUN / "eval_results.json")
+    wanted = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    assert json.dumps(fastp.pass_at_k(results, [1, 3])) == json.dumps(wanted)
+
+
+def test_the_verb(checkout, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    arguments = [
+        "analyze",
+        str(RUN),
+        "--baseline",
+        str(BASE),
+        "--level",
+        "1",
+        "--problems",
+        str(checkout),
+        "-o",
+        str(out),
+    ]
+    assert command.main(arguments, standalone_mode=False) == 0
+    assert "Functionally correct: 10" in capsys.readouterr().out
+    assert json.loads(out.read_text()) == expected()
+    assert command.main([*arguments, "--json"], standalone_mode=False) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["official"] == expected()
+    assert set(document["tie_aware"]) == set(expected()["fast_p"])
+
+
+def test_without_a_checkout_the_baseline_names_the_problems(capsys):
+    arguments = ["analyze", str(RUN), "--baseline", str(BASE), "--level", "1", "--json"]
+    assert command.main(arguments, standalone_mode=False) == 0
+    document = json.loads(capsys.readouterr().out)["official"]
+    assert document["total_count"] == 19
+    assert document["fast_p"] == expected()["fast_p"]
+
+
+@pytest.mark.parametrize(
+    ("correct", "base", "actual", "p", "value"),
+    [
+        ([True, True, False], [2.0, 1.0, 9.0], [1.0, 1.0, 1.0], 1.0, 1 / 3),
+        ([True], [1.0], [1.0], 1.0, 0.0),
+        ([True], [1.0], [-1.0], 0.0, 0.0),
+        ([False], [1.0], [-1.0], 0.0, 0.0),
+        ([], [], [], 0.0, 0.0),
+    ],
+)
+def test_fast_p(correct, base, actual, p, value):
+    assert fastp.fast_p(np.array(correct), np.array(base), np.array(actual), p) == value
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.01, 100), st.floats(0.01, 100)), max_size=20))
+def test_laws_of_fast_p(rows):
+    arrays = [np.array([row[index] for row in rows]) for index in range(3)]
+    scores = [fastp.fast_p(*arrays, p) for p in fastp.P_VALUES]
+    assert scores == sorted(scores, reverse=True)
+    mean = fastp.geometric_mean(*arrays)
+    ratios = [base / actual for good, base, actual in rows if good]
+    if ratios:
+        assert min(ratios) * (1 - 1e-9) <= mean <= max(ratios) * (1 + 1e-9)
+    else:
+        assert mean == 0.0
+
+
+@given(n=st.integers(0, 12), data=st.data(), k=st.integers(1, 5))
+def test_pass_at_k_is_the_chance_of_a_hit(n, data, k):
+    c = data.draw(st.integers(0, n))
+    rows = [{"correctness": i < c, "compiled": True} for i in range(n)]
+    found = fastp.pass_at_k({"1": rows}, [k])["problems"]["1"]
+    used = min(k, n)
+    assert found[f"pass@{used}"] == pytest.approx(1 - math.comb(n - c, used) / math.comb(n, used))
+
+
+def rows_for(runtime, stats=None, own=None):
+    metadata = {"profkit": own} if own else {}
+    row = {
+        "sample_id": 0,
+        "compiled": True,
+        "correctness": True,
+        "metadata": metadata,
+        "runtime": runtime,
+        "runtime_stats": stats or {},
+    }
+    base = {"level1": {"1_a.py": {"mean": 1.0, "std": 0.01, "num_trials": 100}}}
+    (judged,) = fastp.judged({"1": [row]}, base, [kernelbench.Problem(1, 1, "1_a.py", Path())], 1)
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("judged", "sure", "undecided"),
+    [
+        (rows_for(0.5, {"mean": 0.5, "std": 0.005, "num_trials": 100}), 1, 0),
+        (rows_for(0.999, {"mean": 0.999, "std": 0.05, "num_trials": 100}), 0, 1),
+        (rows_for(1.5, {"mean": 1.5, "std": 0.01, "num_trials": 100}), 0, 0),
+        (rows_for(0.5), 0, 1),
+        (rows_for(0.5, own={"speedup": 1.01, "speedup_low": 0.98, "speedup_high": 1.04, "rounds": 30}), 0, 1),
+        (rows_for(9.0, own={"speedup": 1.1, "speedup_low": 1.05, "speedup_high": 1.2, "rounds": 30}), 1, 0),
+        (rows_for(9.0, own={"speedup": 1.1, "speedup_low": 1.05, "speedup_high": 1.2, "rounds": 3}), 0, 1),
+    ],
+)
+def test_ties(judged, sure, undecided):
+    at_one = fastp.tie_aware([judged])["1.0"]
+    assert (at_one["sure"], at_one["undecided"]) == (sure, undecided)
+    assert at_one["possible"] == sure + undecided
+
+
+def test_times_are_rounded_as_there():
+    found = kernelbench.times([0.00123456, 0.00123456, 0.00223456], "GPU", "cuda:0")
+    assert found == {
+        "mean": 1.57,
+        "std": 0.471,
+        "min": 1.23,
+        "max": 2.23,
+        "num_trials": 3,
+        "hardware": "GPU",
+        "device": "cuda:0",
+    }
+    assert kernelbench.times([], "", "") == {}
+
+
+def test_results_go_round(tmp_path):
+    results = kernelbench.read_results(RUN / "eval_results.json")
+    kernelbench.write_results(tmp_path / "e.json", results)
+    assert kernelbench.read_results(tmp_path / "e.json") == results
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "not JSON"), ("[]", "expected an object"), ('{"1": {}}', "problem 1: expected a list"),
+        ('{"1": [{"sample_id": 0}]}', "problem 1: no field compiled"),
+    ],
+)  # fmt: skip
+def test_broken_results_are_named(tmp_path, text, message):
+    file = tmp_path / "eval_results.json"
+    file.write_text(text)
+    with pytest.raises(ProfkitError, match=message):
+        kernelbench.read_results(file)
+
+
+def test_other_errors(tmp_path, checkout):
+    (tmp_path / "b.json").write_text('{"runtime_mean_ms": 1}')
+    with pytest.raises(ProfkitError) as caught:
+        kernelbench.read_baseline(tmp_path / "b.json")
+    assert "wrapper" in caught.value.fix
+    with pytest.raises(ProfkitError, match="no folder level3"):
+        kernelbench.problems(checkout, 3)
+    (checkout / "KernelBench/level1/3_Other.py").write_text("")
+    with pytest.raises(ProfkitError, match="share the id 3"):
+        kernelbench.problems(checkout, 1)
+
+
+def test_candidates_by_name(tmp_path):
+    for name in ("level_1_problem_10_sample_0_kernel.py", "level_1_problem_2_sample_1_kernel.py", "level_2_problem_1_sample_0_kernel.py",
+                 "level_1_problem_2_sample_0_prompt.txt", "notes.md"):  # fmt: skip
+        (tmp_path / name).write_text("")
+    assert [(g.problem, g.sample) for g in kernelbench.candidates(tmp_path, 1)] == [(2, 1), (10, 0)]
+    assert kernelbench.candidate_name(2, 1, 0) == "level_2_problem_1_sample_0_kernel.py"

@@ -1,0 +1,155 @@
+"""`profkit kernelbench eval` and `baseline` on the CPU, from files to files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from profkit.cli.kernelbench import command
+from profkit.error import ProfkitError
+from profkit.samples import pairs
+from profkit.samples.evaluation import not_a_candidate
+from profkit.samples.kernelbench import read_baseline, read_results
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+    def forward(self, x):
+        return torch.relu(x) * self.scale
+
+def get_inputs():
+    return [torch.randn(64, 64)]
+
+def get_init_inputs():
+    return [2.0]
+"""
+GOOD = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+    def forward(self, x):
+        return torch.clamp_min(x, 0) * self.scale
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A checkout with one problem, and a run with a right, a wrong and a broken candidate, evaluated once."""
+    root = tmp_path_factory.mktemp("kernelbench")
+    (root / "KernelBench/level1").mkdir(parents=True)
+    (root / "KernelBench/level1/1_Scaled_relu.py").write_text(PROBLEM)
+    run = root / "runs/mine"
+    run.mkdir(parents=True)
+    for sample, text in enumerate((GOOD, GOOD.replace("* self.scale", "+ self.scale"), "def broken(:")):
+        (run / f"level_1_problem_1_sample_{sample}_kernel.py").write_text(text)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+    options = [
+        "--level",
+        "1",
+        "--device",
+        "cpu",
+        "--trials",
+        "2",
+        "--budget",
+        "0.2",
+        "--runs",
+        str(root / "pr"),
+        "-q",
+    ]
+    yield root, run, options
+    patch.undo()
+
+
+def test_eval_writes_the_official_file_and_resumes_by_sample(place, capsys):
+    root, run, options = place
+    arguments = ["eval", str(root), str(run), *options]
+    assert command.main([*arguments, "--sample", "0"], standalone_mode=False) == 0
+    first = read_results(run / "eval_results.json")["1"][0]
+    assert command.main([*arguments, "--k", "1,2"], standalone_mode=False) == 1
+    rows = read_results(run / "eval_results.json")["1"]
+    assert rows[0] == first
+    assert [(row["compiled"], row["correctness"]) for row in rows] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    good, wrong, broken = rows
+    assert good["runtime"] == good["runtime_stats"]["mean"] > 0
+    assert good["metadata"]["correctness_trials"] == "(2 / 2)"
+    assert good["metadata"]["profkit"]["speedup"] > 0
+    assert 0 < good["metadata"]["profkit"]["attainable_share"] <= 1
+    assert wrong["runtime"] == -1.0
+    assert wrong["metadata"]["correctness_issue_name"] == "mismatch"
+    assert wrong["metadata"]["correctness_trials"].endswith("/ 2)")
+    assert "not Python" in broken["metadata"]["compilation_error"]
+    passes = json.loads((run / "pass_at_k_results.json").read_text())
+    assert passes["averages"]["avg_pass@1"] == pytest.approx(1 / 3)
+    assert "problem 1 sample 1" in capsys.readouterr().out
+
+
+def test_baseline_then_analyze(place, capsys):
+    root, run, options = place
+    file = root / "timing/baseline.json"
+    assert command.main(["baseline", str(root), *options, "-o", str(file)], standalone_mode=False) == 0
+    base = read_baseline(file)["level1"]["1_Scaled_relu.py"]
+    assert {"mean", "std", "min", "max", "num_trials", "hardware", "device"} == set(base)
+    assert base["min"] <= base["mean"] <= base["max"]
+    before = file.read_bytes()
+    assert command.main(["baseline", str(root), *options, "-o", str(file)], standalone_mode=False) == 0
+    assert file.read_bytes() == before
+    if not (run / "eval_results.json").exists():
+        pytest.skip("the evaluation did not run")
+    capsys.readouterr()
+    arguments = [
+        "analyze",
+        str(run),
+        "--baseline",
+        str(file),
+        "--level",
+        "1",
+        "--problems",
+        str(root),
+        "--json",
+    ]
+    assert command.main(arguments, standalone_mode=False) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["official"]["correct_count"] == 1
+    assert document["official"]["fast_p"]["0.0"] == 1.0
+
+
+def test_nothing_to_do_is_said(place, tmp_path):
+    root, _, options = place
+    with pytest.raises(ProfkitError, match="no candidates of level 1"):
+        command.main(["eval", str(root), str(tmp_path), *options], standalone_mode=False)
+    with pytest.raises(ProfkitError, match="no problem 5"):
+        command.main(
+            ["eval", str(root), str(tmp_path), *options, "--problem", "1,5-7"], standalone_mode=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(GOOD, ""), ("x = 1", "no class ModelNew"), ("x = (", "not Python"), ("\0", "not Python")],
+)
+def test_not_a_candidate(text, reason):
+    assert not_a_candidate(text).startswith(reason)
+    assert bool(not_a_candidate(text)) == bool(reason)
+
+
+def test_the_compiled_candidate_keeps_the_references_weights():
+    source = pairs.compiled(PROBLEM.replace("self.scale = scale", "self.scale = nn.Parameter(torch.ones(3))"))
+    namespace = {}
+    exec(source, namespace)
+    names = [set(namespace[name](1.0).state_dict()) for name in ("Model", "ModelNew")]
+    assert names[0] == names[1] == {"scale"}

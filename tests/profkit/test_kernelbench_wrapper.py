@@ -1,0 +1,102 @@
+"""The wrapper's JSON files: the factor of 1000, missing and stale baselines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from profkit.cli.kernelbench import command
+from profkit.error import ProfkitError
+from profkit.samples.wrapper import read_wrapper_baseline, read_wrapper_results
+
+BASELINE = {
+    "level": 1, "problem_id": 3, "problem_name": "3_Batched_matmul.py", "backend": "cuda", "device": "Example GPU",
+    "num_trials": 100, "runtime_stats": {"mean": 1.25, "std": 0.01, "min": 1.24, "max": 1.3, "num_trials": 100},
+    "runtime_mean_us": 1.25, "runtime_mean_ms": 0.00125,
+}  # fmt: skip
+
+
+def wrapper_results(reference=0.00125, own=0.0005, **config):
+    return {
+        "test_config": {"level": 1, "problem_id": 3, **config}, "problem_name": "3_Batched_matmul.py", "timestamp": "20260101_000000",
+        "results": [{"model_name": "A", "model_id": "a/b", "success": True, "generation_time": 3.0, "generated_code": "x",
+                     "full_response": "x", "error": None, "eval_result": {
+                         "compiled": True, "is_correct": True, "speedup": reference / own, "ref_time_ms": reference,
+                         "custom_time_ms": own, "fast_1": True, "fast_2": True, "metadata": {}}}],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def write(tmp_path):
+    def put(name, data):
+        file = tmp_path / name
+        file.write_text(json.dumps(data))
+        return file
+
+    return put
+
+
+def test_the_baseline_is_mended(write):
+    found = read_wrapper_baseline(write("baseline_time.json", BASELINE))
+    assert found.seconds == pytest.approx(1.25e-3)
+    assert any("1000 times too small" in doubt for doubt in found.doubts)
+
+
+def test_an_honest_baseline_raises_nothing(write):
+    right = BASELINE | {"runtime_mean_us": 1250.0, "runtime_mean_ms": 1.25}
+    assert read_wrapper_baseline(write("b.json", right)).doubts == ()
+
+
+def test_times_come_out_in_seconds_either_way(write):
+    base = read_wrapper_baseline(write("b.json", BASELINE))
+    for scale, flagged in ((1.0, True), (1000.0, False)):
+        (row,) = read_wrapper_results(write("t.json", wrapper_results(0.00125 * scale, 0.0005 * scale)), base)
+        assert (row.reference_seconds, row.seconds) == (pytest.approx(1.25e-3), pytest.approx(0.5e-3))
+        assert row.speedup == pytest.approx(2.5)
+        assert any("hold seconds" in doubt for doubt in row.doubts) is flagged
+        assert (row.fast_1, row.fast_2) == (True, True)
+
+
+def test_a_missing_baseline_is_no_speedup_of_one(write):
+    (row,) = read_wrapper_results(write("t.json", wrapper_results(0.0005, 0.0005)))
+    assert any("baseline was missing" in doubt for doubt in row.doubts)
+    assert row.speedup != row.speedup
+    assert not row.fast_1
+    assert row.to_dict()["speedup"] is None
+
+
+def test_a_mixed_up_baseline(write):
+    (row,) = read_wrapper_results(write("t.json", wrapper_results(1.25, 0.0005)))
+    assert any("mixing" in doubt for doubt in row.doubts)
+
+
+@pytest.mark.parametrize("config", [{"problem_id": 4}, {"level": 2}, {"device": "Another GPU"}])
+def test_a_stale_baseline(write, config):
+    base = read_wrapper_baseline(write("b.json", BASELINE))
+    (row,) = read_wrapper_results(write("t.json", wrapper_results(**config)), base)
+    assert any("stale baseline" in doubt and next(iter(config)) in doubt for doubt in row.doubts)
+
+
+def test_success_is_not_evaluated(write):
+    data = wrapper_results()
+    data["results"][0]["eval_result"] = None
+    (row,) = read_wrapper_results(write("t.json", data))
+    assert row.generated
+    assert not row.correct
+    assert any("success" in doubt for doubt in row.doubts)
+
+
+def test_the_verb(write, capsys):
+    files = [str(write("baseline_time.json", BASELINE)), str(write("test_results_x.json", wrapper_results()))]
+    assert command.main(["wrapper", *files], standalone_mode=False) == 1
+    assert "flag: " in capsys.readouterr().out
+    assert command.main(["wrapper", *files, "--json"], standalone_mode=False) == 1
+    assert json.loads(capsys.readouterr().out)["results"][0]["speedup"] == pytest.approx(2.5)
+
+
+def test_other_files_are_refused(write):
+    with pytest.raises(ProfkitError, match="runtime_mean_ms"):
+        read_wrapper_baseline(write("x.json", {}))
+    with pytest.raises(ProfkitError, match="results"):
+        read_wrapper_results(write("x.json", {"results": 3}))

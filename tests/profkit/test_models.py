@@ -1,0 +1,214 @@
+"""`profkit kernelbench models` against a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from chat_server import serving
+
+from profkit.cli.kernelbench import command
+from profkit.error import ProfkitError
+from profkit.llm.config import Endpoint, Model, read_config
+from profkit.llm.endpoint import ask, client_for
+from profkit.llm.extract import first_code
+from profkit.samples.kernelbench import read_results
+
+pytest.importorskip("openai")
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+def get_inputs():
+    return [torch.randn(32, 32)]
+
+def get_init_inputs():
+    return []
+"""
+CODE = PROBLEM[: PROBLEM.index("def get_inputs")].replace("Model(", "ModelNew(").strip()
+ANSWER = f"Here it is:\n\n```python\n{CODE}\n```\n\nAnd a usage example:\n\n```python\nModelNew()\n```\n"
+
+
+@pytest.fixture
+def server():
+    with serving(ANSWER) as running:
+        yield running
+
+
+def endpoint(server, **options):
+    return Endpoint(**{"base_url": server.url, "retries": 2, "backoff": 0.001, "timeout": 10.0} | options)
+
+
+def put_question(server, steps, sleep=lambda _: None, **options):
+    config = endpoint(server, **options)
+    model = Model(steps, temperature=0.5, max_tokens=77, extra={"top_k": 3})
+    return ask(client_for(config, model), config, model, "the prompt", sleep=sleep)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("steps", "status", "tries", "error"),
+    [
+        ("ok", "ok", 0, ""),
+        ("429+ok", "ok", 1, ""),
+        ("500+500+ok", "ok", 2, ""),
+        ("cut+ok", "ok", 1, ""),
+        ("stop+ok", "ok", 1, ""),
+        ("empty+ok", "ok", 1, ""),
+        ("empty", "empty", 3, "an empty answer"),
+        ("cut", "cut", 3, ""),
+        ("stop", "cut", 3, "without a finish_reason"),
+        ("500", "failed", 3, "HTTP 500"),
+        ("401", "failed", 0, "HTTP 401"),
+        ("404", "failed", 0, "HTTP 404"),
+    ],
+)
+def test_servers(server, stream, steps, status, tries, error):
+    answer = put_question(server, steps, stream=stream)
+    assert (answer.status, len(answer.attempts)) == (status, tries), answer
+    assert error in answer.error
+    assert server.asked[steps] == tries + (status == "ok" or error in ("HTTP 401", "HTTP 404"))
+    if status == "ok":
+        assert answer.text == ANSWER
+        assert (answer.prompt_tokens, answer.completion_tokens) == (100, len(ANSWER) // 4)
+
+
+@pytest.mark.parametrize(("stream", "steps"), [(False, "nochoices"), (False, "garbage"), (True, "garbage")])
+def test_nonsense_is_a_failure_not_a_crash(server, stream, steps):
+    answer = put_question(server, steps, stream=stream, retries=1)
+    assert answer.status in ("empty", "failed", "cut")
+    assert answer.error
+
+
+def test_the_server_says_how_long_to_wait(server):
+    waits = []
+    put_question(server, "429+500+ok", sleep=waits.append)
+    assert waits[0] == 7
+    assert waits[1] < 1
+
+
+def test_nobody_there():
+    with serving("") as gone:
+        pass
+    answer = put_question(gone, "ok", retries=1)
+    assert (answer.status, len(answer.attempts)) == ("cut", 2)
+
+
+def test_what_is_asked(server):
+    put_question(server, "ok")
+    path, headers, body = server.requests[0]
+    assert path == "/v1/chat/completions"
+    assert headers["authorization"] == "Bearer none"
+    assert (body["temperature"], body["max_tokens"], body["top_k"], body["stream"]) == (0.5, 77, 3, True)
+    assert body["messages"] == [{"role": "user", "content": "the prompt"}]
+
+
+def test_the_key_comes_from_the_environment(server, monkeypatch):
+    monkeypatch.setenv("A_KEY", "secret-7")
+    put_question(server, "ok", api_key_env="A_KEY")
+    assert server.requests[0][1]["authorization"] == "Bearer secret-7"
+    monkeypatch.delenv("A_KEY")
+    far = Endpoint(base_url="https://api.example.com/v1", api_key_env="A_KEY")
+    with pytest.raises(ProfkitError, match="A_KEY is empty"):
+        client_for(far, Model("m"))
+
+
+def test_without_the_package_there_is_a_hint(server, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ProfkitError) as caught:
+        client_for(endpoint(server), Model("m"))
+    assert "profkit[llm]" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "why"),
+    [
+        (ANSWER, CODE + "\n", ""),
+        ("```\na = 1\n```", "a = 1\n", ""),
+        ("no code", "", "no fenced block"),
+        ("```python\na = 1", "", "never closed"),
+        ("```python\n```", "", "is empty"),
+    ],
+)
+def test_the_first_block_is_the_code(text, code, why):
+    found, reason = first_code(text)
+    assert found == code
+    assert why in reason
+    assert bool(reason) == bool(why)
+
+
+def write_config(tmp_path, server, models, **task):
+    (tmp_path / "KernelBench/level1").mkdir(parents=True)
+    for number in (1, 2):
+        (tmp_path / f"KernelBench/level1/{number}_Relu.py").write_text(PROBLEM)
+    lines = [
+        f'[endpoint]\nbase_url = "{server.url}"\nretries = 1\nbackoff = 0.001\nconcurrency = 3\n\n[task]\nproblems = "KernelBench"'
+    ]
+    lines += [f"{key} = {value!r}" for key, value in task.items()]
+    lines += [
+        f'\n[[model]]\nid = "{model}"\nname = "{name}"\nprice_in = 2.0\nprice_out = 10.0'
+        for model, name in models
+    ]
+    file = tmp_path / "config.toml"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_from_config_to_table(tmp_path, server, monkeypatch, capsys):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-9")
+    file = write_config(tmp_path, server, [("429+ok", "Good"), ("empty", "Silent")], problem_ids=[1])
+    options = ["--device", "cpu", "--trials", "1", "--budget", "0.1", "--runs", str(tmp_path / "pr"), "-q"]
+    assert command.main(["models", str(file), *options, "--json"], standalone_mode=False) == 0
+    good, silent = json.loads(capsys.readouterr().out)["models"]
+    assert (good["asked"], good["answered"], good["compiled"], good["correct"]) == (1, 1, 1, 1)
+    assert good["geo_mean_speedup"] > 0
+    assert good["cost"] == pytest.approx((2 * 100 + 10 * (len(ANSWER) // 4)) / 1e6)
+    assert (silent["answered"], silent["correct"], silent["fast_1"]) == (0, 0, 0.0)
+    assert any("empty" in why for why in silent["failures"])
+    folder = tmp_path / "runs/models/429_ok"
+    assert (folder / "level_1_problem_1_sample_0_kernel.py").read_text() == CODE + "\n"
+    assert "class Model(" in (folder / "level_1_problem_1_sample_0_prompt.txt").read_text()
+    kept = json.loads((folder / "level_1_problem_1_sample_0_answer.json").read_text())
+    assert kept["text"] == ANSWER
+    assert len(kept["attempts"]) == 1
+    assert read_results(folder / "eval_results.json")["1"][0]["correctness"] is True
+    written = "".join(p.read_text("utf-8", "replace") for p in (tmp_path / "runs").rglob("*") if p.is_file())
+    assert "secret-9" not in written
+    asked = server.asked["429+ok"]
+    assert command.main(["models", str(file), *options], standalone_mode=False) == 0
+    assert server.asked["429+ok"] == asked, "what is answered is not asked again"
+    assert "Good" in capsys.readouterr().out
+
+
+def test_several_at_a_time_but_not_more(tmp_path, server):
+    file = write_config(tmp_path, server, [("ok", "A")], samples=6)
+    assert command.main(["models", str(file), "--no-eval", "-q"], standalone_mode=False) == 0
+    assert server.asked["ok"] == 12
+    assert server.most_busy <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "missing required field `endpoint`"),
+        ("x = ", "config.toml"),
+        ('[endpoint]\nbase_url = "u"\ntypo = 1\n[task]\nproblems = "p"\n[[model]]\nid = "m"', "typo"),
+        (
+            '[endpoint]\nbase_url = "u"\n[task]\nproblems = "p"\n[[model]]\nid = "a/b"\n[[model]]\nid = "a:b"',
+            "share the folder",
+        ),
+        ('model = []\n[endpoint]\nbase_url = "u"\n[task]\nproblems = "p"', "no \\[\\[model\\]\\]"),
+    ],
+)
+def test_a_config_that_is_wrong_is_named(tmp_path, text, message):
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(ProfkitError, match=message):
+        read_config(file)

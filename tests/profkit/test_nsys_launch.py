@@ -1,0 +1,211 @@
+"""Nsight Systems' command lines, what it says, and torch's profiler in its place."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from profkit.captures import read_trace
+from profkit.launch import nsys
+from profkit.runner import trace
+
+
+@pytest.fixture
+def found(monkeypatch):
+    monkeypatch.delenv("PROFKIT_NSYS", raising=False)
+
+
+def test_find_reads_the_version(found, fake_nsys):
+    tool = fake_nsys(version="2023.4.4.54")
+    assert nsys.find() == nsys.Nsys(str(tool), (2023, 4, 4))
+
+
+def test_a_tool_that_does_not_run_is_none(monkeypatch, tmp_path):
+    monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
+    assert nsys.find() is None
+
+
+def test_cpu_sampling_is_off_and_only_needed_traces_are_on(tmp_path):
+    argv = nsys.prefix("nsys", tmp_path / "r")
+    assert argv[:4] == ["nsys", "profile", "-t", "cuda,nvtx"]
+    assert {"--sample=none", "--cpuctxsw=none"} <= set(argv)
+    assert argv[-2:] == ["-o", str(tmp_path / "r")]
+
+
+def test_the_fake_takes_both_command_lines(found, fake_nsys, tmp_path):
+    tool = str(fake_nsys())
+    code = subprocess.run([*nsys.prefix(tool, tmp_path / "r"), sys.executable, "-c", "raise SystemExit(4)"], check=False).returncode
+    assert code == 4
+    subprocess.run(nsys.export(tool, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite"), check=True)
+    assert (tmp_path / "r.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("Importer error status: Importation succeeded with non-fatal errors.", "imported its own record with errors"),
+        ("Unknown runtime API function index: 471", "does not know this CUDA"),
+        ("Not all CUDA events might have been collected.", "not all events"),
+        ("Generated: report.nsys-rep", ""),
+    ],
+)  # fmt: skip
+def test_what_nsys_says_becomes_a_doubt(said, words):
+    doubts = nsys.doubts(f"Processing events...\n{said}\n")
+    assert [words in one["what"] for one in doubts] == ([True] if words else [])
+    assert all(one["fix"] for one in doubts)
+
+
+def test_why_there_is_no_report(tmp_path):
+    newer = "Exportation error: Report was created in Nsight Systems version (2099.1), newer than your current version"
+    assert "newer than your" in nsys.failure(newer, tmp_path / "r")[0]
+    assert "no space" in nsys.failure("a\nno space left\n", tmp_path / "r")[0]
+    (tmp_path / "r.qdstrm").touch()
+    assert "qdstrm" in nsys.failure("", tmp_path / "r")[0]
+
+
+@dataclass
+class Event:
+    """As kineto's events answer."""
+
+    text: str
+    start: int
+    time: int
+    gpu: bool = True
+    correlation: int = 0
+    thread: int = 1
+    device: int = 0
+
+    def name(self):
+        return self.text
+
+    def start_ns(self):
+        return self.start
+
+    def duration_ns(self):
+        return self.time
+
+    def device_type(self):
+        return "gpu" if self.gpu else "cpu"
+
+    def correlation_id(self):
+        return self.correlation
+
+    def start_thread_id(self):
+        return self.thread
+
+    def device_index(self):
+        return self.device
+
+    def device_resource_id(self):
+        return 7
+
+
+def launched(text, start, correlation, at, thread=1):
+    return [Event("cudaLaunchKernel", at, 5, gpu=False, correlation=correlation, thread=thread),
+            Event(text, start, 100, correlation=correlation)]  # fmt: skip
+
+
+def test_kernels_get_the_range_of_the_launching_call(tmp_path):
+    events = [
+        Event("profkit:outer", 1000, 1000, gpu=False),
+        Event("profkit:inner", 1400, 200, gpu=False),
+        Event("profkit:outer", 1100, 900),
+        *launched("gemm", 5000, 1, at=1200),
+        *launched("relu", 5200, 2, at=1500),
+        *launched("Memcpy HtoD", 4900, 3, at=900),
+        Event("gpu_user_annotation", 0, 9000),
+    ]
+    rows = trace.rows(events, "gpu", {0: ("NVIDIA H200", "9.0")})
+    trace.write(rows, tmp_path / "trace.csv")
+    frame = read_trace(tmp_path / "trace.csv")
+    assert frame["kernel"].tolist() == ["Memcpy HtoD", "gemm", "relu"]
+    assert frame["range"].tolist() == ["", "outer", "outer/inner"]
+    assert frame["kind"].tolist() == ["memcpy", "kernel", "kernel"]
+    assert frame["time"].tolist() == pytest.approx([1e-7] * 3)
+    assert frame["start"].tolist() == pytest.approx([0, 1e-7, 3e-7])
+    assert set(frame["tool"]) == {"cupti"}
+    assert frame.attrs["doubts"]
+
+
+def test_launches_of_autograds_thread_get_the_only_range_that_is_open():
+    events = [
+        Event("profkit:backward", 1000, 1000, gpu=False, thread=1),
+        *launched("grad", 5000, 1, at=1500, thread=9),
+        *launched("later", 6000, 2, at=3000, thread=9),
+    ]
+    assert [row["range"] for row in trace.rows(events, "gpu", {})] == ["backward", ""]
+
+
+def traced(tmp_path, *target):
+    out = tmp_path / "trace.csv"
+    done = subprocess.run([sys.executable, "-m", trace.__name__, str(out), *target], capture_output=True, text=True, timeout=120, check=False)
+    return done, out
+
+
+def test_the_traced_program_is_itself(tmp_path):
+    script = tmp_path / "main.py"
+    (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
+    script.write_text(
+        "import sys, beside, torch\nfrom profkit import annotate\n"
+        "with annotate('a', flops=1): torch.ones(4).sum()\n"
+        "print(__name__, sys.argv[1:], beside.NAME)\nraise SystemExit(6)\n"
+    )
+    done, out = traced(tmp_path, str(script), "--x", "1")
+    assert (done.returncode, done.stdout) == (6, "__main__ ['--x', '1'] beside\n")
+    assert out.read_text().startswith("range,kernel,launch")
+
+
+def test_an_exception_in_the_traced_program_is_shown(tmp_path):
+    done, out = traced(tmp_path, "-c", "import sys; print(sys.argv)\n1/0", "y")
+    assert (done.returncode, done.stdout) == (1, "['-c', 'y']\n")
+    assert "ZeroDivisionError" in done.stderr
+    assert out.exists()
+
+
+def test_a_callable_is_profiled_in_this_process(tmp_path):
+    torch = pytest.importorskip("torch")
+    import profkit
+    from profkit.report import terminal
+
+    def gelu_times(x, y):
+        return torch.nn.functional.gelu(x) * y
+
+    run = profkit.profile(gelu_times, torch.ones(64, 64), torch.ones(64, 64), budget=0.05, runs=tmp_path, device="cpu")
+    row = run.metrics.iloc[0]
+    assert (row["impl"], row["work_source"]) == ("gelu_times", "modelled")
+    assert row["time"] > 0
+    assert row["flops"] == 2 * 64 * 64
+    assert math.isfinite(row["floor_time"])
+    text = terminal.summary(run)
+    assert "not checked" in text
+    assert "no candidate" not in text
+    again = profkit.open_run(run.path)
+    assert (again.manifest.sample.kind, again.manifest.status) == ("callable", "done")
+    assert json.loads((run.path / "run.json").read_text())["schema"] == "profkit/1"
+
+
+def test_what_a_callable_raises_is_raised(tmp_path):
+    pytest.importorskip("torch")
+    import profkit
+
+    def wrong(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        profkit.profile(wrong, 1, budget=0.05, runs=tmp_path, device="cpu")
+    assert profkit.open_run(tmp_path).manifest.status == "failed"
+
+
+def test_the_example_runs_without_a_gpu():
+    example = Path(__file__).parents[2] / "examples" / "transformer_block.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--steps", "2", "--backward"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 steps" in done.stdout

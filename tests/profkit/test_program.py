@@ -1,0 +1,341 @@
+"""Any command under the fake tools: what is captured, and every way it can go wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
+
+from nsys_exports import Base, Nvtx, Op, sqlite_export
+
+from profkit.cli.group import invoke
+from profkit.error import CannotProfileError, ProfkitError, ProgramFailedError
+from profkit.hot import base_name, hottest, stretch
+from profkit.launch.bootstrap import bootstrapped
+from profkit.program import choose_tools, name_of, profile_program
+from profkit.run import open_run
+
+OK = [sys.executable, "-c", "print('hello')"]
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "no-such-nsys"))
+    monkeypatch.setenv("PROFKIT_NCU", str(tmp_path / "no-such-ncu"))
+    from profkit.launch import ncu
+
+    ncu.find.cache_clear()
+    yield tmp_path / "runs"
+    ncu.find.cache_clear()
+
+
+@pytest.fixture
+def with_ncu(runs, fake_ncu, monkeypatch):
+    def install(mode="ok", **settings):
+        monkeypatch.delenv("PROFKIT_NCU", raising=False)
+        return fake_ncu(mode, **settings)
+
+    return install
+
+
+@pytest.fixture
+def with_nsys(runs, fake_nsys, monkeypatch, tmp_path):
+    """with_nsys(mode, ops, ranges): a fake nsys whose sqlite export holds these operations."""
+
+    def install(mode="ok", ops=None, ranges=(), **settings):
+        monkeypatch.delenv("PROFKIT_NSYS", raising=False)
+        folder = tmp_path / "nsys-data"
+        folder.mkdir(exist_ok=True)
+        made = ops if ops is not None else default_ops()
+        sqlite_export(folder / "report.sqlite", made, list(ranges), Base())
+        return fake_nsys(mode, data=folder, **settings)
+
+    return install
+
+
+def default_ops():
+    names = ["void gemm<int>(float *)", "relu_kernel(float *)", "void ns::norm<4>(float *)"]
+    return [
+        Op(1000 * number, time, names[number % 3], call=1000 * number - 500)
+        for number, time in enumerate([900, 300, 100] * 4, 1)
+    ]
+
+
+def test_a_command_under_ncu_gives_a_run_with_kernels(with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_ncu("ok", log=log)
+    run = profile_program(OK, runs=runs, tools=("ncu",))
+    assert run.manifest.status == "done"
+    assert run.manifest.exit_code == 0
+    assert run.manifest.counters.state == "collected"
+    assert run.manifest.device["name"] == "NVIDIA H200"
+    assert len(run.kernels) == 8
+    assert (run.kernels["bound_by"] != "").all()
+    assert "hello" in (run.logs / "ncu.log").read_text()
+    argv = json.loads(log.read_text().splitlines()[-1])
+    assert "--nvtx-include" not in argv
+    assert argv[-3:] == OK
+    assert open_run(run.path).manifest.program[-1] == "print('hello')"
+
+
+def test_options_go_to_ncu_as_in_ncu(with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_ncu("ok", log=log)
+    line = ["profile", "--ncu", "-k", "gemm.*", "--nvtx-include", "profkit@a/", "--launch-skip", "2", "--launch-count", "5"]
+    assert invoke([*line, "--runs", str(runs), "-q", "--", *OK, "--launch-count", "x"]) == 0
+    argv = json.loads(log.read_text().splitlines()[-1])
+    text = " ".join(argv)
+    for part in ("-k regex:gemm.*", "--nvtx-include profkit@a/", "--launch-skip 2", "--launch-count 5"):
+        assert part in text
+    # The program's own options are the program's.
+    assert argv[-2:] == ["--launch-count", "x"]
+    assert open_run(runs).manifest.captures[0].filtered
+
+
+@pytest.mark.parametrize(
+    ("mode", "word"),
+    [("permission", "permission"), ("dcgm", "DCGM"), ("lock", "lock file"), ("sandbox", "LibraryNotLoaded"), ("stub", "CUDA driver")],
+)  # fmt: skip
+def test_a_refusal_of_ncu_is_said_with_its_fix(with_ncu, runs, mode, word):
+    with_ncu(mode)
+    with pytest.raises(CannotProfileError, match=word) as caught:
+        profile_program(OK, runs=runs, tools=("ncu",))
+    assert caught.value.fix
+    manifest = open_run(runs).manifest
+    assert manifest.status == "failed"
+    assert word in manifest.counters.why
+
+
+def test_no_kernels_is_an_error_that_names_those_there_were(with_ncu, runs, capsys):
+    with_ncu("no_kernels")
+    assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == 2
+    assert "No kernels were profiled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("mode", "code"), [("app_error", 3), ("segv", 11)])
+def test_a_program_that_fails_after_its_kernels_keeps_them(with_ncu, runs, capsys, mode, code):
+    with_ncu(mode)
+    assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == 1
+    shown = capsys.readouterr()
+    assert f"exit code {code}" in shown.err
+    assert "launches of" in shown.out
+    manifest = open_run(runs).manifest
+    assert (manifest.status, manifest.exit_code) == ("failed", code)
+
+
+@pytest.mark.parametrize("mode", ["empty", "no_kernels"])
+def test_a_program_that_fails_before_any_kernel_is_to_blame(with_ncu, runs, mode):
+    with_ncu(mode)
+    with pytest.raises(ProgramFailedError, match="exit code 7"):
+        profile_program([sys.executable, "-c", "raise SystemExit(7)"], runs=runs, tools=("ncu",))
+    assert open_run(runs).manifest.exit_code == 7
+
+
+@pytest.mark.parametrize("mode", ["garbage", "truncated"])
+def test_a_damaged_table_is_refused(with_ncu, runs, mode):
+    with_ncu(mode)
+    with pytest.raises(ProfkitError, match=r"ncu\.csv"):
+        profile_program(OK, runs=runs, tools=("ncu",))
+
+
+def test_a_hang_is_ended(with_ncu, runs):
+    with_ncu("hang")
+    with pytest.raises(ProgramFailedError, match="did not end within 1 s"):
+        profile_program(OK, runs=runs, tools=("ncu",), limit=1.0)
+    assert open_run(runs).manifest.status == "hung"
+
+
+def test_a_command_under_nsys_gives_a_timeline(with_nsys, runs, tmp_path):
+    log = tmp_path / "nsys.jsonl"
+    with_nsys(ranges=[Nvtx(0, 8000, "step")], log=log)
+    run = profile_program(OK, runs=runs, tools=("nsys",))
+    assert run.manifest.counters.state == "missing"
+    assert run.kernels["time"].sum() == pytest.approx(4 * 1300e-9)
+    assert set(run.kernels["impl"]) == {"step", ""}
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    recorded = next(line for line in lines if line[0] == "profile")
+    assert {"--sample=none", "--cpuctxsw=none", "cuda,nvtx"} <= set(recorded)
+    assert invoke(["report", str(run.path)]) == 0
+    text = (run.path / "report.md").read_text()
+    assert "## Timeline" in text
+    assert "idle" in text
+    assert "correct" not in text
+    assert not (run.path / "nsys.nsys-rep").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "word"), [("qdstrm", "qdstrm"), ("newer", "")],
+)  # fmt: skip
+def test_an_nsys_without_a_report_says_why(with_nsys, runs, mode, word):
+    with_nsys(mode)
+    if mode == "newer":
+        # Only `stats` minds the version; the export of the fake does not.
+        assert profile_program(OK, runs=runs, tools=("nsys",)).manifest.status == "done"
+        return
+    with pytest.raises(ProfkitError, match=word):
+        profile_program(OK, runs=runs, tools=("nsys",))
+
+
+def test_a_partial_import_is_a_doubt(with_nsys, runs):
+    with_nsys("partial")
+    run = profile_program(OK, runs=runs, tools=("nsys",))
+    assert any("imported its own record with errors" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_a_record_without_kernels_is_an_error(with_nsys, runs):
+    with_nsys(ops=[])
+    with pytest.raises(ProfkitError, match="no kernels were captured"):
+        profile_program(OK, runs=runs, tools=("nsys",))
+
+
+def test_a_failing_program_under_nsys_is_reported(with_nsys, runs):
+    with_nsys()
+    run = profile_program([sys.executable, "-c", "raise SystemExit(5)"], runs=runs, tools=("nsys",))
+    assert (run.manifest.status, run.manifest.exit_code) == ("failed", 5)
+
+
+def test_a_hang_under_nsys_is_ended(with_nsys, runs):
+    with_nsys("hang")
+    with pytest.raises(ProgramFailedError, match="did not end"):
+        profile_program(OK, runs=runs, tools=("nsys",), limit=1.0)
+
+
+def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_nsys()
+    with_ncu("ok", log=log)
+    run = profile_program(OK, runs=runs, hot=2)
+    argv = json.loads(log.read_text().splitlines()[-1])
+    assert argv[argv.index("-k") + 1] == "regex:^(relu_kernel|norm)$"
+    assert argv[argv.index("--launch-count") + 1] == "6"
+    assert argv[argv.index("--launch-skip") + 1] == "2"
+    assert {one.tool for one in run.manifest.captures} == {"nsys", "ncu"}
+    # The recording holds other kernels, which must not go unnoticed.
+    assert any("hot kernel not captured" in doubt.what for doubt in run.analysis.doubts)
+    assert run.analysis.kernels["tool"].eq("ncu").all()
+
+
+def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
+    argv = [sys.executable, "-c", "print(1)"]
+    assert choose_tools(type("W", (), {"tools": ("nsys",), "hot": 0, "require_counters": False})(), argv) == ("cupti",)
+    with pytest.raises(ProfkitError, match="no kernels were captured"):
+        profile_program(argv, runs=runs, tools=("nsys",))
+    log = open_run(runs).manifest.commands[0]
+    assert log.step == "cupti"
+    assert "CUPTI" in log.note
+
+
+def test_what_cannot_be_is_refused_before_anything_runs(runs):
+    with pytest.raises(CannotProfileError, match="ncu"):
+        profile_program(OK, runs=runs, tools=("ncu",))
+    with pytest.raises(CannotProfileError, match="no Python program"):
+        profile_program(["true"], runs=runs, tools=("nsys",))
+    with pytest.raises(ProfkitError, match="no program"):
+        profile_program(["no-such-program-anywhere"], runs=runs)
+    assert not runs.exists()
+
+
+def test_when_ncu_is_refused_and_nobody_insists_the_timeline_stands_in(with_ncu, with_nsys, runs):
+    with_nsys()
+    with_ncu("permission")
+    run = profile_program(OK, runs=runs)
+    assert run.manifest.status == "done"
+    assert [one.tool for one in run.manifest.captures] == ["nsys"]
+    assert "permission" in run.manifest.counters.why
+
+
+def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):
+    with_ncu("ok")
+    code = "from profkit import annotate\nwith annotate('outer', flops=1e9): pass"
+    run = profile_program([sys.executable, "-c", code], runs=runs, tools=("ncu",))
+    # The recording has no such range: its work is said to be without kernels, not dropped.
+    assert any("outer" in doubt.what and "no kernels" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_both_a_sample_and_a_command_are_too_much(capsys):
+    assert invoke(["profile", "S1/ICVXKH", "--", "true"]) == 2
+    assert invoke(["profile"]) == 2
+    assert invoke(["profile", "S1/ICVXKH", "--hot", "3"]) == 2
+    assert "--" in capsys.readouterr().err
+
+
+def test_dry_run_prints_the_commands_and_runs_nothing(with_ncu, with_nsys, runs, capsys):
+    with_nsys()
+    with_ncu("ok")
+    assert invoke(["profile", "--hot", "3", "--dry-run", "--runs", str(runs), "--", *OK]) == 0
+    shown = capsys.readouterr().out
+    assert "nsys profile" in shown
+    assert "replay passes" in shown
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("gemm_kernel", "gemm_kernel"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::F<float>, std::array<char*, 2ul> >(int, F)", "vectorized_elementwise_kernel"),
+        ("void at::native::(anonymous namespace)::softmax<float, (int)4>(float*)", "softmax"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop>(T1::Params)", "Kernel2"),
+        ("void at::<unnamed>::norm<at::<unnamed>::G>(T3 *, const T1 *)", "norm"),
+        ("relu_kernel(float *, const float *, int)", "relu_kernel"),
+    ],
+)  # fmt: skip
+def test_base_names_are_those_ncu_matches(kernel, name):
+    assert base_name(kernel) == name
+
+
+def test_the_stretch_holds_each_hot_kernel_and_is_late_and_short():
+    launches = list("aab" * 5 + "cc")
+    first, end = stretch(launches, ["a", "b"], each=2)
+    part = launches[first:end]
+    assert (part.count("a"), part.count("b")) >= (2, 2)
+    assert end - first == 4
+    assert end == 15
+    assert stretch(launches, ["c"], each=3) == (15, 17)
+
+
+def test_hottest_ranks_by_summed_time():
+    import pandas as pd
+
+    frame = pd.DataFrame({"kernel": ["a", "b", "b", "c"], "time": [3.0, 2.0, 2.0, 1.0], "kind": "kernel"})
+    hot = hottest(frame, 2)
+    assert hot.kernels == ("b", "a")
+    assert hot.shares == (0.5, 0.375)
+    assert (hot.pattern, hot.skip, hot.count) == ("regex:^(b|a)$", 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("argv", "rest"),
+    [
+        (["python", "train.py", "--x"], ["train.py", "--x"]),
+        (["python3.11", "-u", "-X", "dev", "-m", "pkg.mod", "a"], ["-m", "pkg.mod", "a"]),
+        (["python", "-c", "pass"], ["-c", "pass"]),
+        (["python", "-mpkg"], ["-m", "pkg"]),
+    ],
+)
+def test_python_command_lines_are_rewritten(argv, rest):
+    found = bootstrapped(argv, Path("o.csv"))
+    assert found[-len(rest) :] == rest
+    assert found[: len(found) - len(rest)][-3:] == ["-m", "profkit.runner.trace", "o.csv"]
+
+
+def test_other_programs_are_not(tmp_path):
+    assert bootstrapped(["true"], Path("o")) is None
+    assert bootstrapped(["python"], Path("o")) is None
+    script = tmp_path / "tool"
+    script.write_text(f"#!{sys.executable}\nprint(1)\n")
+    script.chmod(0o755)
+    assert bootstrapped([str(script), "x"], Path("o"))[-2:] == [str(script), "x"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [(["python", "a/train.py", "x"], "train"), (["python", "-m", "pkg.run"], "pkg.run"), (["./bench"], "bench"), (OK, "python")],
+)  # fmt: skip
+def test_a_run_is_named_after_the_program(argv, name):
+    assert name_of(argv).startswith(name)

@@ -1,0 +1,57 @@
+"""profkit report: which form is written where, and what is refused."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+from synthetic_runs import make_run
+
+from profkit.cli.report import command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4})
+    return tmp_path
+
+
+def report(*arguments):
+    return CliRunner().invoke(command, [str(a) for a in arguments], standalone_mode=False)
+
+
+def test_the_page_by_extension_and_no_overwriting(folder):
+    page = folder / "report.html"
+    assert report(folder / "r", "-o", page).return_value == 0
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    refused = report(folder / "r", "-o", page)
+    assert isinstance(refused.exception, click.UsageError)
+    assert "--force" in str(refused.exception)
+    assert report(folder / "r", "-o", page, "--force").return_value == 0
+
+
+def test_pr_is_written_into_the_run(folder):
+    done = report(folder / "r", "--for", "pr")
+    assert done.exception is None
+    assert "## T1: measured on" in done.output
+    for name in ("pr.md", "roofline-light.png", "roofline-dark.png"):
+        assert (folder / "r" / name).stat().st_size > 500
+
+
+def test_a_picture_is_not_overwritten(folder):
+    (folder / "roofline-dark.png").write_bytes(b"mine")
+    done = report(folder / "r", "--for", "pr", "-o", folder / "readme.md")
+    assert isinstance(done.exception, click.UsageError)
+    assert (folder / "roofline-dark.png").read_bytes() == b"mine"
+    assert not (folder / "readme.md").exists()
+
+
+def test_tensorrt_without_any_input_is_a_frame_of_gaps():
+    done = report("--for", "tensorrt", "--lang", "zh")
+    assert done.exception is None
+    assert "【待作者补充" in done.output
+
+
+@pytest.mark.parametrize("arguments", [[], ["--for", "pr"], ["a", "b"], ["a", "--for", "pr", "--json"]])
+def test_usage(arguments):
+    assert isinstance(report(*arguments).exception, click.UsageError)

@@ -1,0 +1,112 @@
+"""Write-ups: PR, Paddle, TensorRT in both languages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_runs import kernel, make_run
+
+from collectors import encoder_table
+from profkit.error import ProfkitError
+from profkit.report import dialects, paddle, pr, tensorrt
+from profkit.report.ladder import Chosen, ladder_of
+from profkit.report.messages import catalogue
+
+CONTEST = Path(__file__).parents[1] / "data/contest"
+
+
+@pytest.fixture
+def run(tmp_path):
+    rows = [kernel("reference", "r(int)", 3e-4, dram_bytes=6e8, flop_fp32=1e9),
+            kernel("cuda", "k(int)", 2e-4, dram_bytes=4e8, flop_fp32=1e9)]  # fmt: skip
+    return make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
+
+
+def test_pr_has_both_pictures_and_the_convention(run):
+    text = pr.snippet(run)
+    assert re.search(r'<source media="\(prefers-color-scheme: dark\)" srcset="roofline-dark.png">', text)
+    assert "time of the reference / time of the candidate" in text
+    assert "profkit profile S1/T1" in text
+    assert "95 % interval" in text
+
+
+def test_paddle_57835_is_made_from_its_inputs():
+    cases = [
+        paddle.Case("Tesla V100", "float32", "[1000000,10,10,10]", 28.013e-3, 10.893e-3),
+        paddle.Case("Tesla V100", "float32", "[1000,1000,10,10,10]", 32.270e-3, 11.645e-3),
+    ]
+    made = [line for line in paddle.report(cases).splitlines() if line.startswith("| ") and "V100" in line]
+    wanted = [line for line in (CONTEST / "paddle_57835.md").read_text().splitlines() if "V100" in line]
+    assert made == wanted
+    assert "old / new - 1" in paddle.report(cases)
+
+
+def test_paddle_flags_what_the_device_cannot_do():
+    """The published rows move 12 GB if their source is complex: more than the card's bandwidth."""
+    text = paddle.report(
+        [
+            paddle.Case(
+                "Tesla V100", "complex64", "[1000000,10,10,10]", 28.013e-3, 10.893e-3, bytes=12e9, peak=900e9
+            )
+        ]
+    )
+    assert "1.1 TB/s, above the device's 0.9 TB/s" in text
+
+
+def test_paddle_from_runs_leaves_gaps(run):
+    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    text = paddle.report(paddle.cases_of(chosen))
+    assert text.count(paddle.GAP) == 2
+    assert "float32" in paddle.report(paddle.cases_of(chosen, ["float32 [4,4]"]))
+    with pytest.raises(ProfkitError, match="takes pairs"):
+        paddle.cases_of(chosen[:1])
+
+
+def test_lint(tmp_path):
+    assert "2 figures, convention gain (old / new - 1), 0 slips" in dialects.lint(CONTEST / "paddle_57835.md")
+    bad = tmp_path / "bad.md"
+    bad.write_text((CONTEST / "paddle_57835.md").read_text().replace("177.1%", "187.1%"))
+    assert "printed 187.1%, 177.1% by the columns" in dialects.lint(bad)
+
+
+def inputs(run):
+    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    evaluations = [
+        ("eval", encoder_table.read(CONTEST / "eval_encoder.txt")),
+        ("bad", encoder_table.read(CONTEST / "eval_variants.txt")),
+    ]
+    return tensorrt.Inputs(chosen, ladder_of(chosen), None, evaluations)
+
+
+@pytest.mark.parametrize(("lang", "heads"), [
+    ("zh", ["测试环境", "基线性能", "热点分析", "逐步优化", "精度", "性能", "结论与未来工作", "复现命令"]),
+    ("en", ["Test environment", "Hot spots", "Step by step", "Accuracy", "Performance", "Commands to reproduce"]),
+])  # fmt: skip
+def test_tensorrt_has_its_sections(run, lang, heads):
+    text = tensorrt.write(inputs(run), lang)
+    places = [re.search(rf"^## \d+ {head}$", text, re.M).start() for head in heads]
+    assert places == sorted(places)
+    assert "9.000e+01" in text and "1.000e+02" in text  # noqa: PT018  (the slip, printed and recomputed)
+    assert "1.5x" in text
+    if lang == "en":
+        assert not re.search(r"[一-鿿]", text)
+
+
+def test_a_missing_input_is_a_gap_never_a_sentence():
+    text = tensorrt.write(tensorrt.Inputs(), "zh")
+    assert text.count("【待作者补充") >= 8
+    assert not re.search(r"\d+(\.\d+)? ?(ms|us|x)\b", text)
+
+
+def test_languages_are_whole():
+    for key, texts in catalogue().items():
+        assert len(texts) == 2, key
+        assert all(texts), key
+        assert re.findall(r"\{\w+\}", texts[0]) == re.findall(r"\{\w+\}", texts[1]), key
+
+
+def test_an_unknown_reader():
+    with pytest.raises(ProfkitError, match="no report for 'nobody'"):
+        dialects.render("nobody", dialects.Order(()))

@@ -1,0 +1,138 @@
+"""profkit roofline: several runs in one figure; and declared work held against the launches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
+
+from nsys_exports import Op, sqlite_export
+
+from profkit.captures import annotations_file
+from profkit.cli.group import invoke
+from profkit.error import ProfkitError
+from profkit.importing import import_files
+from profkit.report.kernels_scene import kernels_scene
+from profkit.run import Capture, Counters, SampleInfo, create_run, open_run
+
+NCU = Path(__file__).parent.parent / "data" / "ncu" / "h200_default.csv"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return import_files([NCU], tmp_path / "one").run
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_a_figure_is_written(run, tmp_path, form):
+    out = tmp_path / f"r.{form}"
+    assert invoke(["roofline", str(run.path), "-o", str(out), "--level", "dram,l2", "--theme", "dark", "--top", "3"]) == 0
+    assert out.stat().st_size > 1000
+    assert invoke(["roofline", str(run.path), "-o", str(out)]) == 2
+    assert invoke(["roofline", str(run.path), "-o", str(out), "--force"]) == 0
+
+
+def test_every_level_gets_a_point_at_its_own_intensity(run):
+    scene = kernels_scene([run], levels=("dram", "l2"), top=2)
+    assert [point.level for point in scene.points] == ["dram", "l2"] * 2
+    first = run.kernels.sort_values("time", ascending=False).iloc[0]
+    assert scene.points[1].intensity == pytest.approx(first["flops"] / first["l2_bytes"])
+    assert any("shorter kernels are not drawn" in line for line in scene.caption)
+
+
+def test_a_type_keeps_its_own_kernels(run):
+    scene = kernels_scene([run], dtypes=("bf16",))
+    assert {point.compute for point in scene.points} == {"tensor_bf16"}
+    assert any("other types are left out" in line for line in scene.caption)
+    with pytest.raises(ProfkitError, match="int8"):
+        kernels_scene([run], dtypes=("int8",))
+
+
+def test_names_choose_kernels(run):
+    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"}
+    with pytest.raises(ProfkitError, match="no kernel matches"):
+        kernels_scene([run], pattern="^nothing$")
+    with pytest.raises(ProfkitError, match="--kernel"):
+        kernels_scene([run], pattern="(")
+
+
+def test_runs_are_merged_and_told_apart(run, tmp_path):
+    other = import_files([NCU], tmp_path / "two").run
+    scene = kernels_scene([run, other], top=100)
+    assert len(scene.points) == 2 * len(run.kernels)
+    assert {point.impl.split()[0] for point in scene.points} == {"one", "two"}
+    assert sum(point.share for point in scene.points) == pytest.approx(1.0)
+
+
+def test_different_devices_are_refused_unless_said(run, tmp_path, capsys):
+    text = NCU.read_text().replace("NVIDIA H200", "NVIDIA H100 80GB HBM3")
+    (tmp_path / "h100.csv").write_text(text)
+    other = import_files([tmp_path / "h100.csv"], tmp_path / "two").run
+    out = tmp_path / "r.svg"
+    assert invoke(["roofline", str(run.path), str(other.path), "-o", str(out)]) == 2
+    assert "--mixed-devices" in capsys.readouterr().err
+    assert invoke(["roofline", str(run.path), str(other.path), "-o", str(out), "--mixed-devices"]) == 0
+    scene = kernels_scene([run, other], mixed=True)
+    assert scene.roofline.device == "NVIDIA H200"
+    assert any("under the roofs of NVIDIA H200" in line for line in scene.caption)
+
+
+def test_times_alone_are_no_roofline(tmp_path, capsys):
+    trace = sqlite_export(tmp_path / "t.sqlite", [Op(0, 500), Op(900, 500)])
+    import_files([trace], tmp_path / "run")
+    assert invoke(["roofline", str(tmp_path / "run"), "-o", str(tmp_path / "r.png")]) == 2
+    assert "times alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", [["--level", "dram,l9"], ["--dtype", "bf17"], ["-o", "r.txt"]])
+def test_what_is_not_known_is_usage(run, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["roofline", str(run.path), *line]) == 2
+
+
+def program_run(tmp_path, lines, filtered=False):
+    """A run of a program whose recorded launches lie in the ranges of the recording."""
+    run = create_run(SampleInfo("prog", "", "program"), tmp_path / "runs")
+    shutil.copyfile(NCU, run.ncu_csv)
+    run.manifest.captures = [Capture("ncu.csv", "ncu", filtered=filtered)]
+    run.manifest.counters = Counters("collected")
+    run.manifest.device = {"kind": "cuda", "name": "NVIDIA H200", "cc": "9.0"}
+    run.manifest.program = ["python", "x.py"]
+    run.save()
+    text = []
+    for number, (path, flops, moved, passages) in enumerate(lines):
+        text += [json.dumps({"id": f"1.{number}", "range": path, "flops": flops, "bytes": moved})]
+        text += [json.dumps(f"1.{number}")] * passages
+    annotations_file(run, "ncu").write_text("\n".join(text) + "\n")
+    return open_run(run.path)
+
+
+def test_declared_work_is_compared_with_what_was_counted(tmp_path, capsys):
+    run = program_run(tmp_path, [("ICVXKH/reference", 1e11, 1e6, 2), ("ICVXKH", None, None, 1)])
+    row = run.metrics.set_index("impl").loc["ICVXKH/reference"]
+    assert row["floor_time"] > 0
+    assert row["floor_ratio"] == pytest.approx(row["time"] / row["floor_time"])
+    (work,) = run.analysis.works
+    assert sum(work.flops.values()) == 2e11
+    assert work.bytes == 2e6
+    assert invoke(["report", str(run.path)]) == 0
+    shown = capsys.readouterr().out
+    assert "declared [TFLOP]" in shown or "declared [GFLOP]" in shown
+    assert "x floor" in shown
+    assert "python x.py" in (run.path / "report.md").read_text()
+
+
+def test_declared_work_is_not_compared_with_a_part_of_the_launches(tmp_path):
+    run = program_run(tmp_path, [("ICVXKH/reference", 1e11, 1e6, 2)], filtered=True)
+    assert run.analysis.works == ()
+    assert any("only some launches were captured" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_an_impossible_declaration_is_doubted(tmp_path):
+    run = program_run(tmp_path, [("ICVXKH/reference", {"fp32": 1e15}, None, 1)])
+    assert any("ICVXKH/reference" in doubt.what for doubt in run.analysis.doubts)

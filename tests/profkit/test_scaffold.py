@@ -1,0 +1,187 @@
+"""`profkit new`: folders that pass the check and run with torch alone; `bench` and `prompt` on them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profkit.cli.bench import command as bench
+from profkit.cli.new import command as new
+from profkit.cli.prompt import command as prompt
+from profkit.error import ProfkitError
+from profkit.samples import resolve
+from profkit.samples.contest import check
+from profkit.samples.elementwise import FUNCTIONS, understand
+from profkit.samples.transcript import parse
+
+REFERENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    '''Model of something.'''
+    def __init__(self, weight):
+        super(Model, self).__init__()
+        self.weight = nn.Parameter(weight)
+    def forward(self, x):
+        return torch.relu(x @ self.weight)
+
+def get_inputs():
+    return [torch.randn(64, 128)]
+
+def get_init_inputs():
+    return [torch.randn(128, 32)]
+"""
+
+
+def make(tmp_path, *arguments, name="IABCDE"):
+    folder = tmp_path / "S1" / name
+    assert new.main([str(folder), *arguments], standalone_mode=False) == 0
+    return folder
+
+
+@pytest.fixture
+def from_file(tmp_path):
+    (tmp_path / "mine.py").write_text(REFERENCE)
+    return make(tmp_path, "--from", str(tmp_path / "mine.py"), "--op", "dense", "--contestant", "某人")
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "torch_code", "flops"),
+    [
+        ("gelu", ["x"], "nn.functional.gelu(x)", 5),
+        ("add + relu", ["x", "y"], "torch.relu(x + y)", 2),
+        ("silu(x) * y + 1", ["x", "y"], "nn.functional.silu(x) * y + 1", 6),
+        ("-a / sqrt(b)", ["a", "b"], "(-a) / torch.sqrt(b)", 2),
+    ],
+)
+def test_operations_are_understood(text, inputs, torch_code, flops):
+    found = understand(text)
+    assert (found.inputs, found.flops) == (inputs, flops)
+    assert ast.dump(ast.parse(found.torch)) == ast.dump(ast.parse(torch_code))
+
+
+@pytest.mark.parametrize(
+    "text", ["softmax", "x + ", "3", "x", "x @ y", "relu(x, y)", "__import__('os')", "x if y else z"]
+)
+def test_what_is_not_an_operation_is_refused(text):
+    with pytest.raises(ProfkitError, match="not an element-wise operation"):
+        understand(text)
+
+
+@pytest.mark.parametrize("op", [*sorted(FUNCTIONS), "silu(x) * y", "add + relu"])
+def test_a_new_folder_passes_the_check(tmp_path, op, capsys):
+    folder = make(tmp_path, "--op", op, "--shape", "64,256")
+    found = check(folder)
+    assert not found.defects
+    assert {c.name for c in resolve(folder).candidates} == {"cuda", "cpp"}
+    namespace = {}
+    exec((folder / "example_torchcode.py").read_text("utf-8"), namespace)
+    output = namespace["Model"]()(*namespace["get_inputs"]())
+    assert tuple(output.shape) == (64, 256)
+    assert not output.isnan().any()
+    assert namespace["get_work"]()["bytes"] == 4 * 64 * 256 * (len(namespace["get_inputs"]()) + 1)
+
+
+def run_code(folder, **env):
+    return subprocess.run(
+        [sys.executable, "run_code.py"], cwd=folder, capture_output=True, text=True, encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1", **env}, timeout=280, check=False,
+    )  # fmt: skip
+
+
+def test_a_folder_from_a_file_runs_and_prints_the_grammar(from_file):
+    assert not check(from_file).defects
+    ran = run_code(from_file)
+    assert ran.returncode == 0, ran.stderr
+    found = parse(ran.stdout)
+    assert found.passed is True
+    assert found.consistent is True
+    assert found.throughput > 0
+    assert found.bandwidth > 0
+    assert "某人" in (from_file / "readme.md").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["silu(x) * y", "maximum + gelu + rsqrt"])
+def test_the_cpp_candidate_builds_and_agrees(tmp_path, op):
+    ran = run_code(
+        make(tmp_path, "--op", op, "--shape", "64,256"), TORCH_EXTENSIONS_DIR=str(tmp_path / "ext")
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert parse(ran.stdout).passed is True
+
+
+def test_refusals(tmp_path, from_file):
+    for arguments, message in [
+        ([str(tmp_path / "S1/sample"), "--op", "relu"], "not an issue id"),
+        ([str(from_file), "--op", "relu"], "not empty"),
+        ([str(tmp_path / "S1/IXXXXX"), "--from", str(tmp_path / "none.py")], "no such file"),
+    ]:
+        with pytest.raises(ProfkitError, match=message):
+            new.main(arguments, standalone_mode=False)
+    assert not (tmp_path / "S1/IXXXXX").exists()
+
+
+def test_bench_and_prompt_with_evidence(tmp_path, from_file, monkeypatch, capsys):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    runs = tmp_path / "runs"
+    options = ["--device", "cpu", "--budget", "0.2", "--trials", "1", "--runs", str(runs), "-q"]
+    capsys.readouterr()
+    assert bench.main([str(from_file), "--json", *options], standalone_mode=False) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "profkit-bench/1"
+    assert document["run_code"]["passed"] is True
+    (row,) = document["candidates"]
+    assert row["status"] == "ok"
+    assert row["throughput"] > 0
+    assert row["throughput_unit"] == "FLOP/s"
+    assert row["bandwidth"] == pytest.approx(document["reference"]["bytes"] / row["time"])
+    text = (from_file / "prompt.txt").read_text("utf-8")
+    assert prompt.main([str(from_file), "--runs", str(runs), "--force"], standalone_mode=False) == 0
+    written = (from_file / "prompt.txt").read_text("utf-8")
+    assert "What was measured" in written
+    assert "a call" in written
+    assert "What was measured" not in text
+    assert not check(from_file).defects
+
+
+def test_lines_fill_in_what_the_script_does_not_print():
+    from profkit.samples.bench import lines
+
+    row = {"name": "cuda", "status": "ok", "time": 29e-6, "throughput": 67141632 / 29e-6, "throughput_unit": "FLOP/s",
+           "bandwidth": 8585216 / 29e-6}  # fmt: skip
+    document = {
+        "run_code": {"candidate": {"label": "自定义 CUDA ReLU"}, "throughput": None, "bandwidth": None},
+        "candidates": [row],
+    }
+    assert lines(document) == [
+        "自定义 CUDA ReLU 吞吐量: 2315.229 GFLOP/s",
+        "自定义 CUDA ReLU 内存带宽: 296.042 GB/s",
+    ]
+    read = parse("\n".join(lines(document)))
+    assert read.throughput == pytest.approx(row["throughput"], rel=1e-6)
+    document["run_code"] |= {"throughput": 1.0, "bandwidth": 1.0}
+    assert lines(document) == []
+
+
+def test_a_prompt_is_not_overwritten_without_force(from_file):
+    import click
+
+    with pytest.raises(click.UsageError, match="--force"):
+        prompt.main([str(from_file), "--no-evidence"], standalone_mode=False)
+
+
+def test_icvxkh_figures():
+    """The contest's own case: 67,141,632 FLOP and 8,585,216 bytes."""
+    namespace = {}
+    file = Path(__file__).resolve().parents[2] / "S1/ICVXKH/example_torchcode.py"
+    exec(file.read_text("utf-8"), namespace)
+    work = namespace["get_work"]()
+    assert (work["flops"]["fp32"], work["bytes"]) == (67_141_632, 8_585_216)
