@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analyzers.bottleneck import HOST, Case, Proof, Subject, rule
-from analyzers.placement import LAUNCH_FLOOR, MANY, launch_bound
+from analyzers.placement import LAUNCH_FLOOR, MANY, NEAR, launch_bound
 
 HOST_RATIO = 1.2
 """Host seconds over device seconds a call from which the host holds the device up."""
@@ -54,9 +54,15 @@ def _modelled(s: Subject) -> Case | None:
     """Without counters: how far the call is from the floor of its work, and nothing about why."""
     if s.text.get("source", "") in ("", "counted") or not s["floor_ratio"] > 1:
         return None
-    params = {"ratio": f"{s['floor_ratio']:.3g}", "source": s.text["source"]}
-    return Case((Proof("floor_ratio", s["floor_ratio"], 1.0),), _floor(s), params, 0.05)
+    share = s["attainable_fraction"]
+    variant = "near" if share >= NEAR else "chain" if s["kernels"] >= MANY else ""
+    params = {
+        "ratio": f"{s['floor_ratio']:.3g}", "source": s.text["source"], "count": f"{s['kernels']:.0f}",
+        "share": f"{share:.0%}", "bound": s.text.get("bound_by", ""),
+    }  # fmt: skip
+    return Case((Proof("floor_ratio", s["floor_ratio"], 1.0),), _floor(s), params, 0.05, variant=variant)
 
 
 def _floor(s: Subject) -> float:
-    return 0.0 if math.isnan(s["floor_time"]) else s["floor_time"]
+    known = [t for t in (s["floor_time"], s["hard_floor"]) if not math.isnan(t)]
+    return min(known, default=0.0)

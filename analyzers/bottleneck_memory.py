@@ -18,6 +18,10 @@ WIDEST = 16.0
 """Sectors of the widest coalesced request: 32 threads of 16 bytes."""
 
 NARROW = 6.0
+STREAMS = 1.0
+"""FLOP per compulsory byte below which a task has nothing to reuse."""
+
+L2_EXCESS = 4.0
 CONFLICTS = 0.2
 LOCAL = 0.1
 ATOMICS = 0.1
@@ -30,14 +34,16 @@ def _percent(value: float) -> str:
 
 
 def compulsory_time(subject: Subject) -> float:
-    """Seconds DRAM needs for the compulsory bytes where they are known, else for those moved."""
+    """Least seconds for the compulsory bytes where they are known (less what may stay in L2), else for those
+    moved."""
     least, moved, peak = (
         subject["compulsory_bytes"],
         subject["dram_bytes"],
         subject.peaks.get("dram", math.nan),
     )
     amount = moved if math.isnan(least) else min(least, moved)
-    return 0.0 if math.isnan(amount / peak) else amount / peak
+    times = [t for t in (amount / peak, subject["hard_floor"]) if not math.isnan(t)]
+    return min(times, default=0.0)
 
 
 def fixed_traffic(subject: Subject) -> float:
@@ -65,7 +71,7 @@ def _dram_excess(s: Subject) -> Case | None:
     return Case(proofs, fixed_traffic(s), params, min(1.0, s["dram_fraction"]))
 
 
-@rule("uncoalesced", ("global_load_sectors",), ("global_store_sectors",))
+@rule("uncoalesced", ("global_load_sectors",), ("global_store_sectors",), ("l2_bytes", "work_intensity"))
 def _uncoalesced(s: Subject) -> Case | None:
     if s["tensor_share"] > 0.5:
         return None  # tiles for tensor cores are loaded in wide pieces that this counter does not understand
@@ -74,11 +80,20 @@ def _uncoalesced(s: Subject) -> Case | None:
     sides = {"loads": "sectors_per_load", "stores": "sectors_per_store"}
     bad = {word: name for word, name in sides.items() if s[name] > limit}
     if not bad:
-        return None
+        return None if s.has("global_load_sectors") else _suspected(s)
     worst = max(s[name] for name in bad.values())
     proofs = tuple(Proof(name, s[name], limit) for name in bad.values())
     params = {"sectors": f"{worst:.3g}", "which": " and ".join(bad)}
     return Case(proofs, fixed_traffic(s), params, min(1.0, worst / 32))
+
+
+def _suspected(s: Subject) -> Case | None:
+    """Without the access counters: a task that streams has no reason to ask L2 for its bytes many times."""
+    ratio = s["l2_bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
+    if not (s["work_intensity"] < STREAMS and ratio > L2_EXCESS):
+        return None
+    proofs = (Proof("l2_bytes/compulsory_bytes", ratio, L2_EXCESS),)
+    return Case(proofs, fixed_traffic(s), {"sectors": f"{ratio:.3g}", "which": ""}, 0.6, variant="suspected")
 
 
 @rule("l2-bound", ("l2_fraction",), ("l2_hit_rate", "stall_long_scoreboard", "warp_latency"))

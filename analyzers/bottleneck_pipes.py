@@ -6,6 +6,7 @@ import math
 import re
 
 from analyzers.bottleneck import HINT, Case, Proof, Subject, rule
+from analyzers.bottleneck_memory import fixed_traffic
 from analyzers.pipes import PIPES, precision_bits
 from analyzers.placement import NEAR
 
@@ -78,7 +79,8 @@ def _tensor_idle(s: Subject) -> Case | None:
     hopper = s.text.get("cc") == "9.0" and share < 2 / 3
     params = {"pipe": pipe, "share": f"{share:.0%}"}
     proofs = (Proof(f"{pipe} used", share, IDLE_TENSOR, "below"),)
-    return Case(proofs, s.least(), params, 1.0 - share / 2, variant="hopper" if hopper else "")
+    # Larger tiles also ask less of L2 and L1, so only the pipe and the compulsory bytes bind.
+    return Case(proofs, fixed_traffic(s), params, 1.0 - share / 2, variant="hopper" if hopper else "")
 
 
 @rule("precision", ("flop_fp64", "flops"))

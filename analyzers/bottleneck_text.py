@@ -29,6 +29,10 @@ ENGLISH: dict[str, Words] = {
         "uncoalesced global {which}: {sectors} sectors of 32 B a request",
         "let neighbouring threads touch neighbouring addresses; turn the data in shared memory where both sides cannot have it",
         "4 sectors a request for 4 B a thread (16 for 16 B); L1 and L2 bytes fall in proportion"),
+    "uncoalesced/suspected": (
+        "L2 is asked for {sectors}x the compulsory bytes by a task that has nothing to reuse: access is hardly coalesced",
+        "let neighbouring threads touch neighbouring addresses; --deep counts the sectors a request",
+        "L2 bytes fall to about twice the compulsory ones or less"),
     "l2-bound": (
         "L2-bound: at {share} of the L2 roof",
         "reuse more a trip: larger tiles in shared memory or registers, wider loads",
@@ -173,6 +177,14 @@ ENGLISH: dict[str, Words] = {
         "{ratio}x the floor of its work ({source}); without counters the reason is not known",
         "collect hardware counters (profkit profile SAMPLE --ncu)",
         "a reason, and a tighter bound"),
+    "modelled/near": (
+        "at {share} of the {bound} roof, by the work of the task ({source}); no counters",
+        "near this roof only less work helps; hardware counters say what is really moved (profkit profile SAMPLE --ncu)",
+        "the share by counters is the same or higher"),
+    "modelled/chain": (
+        "{count} kernels a call, {ratio}x the floor of its work ({source}); no counters",
+        "fuse the chain (one kernel, Triton, torch.compile); hardware counters say what passes through memory (--ncu)",
+        "one kernel, time near the floor"),
     "collect": (
         "not checked: {rule} needs {counters}",
         "profkit profile SAMPLE --deep",
@@ -184,6 +196,7 @@ CHINESE: dict[str, Words] = {
     "dram-bound/headroom": ("受显存带宽限制但有余量：达 DRAM 屋顶的 {share}，普通拷贝可达 80% 至 90%", "增加在途字节：16 B 访问、每线程多个独立加载、更多驻留线程束；然后再减少字节", "DRAM 占比升到 80% 以上"),
     "dram-excess": ("DRAM 流量为必需字节的 {ratio} 倍，达 DRAM 屋顶的 {share}", "找出重复搬运的字节：跨步访问只用到 32 B 扇区的一部分、越过 L2 的重读、中间结果、寄存器溢出", "DRAM 字节接近必需值，DRAM 占比不变"),
     "uncoalesced": ("全局访存未合并（{which}）：每次请求 {sectors} 个 32 B 扇区", "让相邻线程访问相邻地址；两侧无法兼顾时在共享内存中转置", "4 B/线程时每次请求 4 个扇区（16 B 时 16 个）；L1、L2 流量按比例下降"),
+    "uncoalesced/suspected": ("无可复用的任务却向 L2 请求了 {sectors} 倍的必需字节：访存大概没有合并", "让相邻线程访问相邻地址；--deep 可数出每次请求的扇区", "L2 字节降到必需值的约两倍或更少"),
     "l2-bound": ("受 L2 带宽限制：已达 L2 屋顶的 {share}", "提高每次取数的复用：更大的共享内存或寄存器分块、更宽的加载", "L2 字节下降，DRAM 字节不变"),
     "l2-bound/waits": ("等待 L2：{share} 的查找在 L2 命中，线程束 {waits} 的时间在等加载", "把数据放进共享内存复用，提前加载（cp.async、TMA），或加宽加载", "long_scoreboard 停顿与 L2 字节下降，发射率上升"),
     "bank-conflicts": ("共享内存 bank 冲突：{which} 的波前有 {share} 是重复", "分块每行补一个元素，或对列做 swizzle", "冲突接近 0，mio_throttle、short_scoreboard 停顿下降"),
@@ -220,6 +233,8 @@ CHINESE: dict[str, Words] = {
     "host-bound": ("主机比设备慢：提交一次调用 {host} us，执行 {us} us", "每次调用更少的算子、CUDA graph，或更大的批", "主机时间低于设备时间；墙钟每次最多省 {gap} us，设备时间不变"),
     "fuse": ("{count} 个 kernel 经 DRAM 传递中间结果：为必需字节的 {ratio} 倍", "融合整条链（单个 kernel、Triton、torch.compile），每个输入只读一次、每个输出只写一次", "一个 kernel，DRAM 字节接近必需值"),
     "modelled": ("为其工作量（{source}）下限的 {ratio} 倍；没有计数器，原因未知", "采集硬件计数器（profkit profile SAMPLE --ncu）", "得到原因与更紧的上界"),
+    "modelled/near": ("按任务工作量（{source}）计，达 {bound} 屋顶的 {share}；没有计数器", "接近该屋顶时只有减少工作量才有用；硬件计数器可给出实际搬运量（profkit profile SAMPLE --ncu）", "计数器给出的占比相同或更高"),
+    "modelled/chain": ("每次调用 {count} 个 kernel，为其工作量（{source}）下限的 {ratio} 倍；没有计数器", "融合整条链（单个 kernel、Triton、torch.compile）；硬件计数器可给出经过内存的字节（--ncu）", "一个 kernel，时间接近下限"),
     "collect": ("未检查：规则 {rule} 需要 {counters}", "profkit profile SAMPLE --deep", "规则得以判断"),
 }
 # fmt: on

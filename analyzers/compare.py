@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from analyzers.doubt import Doubt, unique
@@ -116,9 +116,7 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
         if not step.number("time") > 0:
             raise AnalyzeError(f"{step.label}: {step.impl} has no time", fix="measure it again")
     rungs = [_rung(steps[0], None, steps[0], threshold)]
-    rungs += [
-        _rung(step, before, steps[0], threshold) for before, step in pairwise(steps)
-    ]
+    rungs += [_rung(step, before, steps[0], threshold) for before, step in pairwise(steps)]
     doubts, apart = _unlike(steps)
     return Ladder(tuple(rungs), unique(doubts), tuple(apart))
 

@@ -10,8 +10,9 @@ import pandas as pd
 
 from analyzers.analysis import Analysis
 from analyzers.bottleneck import Finding, Subject, examine
+from analyzers.floor import combine, floor_time
 from analyzers.usage import roof_times
-from roofline.ceilings import Roofline
+from roofline.ceilings import Ceiling, Roofline
 
 NAN = math.nan
 CALL_COLUMNS = (
@@ -20,12 +21,16 @@ CALL_COLUMNS = (
 )  # fmt: skip
 
 
-def explain(analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN) -> list[Finding]:
+def explain(
+    analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN, l2_bytes: float = NAN
+) -> list[Finding]:
     """The ranked findings about every implementation and kernel.
 
-    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say.
+    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. l2_bytes: size of
+    its L2 [B], which may keep what is written last.
     """
-    every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms)]
+    least = hard_floor(analysis, roofline, l2_bytes)
+    every = [*call_subjects(analysis, least), *kernel_subjects(analysis, roofline, sms, least)]
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     return examine(chosen, totals(analysis))
 
@@ -35,30 +40,51 @@ def totals(analysis: Analysis) -> dict[str, float]:
     return {str(row["impl"]): float(row["time"]) for row in analysis.impls.to_dict("records")}
 
 
-def call_subjects(analysis: Analysis) -> list[Subject]:
+def hard_floor(analysis: Analysis, roofline: Roofline, l2_bytes: float = NAN) -> float:
+    """Seconds no implementation can go below: highest ceilings, no byte that may stay in L2; NaN unknown."""
+    given = {work.source: work for work in analysis.works}
+    least, _ = combine(given.get("declared"), given.get("modelled"))
+    return NAN if least is None else floor_time(least, roofline, l2_bytes=l2_bytes).hard
+
+
+def highest(roofline: Roofline) -> Roofline:
+    """The highest ceiling of each name, whatever its source."""
+    best: dict[str, Ceiling] = {}
+    for one in roofline.ceilings:
+        if one.name not in best or one.peak > best[one.name].peak:
+            best[one.name] = one
+    return Roofline(roofline.device, tuple(best.values()))
+
+
+def call_subjects(analysis: Analysis, least: float = NAN) -> list[Subject]:
     """Each implementation as a whole."""
     kernels = analysis.kernels
     found = []
     for row in analysis.impls.to_dict("records"):
         values = {name: _number(row, name) for name in CALL_COLUMNS}
         values["distinct"] = float((kernels["impl"] == row["impl"]).sum()) if len(kernels) else NAN
+        values["hard_floor"] = least
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         found.append(Subject(str(row["impl"]), "", _number(row, "time"), values, text=text))
     return found
 
 
-def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
+def kernel_subjects(
+    analysis: Analysis, roofline: Roofline, sms: float = NAN, least: float = NAN
+) -> list[Subject]:
     """Each kernel of each implementation that was counted."""
     kernels = analysis.kernels
     if not len(kernels):
         return []
     times = roof_times(kernels, roofline).to_dict("records")
-    peaks = {c.name: roofline.peak(c.name) for c in roofline.ceilings}
+    top = highest(roofline)
+    hard = roof_times(kernels, top).to_dict("records")
+    peaks = {c.name: c.peak for c in top.ceilings}
     alone = kernels["impl"].value_counts().to_dict()
     shared = _shared(analysis)
     scales = _scales(analysis)
     found = []
-    for row, roofs in zip(kernels.to_dict("records"), times, strict=True):
+    for row, roofs, fastest in zip(kernels.to_dict("records"), times, hard, strict=True):
         name = str(row["impl"])
         values = {str(key): float(value) for key, value in row.items() if isinstance(value, (int, float))}
         values |= shared["values"]
@@ -66,10 +92,22 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
             values["sm_count"] = sms
         if alone[name] == 1:
             values["compulsory_bytes"] = _of(analysis, name, "compulsory_bytes")
+            values["hard_floor"] = least
         text = {"cc": str(row.get("cc", "")), **shared["text"]}
         roofs_of = {str(key): float(value) for key, value in roofs.items()}
+        fast = {str(key): float(value) for key, value in fastest.items()}
         found.append(
-            Subject(name, str(row["kernel"]), float(row["time"]), values, roofs_of, peaks, text, scales[name])
+            Subject(
+                name,
+                str(row["kernel"]),
+                float(row["time"]),
+                values,
+                roofs_of,
+                peaks,
+                text,
+                scales[name],
+                fast,
+            )
         )
     return found
 
@@ -88,7 +126,11 @@ def _shared(analysis: Analysis) -> dict[str, Any]:
     flops: Mapping[str, float] = next((work.flops for work in analysis.works if work.flops), {})
     pipe = max(flops, key=lambda name: flops[name], default="")
     share = _of(analysis, analysis.reference, "tensor_share")
-    return {"text": {"work_pipe": pipe}, "values": {"reference_tensor_share": share}}
+    intensity = next((w.total / w.bytes for w in analysis.works if w.bytes > 0), NAN)
+    return {
+        "text": {"work_pipe": pipe},
+        "values": {"reference_tensor_share": share, "work_intensity": intensity},
+    }
 
 
 def _of(analysis: Analysis, name: str, column: str) -> float:

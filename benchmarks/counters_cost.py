@@ -2,7 +2,7 @@
 
     python benchmarks/counters_cost.py S1/ICVXKH [more samples]     # needs an NVIDIA GPU and ncu
 
-Three interleaved rounds a sample, after one untimed round that builds and warms everything. "bare ncu" is
+Four interleaved rounds a sample, after one untimed round that builds and warms everything. "bare ncu" is
 the same metrics, filter and program, started by nobody but the shell; "set full" is what people type.
 Printed: the median wall times and two ratios; wanted are at most 1.10 and at most 0.60.
 """
@@ -22,7 +22,7 @@ from profkit import counting, profiling
 from profkit.launch import ncu, protocol, runner
 from profkit.request import Request
 
-ROUNDS = 3
+ROUNDS = 4
 
 
 def wall(argv: list[str], environment: dict[str, str]) -> float:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 from profkit import annotate
 
@@ -43,13 +43,13 @@ class Block(nn.Module):
             flops=2 * tokens * width * 8 * width,
             bytes=(2 * tokens * width + 8 * width * width) * size,
         ):
-            return x + self.down(F.gelu(self.up(self.norm_2(x))))
+            return x + self.down(functional.gelu(self.up(self.norm_2(x))))
 
     def attention(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         parts = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = functional.scaled_dot_product_attention(q, k, v)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 

@@ -1,6 +1,9 @@
 """profkit: from a kernel's folder to a verdict that can be trusted.
 
     run = profkit.profile("S1/ICVXKH")      # measure; a Run
+    run = profkit.profile(function, x, y)   # a callable, here and now
+    with profkit.annotate("mlp", flops=f):  # a named range in any program, with its declared work
+        ...
     run.kernels, run.metrics                # DataFrames
     profkit.draw(run)                       # the roofline, a matplotlib Figure
     profkit.read("ncu.csv")                 # somebody else's export, a launches frame

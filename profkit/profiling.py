@@ -38,7 +38,9 @@ def profile(
     if callable(sample):
         return profile_callable(sample, arguments, wanted)
     if arguments:
-        raise ProfkitError(f"{sample}: a sample takes no arguments", fix="give a callable, or options by name")
+        raise ProfkitError(
+            f"{sample}: a sample takes no arguments", fix="give a callable, or options by name"
+        )
     found = samples.resolve(Path(sample))
     device = _device(wanted)
     if wanted.nsys:

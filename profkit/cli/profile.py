@@ -246,7 +246,7 @@ def exit_code(run: Run) -> int:
 def _dry_run(targets: list[Path], request: Request) -> int:
     """What would be started, word for word, and how many replay passes ncu would need."""
     from profkit import counting, profiling
-    from profkit.launch import gpu, ncu, runner
+    from profkit.launch import gpu, ncu, nsys, runner
     from profkit.samples import resolve
 
     cc = gpu.compute_capability() or "9.0"
@@ -261,6 +261,11 @@ def _dry_run(targets: list[Path], request: Request) -> int:
         click.echo(
             shlex.join(runner.command(folder / "logs/measure.job.json", folder / "logs/measure.events.jsonl"))
         )
+        if request.nsys:
+            tool = nsys.find()
+            job, events = folder / "logs/nsys/counters.job.json", folder / "logs/nsys/counters.events.jsonl"
+            record = nsys.prefix(tool.path if tool else "nsys", folder / "nsys")
+            click.echo(shlex.join([*record, *runner.command(job, events)]))
         if counters.state == "planned":
             options, passes = counting.ncu_options(request, folder, cc)
             argv = [

@@ -105,8 +105,8 @@ def run(
     try:
         hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began)
     finally:
-        # Everything of the session goes, also what a well-behaved child left running.
-        kill_session(child.pid)
+        # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
+        kill_session(child.pid, grace=_GRACE if child.poll() is None else 0.0)
         child.wait()
         _drain(child.stdout.fileno(), spool)
         child.stdout.close()
@@ -155,10 +155,11 @@ def _drain(output: int, spool: Spool) -> None:
         spool.feed(data)
 
 
-def kill_session(leader: int) -> None:
-    """End every process of the leader's session and every descendant: SIGTERM, a moment, SIGKILL."""
+def kill_session(leader: int, *, grace: float = _GRACE) -> None:
+    """End every process of the leader's session and every descendant: SIGTERM, `grace` seconds, SIGKILL."""
     family = set(_family(leader))
-    for name, pause in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, 2.0)):
+    steps = [(signal.SIGTERM, grace)] if grace else []
+    for name, pause in (*steps, (signal.SIGKILL, 2.0)):
         family |= set(_family(leader))
         alive = [pid for pid in family if _signal(pid, name)]
         if not alive:

@@ -24,7 +24,10 @@ def findings_of(run: Run, kernel: str = "") -> list[Finding]:
 
     roof = roofline_of(run, read_launches(run))
     sms = run.manifest.device.get("sms")
-    return explain(run.analysis, roof, kernel=kernel, sms=float(sms) if sms else math.nan)
+    l2 = run.manifest.device.get("l2_bytes")
+    return explain(
+        run.analysis, roof, kernel=kernel, sms=float(sms or math.nan), l2_bytes=float(l2 or math.nan)
+    )
 
 
 def document(run: Run, findings: Iterable[Finding]) -> dict[str, object]:

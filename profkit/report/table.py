@@ -82,7 +82,10 @@ def verdict(run: Run) -> str:
     if reference is not None and not reference.ok:
         return f"the reference itself failed ({reference.status}): {reference.reason}"
     if run.manifest.sample.kind == "callable":
-        return "\n".join(_unchecked(str(name), metrics.loc[name]) for name in metrics.index) or "nothing was timed"
+        return (
+            "\n".join(_unchecked(str(name), metrics.loc[name]) for name in metrics.index)
+            or "nothing was timed"
+        )
     words = []
     for impl in run.manifest.candidates:
         if impl.status == "skipped":

@@ -71,20 +71,14 @@ class CudaClock:
             self._longer(key)
         return start.elapsed_time(stop) * 1e-3, host, sound
 
-    def run_held(self, call: Call) -> None:
-        """One call under the same conditions, without events, waited for: what CUPTI watches."""
-        self._prepare(id(call))
-        call()
-        torch.cuda.synchronize(self._device)
-
     def _prepare(self, hold: int | None) -> None:
         """Device idle, L2 in the wanted state, and the queue held for the call of that key."""
         torch.cuda.synchronize(self._device)
         if self._buffer is not None:
             self._reset_persisting()
             self._buffer.max()
-        if hold is not None:
-            torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate))
+        # A call that cannot be held gets a spin of one cycle, so that CUPTI sees where it begins.
+        torch.cuda._sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
 
     def _longer(self, key: int) -> None:
         self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)

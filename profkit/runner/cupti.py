@@ -47,10 +47,11 @@ def sample(
     *,
     seed: int = 0,
     before: Callable[[str], None] = lambda _: None,
+    pairs: dict[str, list[float]] | None = None,
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """(samples by method "cupti", the activities of a middling call of each implementation).
 
-    Raises CuptiError when records are missing, or another tool holds CUPTI.
+    `pairs` receives what event pairs round the very same launches read [s]. Raises CuptiError when records are missing, or another tool holds CUPTI.
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -66,9 +67,11 @@ def sample(
             for name in order:
                 before(name)
                 for trial in range(PER_ROUND):
-                    clock.run_held(calls[name])
+                    seconds, _, sound = clock.sample(calls[name])
                     torch.cuda._sleep(1)
                     plan.append((name, number, trial))
+                    if pairs is not None and sound:
+                        pairs.setdefault(name, []).append(seconds)
         torch.cuda.synchronize()
     return _attribute(plan, _activities(profiler), clock.l2)
 

@@ -202,3 +202,38 @@ def test_no_counters_break_a_rule_and_no_bound_exceeds_the_time(values, roofs):
     for finding in examine([subject], {"cuda": 1.0}):
         assert math.isnan(finding.upper_bound) or 0 <= finding.upper_bound <= 1
         assert finding.title
+
+
+def streaming(**values):
+    known = {"l2_bytes": 4e9, "compulsory_bytes": 5e8, "work_intensity": 0.0, "dram_fraction": 0.2, **values}
+    return Subject("cuda", "k", 1e-3, known, {"dram": 2e-4, "l2": 3e-4}, {"dram": 4e12})
+
+
+def test_without_access_counters_l2_traffic_raises_the_suspicion():
+    one = next(f for f in examine([streaming()], {"cuda": 1e-3}) if f.rule == "uncoalesced")
+    assert (one.severity, one.variant) == (TIME, "suspected")
+    assert one.upper_bound == pytest.approx(1e-3 - 5e8 / 4e12)
+    assert "uncoalesced" not in rules_of(streaming(work_intensity=20.0))
+    assert "uncoalesced" not in rules_of(streaming(l2_bytes=1e9))
+
+
+def test_bounds_rest_on_the_highest_ceiling():
+    """A kernel above a measured ceiling still gets a bound, from the datasheet's."""
+    values = {"dram_fraction": 1.01}
+    roofs, hard = {"dram": 101e-6}, {"dram": 90e-6}
+    subject = Subject("cuda", "k", 100e-6, values, roofs, {"dram": 4e12}, hard=hard)
+    one = examine([subject], {"cuda": 100e-6})[0]
+    assert one.rule == "dram-bound"
+    assert one.upper_bound == pytest.approx(10e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "variant"),
+    [({"attainable_fraction": 0.8, "kernels": 1.0}, "near"), ({"attainable_fraction": 0.01, "kernels": 512.0}, "chain"),
+     ({"attainable_fraction": 0.01, "kernels": 1.0}, "")],
+)  # fmt: skip
+def test_without_counters_the_work_speaks(values, variant):
+    known = {"floor_time": 1e-6, "floor_ratio": 50.0, **values}
+    subject = Subject("cuda", "", 50e-6, known, text={"source": "declared", "bound_by": "fp32"})
+    one = examine([subject], {"cuda": 50e-6})[0]
+    assert (one.rule, one.variant) == ("modelled", variant)

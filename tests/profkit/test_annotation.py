@@ -111,7 +111,9 @@ def test_threads_have_stacks_of_their_own(file):
     for one in threads:
         one.join()
     found = read_declared(file)
-    assert {path: one.passages for path, one in found.items() if "/" in path} == {f"t{n}/in": 50 for n in range(4)}
+    assert {path: one.passages for path, one in found.items() if "/" in path} == {
+        f"t{n}/in": 50 for n in range(4)
+    }
 
 
 def test_forked_children_write_under_ids_of_their_own(file):
@@ -133,7 +135,9 @@ def test_a_crash_leaves_all_completed_ranges(tmp_path):
         "for i in range(5):\n    with annotate('step', flops=2): pass\n"
         "with annotate('last'): os.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=False
+    )
     assert done.returncode == -9
     found = read_declared(path)
     assert (set(found), found["step"].passages, found["step"].flops) == ({"step"}, 5, {"": 10.0})
@@ -176,7 +180,9 @@ def test_without_a_tool_nvtx_is_not_used():
 def test_the_first_range_asks_who_listens(tmp_path):
     path = tmp_path / "w"
     code = "from profkit import annotate\nwith annotate('first', flops=1): pass"
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)}, check=True
+    )
     assert read_declared(path)["first"].passages == 1
 
 

@@ -28,12 +28,17 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 @pytest.fixture
 def ops():
-    return [Op(1000 * number, 400, "void gemm<4>(int)" if number % 2 else "relu(int)", call=1000 * number) for number in range(1, 9)]
+    return [
+        Op(1000 * number, 400, "void gemm<4>(int)" if number % 2 else "relu(int)", call=1000 * number)
+        for number in range(1, 9)
+    ]
 
 
 @pytest.fixture
 def sqlite(tmp_path, ops):
-    return sqlite_export(tmp_path / "trace.sqlite", ops, [Nvtx(0, 4500, "first"), Nvtx(4600, 9000, "second")], Base())
+    return sqlite_export(
+        tmp_path / "trace.sqlite", ops, [Nvtx(0, 4500, "first"), Nvtx(4600, 9000, "second")], Base()
+    )
 
 
 def profile_json(folder):
@@ -50,12 +55,18 @@ def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
     run, manifest = found.run, found.run.manifest
     assert found.failures == []
     assert (manifest.sample.kind, manifest.status) == ("import", "done")
-    assert (manifest.device["name"], manifest.device["cc"], manifest.device["sms"]) == ("NVIDIA H200", "9.0", 132)
+    assert (manifest.device["name"], manifest.device["cc"], manifest.device["sms"]) == (
+        "NVIDIA H200",
+        "9.0",
+        132,
+    )
     assert (run.path / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
     assert run.kernels["time"].sum() == pytest.approx(read(NCU)["time"].sum())
     assert (run.kernels["attainable_fraction"].dropna() < 1.05).all()
     assert invoke(["report", str(run.path)]) == 0
-    assert {"metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"} <= {p.name for p in run.path.iterdir()}
+    assert {"metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"} <= {
+        p.name for p in run.path.iterdir()
+    }
 
 
 def test_nobody_speaks_of_correctness_or_speedup(tmp_path, capsys):
@@ -123,12 +134,22 @@ def test_a_report_without_kernels_is_kept_beside_the_others(tmp_path, sqlite):
     run = import_files([sqlite, tmp_path / "ranges.csv"], tmp_path / "run").run
     assert [one.role for one in run.manifest.captures] == ["times", "report"]
     with pytest.raises(CollectError, match="no kernels"):
-        import_files([tmp_path / "ranges.csv"], tmp_path / "other") if False else read(tmp_path / "ranges.csv")
+        import_files([tmp_path / "ranges.csv"], tmp_path / "other") if False else read(
+            tmp_path / "ranges.csv"
+        )
 
 
 def test_an_unreadable_file_costs_itself_alone(tmp_path, capsys):
     (tmp_path / "broken.csv").write_text(NCU.read_text()[:-40])
-    line = ["import", str(NCU), str(tmp_path / "broken.csv"), str(tmp_path / "none.csv"), "-q", "-o", str(tmp_path / "run")]
+    line = [
+        "import",
+        str(NCU),
+        str(tmp_path / "broken.csv"),
+        str(tmp_path / "none.csv"),
+        "-q",
+        "-o",
+        str(tmp_path / "run"),
+    ]
     assert invoke(line) == 2
     shown = capsys.readouterr()
     assert re.search(r"broken\.csv, line \d+", shown.err)
@@ -172,7 +193,9 @@ def test_devices_do_not_mix(tmp_path, ops):
 
 def test_the_device_may_be_said_where_the_export_does_not(tmp_path, ops):
     (tmp_path / "sum.csv").write_text(kern_sum(ops))
-    assert import_files([tmp_path / "sum.csv"], tmp_path / "a").run.manifest.device["name"] == "unknown device"
+    assert (
+        import_files([tmp_path / "sum.csv"], tmp_path / "a").run.manifest.device["name"] == "unknown device"
+    )
     run = import_files([tmp_path / "sum.csv"], tmp_path / "b", device="NVIDIA H200").run
     assert not any("no ceiling is known" in doubt.what for doubt in run.analysis.doubts)
 

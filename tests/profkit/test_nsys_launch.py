@@ -11,8 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from profkit.captures import read_trace
+sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
+
+from nsys_exports import Base, Nvtx, Op, sqlite_export
+
+from profkit import tracing
+from profkit.captures import read_trace, timelines_of
+from profkit.error import CannotProfileError
 from profkit.launch import nsys
+from profkit.request import Request
+from profkit.run import Capture, Impl, SampleInfo, create_run, open_run
 from profkit.runner import trace
 
 
@@ -40,7 +48,9 @@ def test_cpu_sampling_is_off_and_only_needed_traces_are_on(tmp_path):
 
 def test_the_fake_takes_both_command_lines(found, fake_nsys, tmp_path):
     tool = str(fake_nsys())
-    code = subprocess.run([*nsys.prefix(tool, tmp_path / "r"), sys.executable, "-c", "raise SystemExit(4)"], check=False).returncode
+    code = subprocess.run(
+        [*nsys.prefix(tool, tmp_path / "r"), sys.executable, "-c", "raise SystemExit(4)"], check=False
+    ).returncode
     assert code == 4
     subprocess.run(nsys.export(tool, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite"), check=True)
     assert (tmp_path / "r.sqlite").exists()
@@ -142,9 +152,59 @@ def test_launches_of_autograds_thread_get_the_only_range_that_is_open():
     assert [row["range"] for row in trace.rows(events, "gpu", {})] == ["backward", ""]
 
 
+def sample_run(tmp_path, **manifest):
+    run = create_run(SampleInfo("S", "S", "folder"), tmp_path / "runs")
+    run.manifest.impls = [
+        Impl("reference", "reference", "", status="ok"),
+        Impl("fast", "candidate", "", status="ok"),
+    ]
+    for name, value in manifest.items():
+        setattr(run.manifest, name, value)
+    run.save()
+    return run
+
+
+def test_the_timeline_of_a_sample_is_that_of_each_implementations_call(tmp_path):
+    run = sample_run(tmp_path, captures=[Capture("nsys.sqlite", "nsys", "timeline")])
+    ops = [Op(9000, 900, "warm", call=500), *(Op(20000 + 1000 * n, 500, "a", call=10000 + n) for n in range(3)),
+           Op(30000, 700, "b", call=20000)]  # fmt: skip
+    ranges = [Nvtx(9990, 11000, "S"), Nvtx(9991, 10900, "reference"), Nvtx(9992, 10800, "counters"),
+              Nvtx(19990, 21000, "S"), Nvtx(19991, 20900, "fast"), Nvtx(19992, 20800, "counters")]  # fmt: skip
+    sqlite_export(run.path / "nsys.sqlite", ops, ranges, Base())
+    found = timelines_of(open_run(run.path))
+    assert {name: sum(one.launches for one in line.kernels) for name, line in found.items()} == {
+        "reference": 3,
+        "fast": 1,
+    }
+    assert found["reference"].devices[0].gaps.count == 2
+    assert found["reference"].devices[0].busy == pytest.approx(1500e-9)
+
+
+def test_a_sample_without_nsys_says_whose_timeline_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
+    run = sample_run(tmp_path)
+    tracing.add(run, Request(), lambda _: None)
+    assert "CUPTI" in run.manifest.doubts[0]["what"]
+    (run.path / "cupti.csv").write_text(
+        "impl,kernel,launch,start,time,stream,kind\nfast,k,0,0.0,0.000002,7,kernel\nfast,k,1,0.000003,0.000002,7,kernel\n"
+    )
+    assert timelines_of(run)["fast"].devices[0].span == pytest.approx(5e-6)
+
+
+def test_a_sample_on_the_cpu_has_no_timeline():
+    with pytest.raises(CannotProfileError, match="timeline"):
+        tracing.check("cpu")
+
+
 def traced(tmp_path, *target):
     out = tmp_path / "trace.csv"
-    done = subprocess.run([sys.executable, "-m", trace.__name__, str(out), *target], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", trace.__name__, str(out), *target],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     return done, out
 
 
@@ -176,7 +236,9 @@ def test_a_callable_is_profiled_in_this_process(tmp_path):
     def gelu_times(x, y):
         return torch.nn.functional.gelu(x) * y
 
-    run = profkit.profile(gelu_times, torch.ones(64, 64), torch.ones(64, 64), budget=0.05, runs=tmp_path, device="cpu")
+    run = profkit.profile(
+        gelu_times, torch.ones(64, 64), torch.ones(64, 64), budget=0.05, runs=tmp_path, device="cpu"
+    )
     row = run.metrics.iloc[0]
     assert (row["impl"], row["work_source"]) == ("gelu_times", "modelled")
     assert row["time"] > 0
@@ -205,7 +267,11 @@ def test_what_a_callable_raises_is_raised(tmp_path):
 def test_the_example_runs_without_a_gpu():
     example = Path(__file__).parents[2] / "examples" / "transformer_block.py"
     done = subprocess.run(
-        [sys.executable, str(example), "--steps", "2", "--backward"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(example), "--steps", "2", "--backward"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "2 steps" in done.stdout

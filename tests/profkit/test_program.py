@@ -86,7 +86,18 @@ def test_a_command_under_ncu_gives_a_run_with_kernels(with_ncu, runs, tmp_path):
 def test_options_go_to_ncu_as_in_ncu(with_ncu, runs, tmp_path):
     log = tmp_path / "argv.jsonl"
     with_ncu("ok", log=log)
-    line = ["profile", "--ncu", "-k", "gemm.*", "--nvtx-include", "profkit@a/", "--launch-skip", "2", "--launch-count", "5"]
+    line = [
+        "profile",
+        "--ncu",
+        "-k",
+        "gemm.*",
+        "--nvtx-include",
+        "profkit@a/",
+        "--launch-skip",
+        "2",
+        "--launch-count",
+        "5",
+    ]
     assert invoke([*line, "--runs", str(runs), "-q", "--", *OK, "--launch-count", "x"]) == 0
     argv = json.loads(log.read_text().splitlines()[-1])
     text = " ".join(argv)
@@ -222,7 +233,9 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
 
 def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     argv = [sys.executable, "-c", "print(1)"]
-    assert choose_tools(type("W", (), {"tools": ("nsys",), "hot": 0, "require_counters": False})(), argv) == ("cupti",)
+    assert choose_tools(type("W", (), {"tools": ("nsys",), "hot": 0, "require_counters": False})(), argv) == (
+        "cupti",
+    )
     with pytest.raises(ProfkitError, match="no kernels were captured"):
         profile_program(argv, runs=runs, tools=("nsys",))
     log = open_run(runs).manifest.commands[0]

@@ -31,7 +31,12 @@ def run(tmp_path):
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_a_figure_is_written(run, tmp_path, form):
     out = tmp_path / f"r.{form}"
-    assert invoke(["roofline", str(run.path), "-o", str(out), "--level", "dram,l2", "--theme", "dark", "--top", "3"]) == 0
+    assert (
+        invoke(
+            ["roofline", str(run.path), "-o", str(out), "--level", "dram,l2", "--theme", "dark", "--top", "3"]
+        )
+        == 0
+    )
     assert out.stat().st_size > 1000
     assert invoke(["roofline", str(run.path), "-o", str(out)]) == 2
     assert invoke(["roofline", str(run.path), "-o", str(out), "--force"]) == 0
@@ -54,7 +59,9 @@ def test_a_type_keeps_its_own_kernels(run):
 
 
 def test_names_choose_kernels(run):
-    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"}
+    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
+    }
     with pytest.raises(ProfkitError, match="no kernel matches"):
         kernels_scene([run], pattern="^nothing$")
     with pytest.raises(ProfkitError, match="--kernel"):

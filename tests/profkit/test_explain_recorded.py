@@ -1,0 +1,32 @@
+"""Two runs of S1 samples recorded on an H200: the first finding is what their readmes predict, and its bound
+holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profkit.report.explain import findings_of
+from profkit.run import open_run
+
+RUNS = Path(__file__).parents[1] / "data/rules/runs"
+PREDICTED = [
+    ("ICJTRP", "ori", "uncoalesced"), ("ICJTRP", "cuda", "dram-bound"), ("ICLSUM", "cuda", "few-blocks"),
+    ("ICLSUM", "reference", "dram-bound"),
+]  # fmt: skip
+FIXED = [("ICJTRP", "ori", "cuda"), ("ICLSUM", "cuda", "reference")]
+
+
+@pytest.mark.parametrize(("sample", "impl", "rule"), PREDICTED)
+def test_the_first_finding(sample, impl, rule):
+    first = next(one for one in findings_of(open_run(RUNS / sample)) if one.impl == impl)
+    assert first.rule == rule, first.title
+
+
+@pytest.mark.parametrize(("sample", "before", "after"), FIXED)
+def test_the_bound_holds(sample, before, after):
+    run = open_run(RUNS / sample)
+    first = next(one for one in findings_of(run) if one.impl == before)
+    won = run.analysis.impl(before)["time"] - run.analysis.impl(after)["time"]
+    assert 0 < won <= first.upper_bound
