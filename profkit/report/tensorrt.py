@@ -271,7 +271,11 @@ class _Writer:
 
     def commands(self) -> Iterator[str]:
         yield self.gap("docker")
-        lines = [f"profkit profile {shlex.quote(run.manifest.sample.path)}" for run in self.runs]
+        lines = [
+            f"profkit profile {shlex.quote(run.manifest.sample.path)}"
+            + (" --ncu" if run.manifest.counters.state == "collected" else "")
+            for run in self.runs
+        ]
         lines += list(self.inputs.commands)
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
