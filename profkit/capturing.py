@@ -14,6 +14,7 @@ from profkit.annotation import VARIABLE
 from profkit.captures import annotations_file, read_capture
 from profkit.error import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import bootstrap, gpu, ncu, nsys, process
+from profkit.recording import portable
 from profkit.run import Capture, Command, Counters, Run, sha256
 
 if TYPE_CHECKING:
@@ -39,13 +40,6 @@ class State:
     trouble: ProfkitError | None = None
 
 
-def anonymous(argv: Sequence[str]) -> list[str]:
-    """A command line without the home directory and the working directory."""
-    home, here = os.path.expanduser("~"), str(Path.cwd())
-    short = [part.replace(here + "/", "") for part in argv]
-    return [part.replace(home, "~") if len(home) > 1 else part for part in short]
-
-
 def start(
     state: State, step: str, argv: Sequence[str], env: Mapping[str, str], note: str = ""
 ) -> process.Exit:
@@ -54,7 +48,7 @@ def start(
     ended = process.run(argv, log=log, env={**os.environ, **env}, limit=state.wanted.limit)
     said = "; ".join(part for part in (note, "hung" if ended.hung else "") if part)
     state.run.manifest.commands.append(
-        Command(step, anonymous(argv), ended.code, round(ended.wall, 3), log.name, said)
+        Command(step, portable(argv, state.run), ended.code, round(ended.wall, 3), log.name, said)
     )
     state.run.save()
     return ended

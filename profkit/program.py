@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from profkit import ceilings
 from profkit.captures import device_facts
-from profkit.capturing import State, anonymous, count, rank, trace
+from profkit.capturing import State, count, rank, trace
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import bootstrap, gpu, ncu, nsys
+from profkit.recording import portable
 from profkit.run import RUNS, Run, SampleInfo, create_run, now
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def profile_program(
                            fix="give a command after --: profkit profile --ncu -- python train.py")  # fmt: skip
     tools = choose_tools(wanted, argv)
     run = create_run(SampleInfo(id=name_of(argv), path="", kind="program"), wanted.runs)
-    run.manifest.program = anonymous(argv)
+    run.manifest.program = portable(argv, run)
     state = State(run, argv, wanted, progress)
     try:
         _run_tools(state, tools)

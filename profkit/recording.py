@@ -24,7 +24,12 @@ def absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
     manifest.doubts += [event.data for event in outcome.of("doubt") if event.data not in manifest.doubts]
     manifest.commands += [
         Command(
-            step, _anonymous(argv), ended.code, round(ended.wall, 3), log.name, "hung" if ended.hung else ""
+            step,
+            portable(argv, run),
+            ended.code,
+            round(ended.wall, 3),
+            log.name,
+            "hung" if ended.hung else "",
         )
         for argv, ended, log in outcome.exits
     ]
@@ -69,8 +74,15 @@ def _finite(data: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value is not None}
 
 
-def _anonymous(argv: Sequence[str]) -> list[str]:
-    """The command line without this machine's private paths: the home directory and the interpreter's folder."""
-    home, here = os.path.expanduser("~"), str(Path.cwd())
-    short = ["python" if part == sys.executable else part for part in argv]
-    return [part.replace(here + "/", "").replace(home, "~") if len(home) > 1 else part for part in short]
+def portable(argv: Sequence[str], run: Run) -> list[str]:
+    """A command line without this machine's private paths: RUN for the run directory, ~ for the home."""
+    places = [(str(run.path.resolve()), "RUN"), (str(run.path), "RUN"), (f"{Path.cwd()}/", "")]
+    home = os.path.expanduser("~")
+    places += [(home, "~")] if len(home) > 1 else []
+    return ["python" if part == sys.executable else _replaced(part, places) for part in argv]
+
+
+def _replaced(text: str, places: Sequence[tuple[str, str]]) -> str:
+    for place, name in places:
+        text = text.replace(place, name)
+    return text

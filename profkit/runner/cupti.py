@@ -98,22 +98,26 @@ def event_offset(clock: CudaClock, device: torch.device) -> float:
 
 
 def _activities(profiler: Any) -> list[Activity]:
-    """Device activities in order of start."""
-    results = profiler.profiler.kineto_results
-    found = [
-        Activity(
-            event.name(),
-            event.start_ns() * 1e-9,
-            (event.start_ns() + event.duration_ns()) * 1e-9,
-            event.device_resource_id(),
-        )
-        for event in results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA
-        and not event.name().startswith(("gpu_", "Context Sync", "Stream", "Event", "Device"))
+    """Device activities in order of start, on a clock that begins with the first.
+
+    Nanoseconds since 1970 do not fit a double; they are made relative as integers.
+    """
+    events = [
+        event
+        for event in profiler.profiler.kineto_results.events()
+        if event.device_type() == torch.autograd.DeviceType.CUDA and not event.name().startswith(_NO_WORK)
     ]
-    origin = min((activity.start for activity in found), default=0.0)
-    moved = [Activity(a.name, a.start - origin, a.end - origin, a.stream) for a in found]
-    return sorted(moved, key=lambda activity: activity.start)
+    origin = min((event.start_ns() for event in events), default=0)
+    found = [_activity(event, event.start_ns() - origin) for event in events]
+    return sorted(found, key=lambda activity: activity.start)
+
+
+_NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
+
+
+def _activity(event: Any, start: int) -> Activity:
+    end = start + event.duration_ns()
+    return Activity(event.name(), start * 1e-9, end * 1e-9, event.device_resource_id())
 
 
 def _attribute(

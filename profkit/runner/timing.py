@@ -126,8 +126,8 @@ def _visit(name: str, call: Call, clock: Clock, number: int) -> Iterator[Sample]
             seconds, host, sound = clock.sample(call)
             if sound:
                 break
-        state = clock.state() if trial == 0 else {}
-        yield Sample(name, clock.method, number, trial, seconds, host, clock.l2, int(sound), **state)  # type: ignore[arg-type]
+        state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
+        yield Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
 
 
 def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:

@@ -1,0 +1,70 @@
+"""CUPTI records put back to the calls they belong to; no GPU needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from profkit.runner import cupti  # noqa: E402
+
+EPOCH = 1_790_000_000_000_000_000
+
+
+def event(name, start, duration, stream=7, device=None):
+    kind = device if device is not None else torch.autograd.DeviceType.CUDA
+    return SimpleNamespace(
+        name=lambda: name, start_ns=lambda: EPOCH + start, duration_ns=lambda: duration,
+        device_type=lambda: kind, device_resource_id=lambda: stream,
+    )  # fmt: skip
+
+
+def profiler(*events):
+    results = SimpleNamespace(events=lambda: list(events))
+    return SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
+
+
+def test_nanoseconds_survive():
+    first, second = cupti._activities(profiler(event("k", 1000, 1193), event("spin_kernel", 0, 500)))
+    assert (first.name, first.start) == ("spin_kernel", 0.0)
+    assert second.end - second.start == pytest.approx(1193e-9, rel=1e-9)
+
+
+def test_what_is_no_work_is_left_out():
+    cpu = torch.autograd.DeviceType.CPU
+    assert (
+        cupti._activities(profiler(event("Context Sync", 0, 5), event("aten::relu", 0, 5, device=cpu))) == []
+    )
+
+
+def activities(*rows):
+    return [cupti.Activity(name, start * 1e-6, end * 1e-6, 7) for name, start, end in rows]
+
+
+def test_span_and_busy_of_each_call():
+    record = activities(
+        ("flush", 0, 50), ("spin_kernel", 50, 90), ("a", 90, 100), ("b", 104, 110), ("spin_kernel", 130, 131),
+        ("flush", 140, 190), ("spin_kernel", 190, 230), ("a", 230, 250), ("side", 240, 260), ("spin_kernel", 300, 301),
+    )  # fmt: skip
+    plan = [("reference", 0, 0), ("candidate", 0, 0)]
+    samples, calls = cupti._attribute(plan, record, "cold")
+    one, two = samples
+    assert (one.impl, one.method, one.l2, one.kept) == ("reference", "cupti", "cold", 1)
+    assert one.seconds == pytest.approx(20e-6)
+    assert one.busy == pytest.approx(16e-6)
+    assert two.seconds == pytest.approx(30e-6)
+    assert two.busy == pytest.approx(30e-6)
+    assert [a.name for a in calls["candidate"]] == ["a", "side"]
+
+
+def test_a_call_without_work_is_dropped_not_zero():
+    record = activities(("spin_kernel", 0, 10), ("spin_kernel", 30, 31))
+    (sample,), _ = cupti._attribute([("reference", 0, 0)], record, "cold")
+    assert sample.kept == 0
+    assert sample.seconds != sample.seconds
+
+
+def test_missing_records_are_an_error():
+    with pytest.raises(cupti.CuptiError, match="1 of 2 marks"):
+        cupti._attribute([("reference", 0, 0)], activities(("spin_kernel", 0, 10)), "cold")

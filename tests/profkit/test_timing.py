@@ -1,0 +1,76 @@
+"""The rounds of the timing engine, on a clock that is not one."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+from profkit.runner import timing  # noqa: E402
+
+
+class FakeClock:
+    method, note, l2, flush_bytes = "event", "fake", "cold", 0
+
+    def __init__(self, unsound=()):
+        self.calls, self.unsound = [], list(unsound)
+
+    def warm_up(self, call):
+        return 1
+
+    def sample(self, call):
+        seconds = call()
+        self.calls.append(seconds)
+        sound = not (self.unsound and self.unsound.pop(0))
+        return seconds, seconds / 2, sound
+
+    def state(self):
+        return {"sm_clock": 1.98e9}
+
+
+def measured(clock, **options):
+    calls = {"reference": lambda: 2e-6, "candidate": lambda: 1e-6}
+    return timing.measure(calls, clock, budget=1.0, target=0.01, **options)
+
+
+def test_every_round_visits_everybody_in_varying_order():
+    order = []
+    result = measured(FakeClock(), before=order.append)
+    visits = order[2:]
+    rounds = [tuple(visits[i : i + 2]) for i in range(0, len(visits), 2)]
+    assert all(set(pair) == {"reference", "candidate"} for pair in rounds)
+    assert len(set(rounds)) == 2
+    assert result.rounds == timing.MIN_ROUNDS
+    assert result.reached == 0.0
+
+
+def test_rows_say_what_they_are(tmp_path):
+    file = tmp_path / "timings.csv"
+    timing.write(measured(FakeClock()).samples, file)
+    with file.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["method"] for row in rows} == {"event"}
+    assert {row["l2"] for row in rows} == {"cold"}
+    assert {row["kept"] for row in rows} == {"1"}
+    assert {row["busy"] for row in rows} == {""}
+    assert float(rows[0]["sm_clock"]) == 1.98e9
+
+
+def test_an_unsound_sample_is_taken_again_and_dropped_only_then():
+    retried = measured(FakeClock(unsound=[True]))
+    assert retried.dropped == 0
+    stubborn = measured(FakeClock(unsound=[True] * (1 + timing.RETRIES)))
+    assert stubborn.dropped == 1
+
+
+def test_slow_rounds_are_dropped_unless_slow_is_the_rule():
+    sample = timing.Sample("a", "event", 0, 0, 1.0)
+    clocks = [1.98e9, 1.98e9, 1.0e9]
+    samples = [replace(sample, round=i, sm_clock=clock) for i, clock in enumerate(clocks)]
+    assert [s.kept for s in timing.drop_slow_rounds(samples, 1.98e9)] == [1, 1, 0]
+    slow = [replace(sample, round=i, sm_clock=clock) for i, clock in enumerate([1e9, 1e9, 1.98e9])]
+    assert [s.kept for s in timing.drop_slow_rounds(slow, 1.98e9)] == [1, 1, 1]
+    unknown = [replace(sample, round=i) for i in range(3)]
+    assert [s.kept for s in timing.drop_slow_rounds(unknown, 1.98e9)] == [1, 1, 1]
