@@ -116,6 +116,7 @@ class WithProgram(click.Command):
     help="Where runs go.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands and the replay passes, and stop.")
+@click.option("--explain-time", is_flag=True, help="Say where the seconds of the run went.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the exact commands.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -125,6 +126,7 @@ def command(
     as_json: bool,
     verbose: bool,
     quiet: bool,
+    explain_time: bool,
     counters: str | None,
     **options: Any,
 ) -> int:
@@ -169,7 +171,10 @@ def command(
     if dry_run:
         return _dry_run(targets, request)
     if len(targets) == 1:
-        return _one(targets[0], request, say, as_json, verbose)
+        code, run = _one(targets[0], request, say, as_json, verbose)
+        if explain_time:
+            _explain_time(run)
+        return code
     return _many(targets, request, say, as_json, verbose)
 
 
@@ -177,7 +182,14 @@ def _progress(text: str) -> None:
     click.echo(f"  {text}", err=True)
 
 
-def _one(target: Path, request: Request, say: Any, as_json: bool, verbose: bool) -> int:
+def _explain_time(run: Run) -> None:
+    from profkit.report.seconds import seconds_table
+    from profkit.report.terminal import render
+
+    click.echo(render(seconds_table(run)), err=True)
+
+
+def _one(target: Path, request: Request, say: Any, as_json: bool, verbose: bool) -> tuple[int, Run]:
     from profkit.profiling import profile
     from profkit.report import terminal
 
@@ -191,7 +203,7 @@ def _one(target: Path, request: Request, say: Any, as_json: bool, verbose: bool)
     else:
         click.echo(terminal.summary(run))
         click.echo(terminal.next_steps(run, files), err=True)
-    return exit_code(run)
+    return exit_code(run), run
 
 
 def _many(targets: list[Path], request: Request, say: Any, as_json: bool, verbose: bool) -> int:

@@ -46,13 +46,14 @@ class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
     kind: facts, phase (with `limit` seconds until the next event is due), impl, check, timing, work,
-    ceilings, doubt, done. `data` depends on the kind.
+    ceilings, corrupt, doubt, done. `data` depends on the kind. `at`: seconds since the process began.
     """
 
     kind: str
     impl: str = ""
     phase: str = ""
     limit: float = 0.0
+    at: float = 0.0
     data: dict[str, Any] = {}
 
 

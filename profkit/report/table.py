@@ -140,7 +140,7 @@ def timing_line(run: Run) -> str:
     method = run.analysis.method or timing.method
     rows = run.metrics[run.metrics["n"] > 0] if len(run.metrics) else run.metrics
     half = [(r["time_high"] - r["time_low"]) / 2 / r["time"] for r in rows.to_dict("records")]
-    reached = f"{max(half) * 100:.2g}%" if half and math.isfinite(max(half)) else "unknown"
+    reached = units.percent(max(half)) if half and math.isfinite(max(half)) else "an unknown share"
     flushed = f"{timing.l2} cache" + (
         f" ({units.text(timing.flush_bytes, 'B')} flushed before each call)" if timing.flush_bytes else ""
     )

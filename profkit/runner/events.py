@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,4 +28,18 @@ class Events:
         self._write(Event(kind="phase", impl=impl, phase=name, limit=self._limits.get(name, 60.0) * factor))
 
     def _write(self, event: Event) -> None:
-        os.write(self._handle, msgspec.json.encode(event) + b"\n")
+        stamped = msgspec.structs.replace(event, at=round(time.time() - _BEGAN, 3))
+        os.write(self._handle, msgspec.json.encode(stamped) + b"\n")
+
+
+def _process_start() -> float:
+    """When this process began, in seconds since 1970; now where /proc does not say."""
+    try:
+        ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - (uptime - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+_BEGAN = _process_start()

@@ -1,0 +1,58 @@
+"""Where the seconds of a run went: every process, and inside it every phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from profkit.launch.protocol import Event
+from profkit.report.table import Table
+from profkit.run import Command, Run
+
+
+def seconds_table(run: Run) -> Table:
+    """One row a process and a phase of it, in order; a phase ends when the next one begins.
+
+    "start-up" is the time to the first event: the interpreter, torch and, under ncu, ncu itself.
+    """
+    rows: list[list[str]] = []
+    for command in run.manifest.commands:
+        rows.append([command.step, "all", f"{command.wall:.2f}"])
+        rows += [["", phase, f"{took:.2f}"] for phase, took in _phases(run, command)]
+    starts = sum(1 for command in run.manifest.commands if "profkit.runner" in command.argv)
+    rows.append(["torch was started", f"{starts} times", ""])
+    return Table(["step", "phase", "seconds"], rows)
+
+
+def _phases(run: Run, command: Command) -> Iterator[tuple[str, float]]:
+    events = _events(run, command)
+    if not events:
+        return
+    yield "start-up", events[0].at
+    sums: dict[str, float] = {}
+    for this, after in zip(events, events[1:], strict=False):
+        if this.kind == "phase":
+            name = f"{this.phase} {this.impl}".strip()
+            current = name
+        else:
+            current = next(reversed(sums), "facts")
+        sums[current] = sums.get(current, 0.0) + after.at - this.at
+    yield from sums.items()
+    yield "end", max(0.0, command.wall - events[-1].at)
+
+
+def _events(run: Run, command: Command) -> list[Event]:
+    """The events of a process; none where the log is gone or from before events carried their time."""
+    file = run.logs / command.log.replace(".log", ".events.jsonl")
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(msgspec.json.decode(line, type=Event))
+        except msgspec.DecodeError:
+            continue
+    return found if found and found[-1].at > 0 else []
