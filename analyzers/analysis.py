@@ -157,7 +157,7 @@ class _Counts:
         if launches is None or launches.empty:
             return cls(pd.DataFrame({"impl": []}), pd.DataFrame({"impl": [], "kernel": []}), [])
         doubts = list(from_rows(launches.attrs.get("doubts", ())))
-        missing = missing_pipes(launches)
+        missing = missing_pipes(launches[launches["tool"] != "trtexec"])
         if missing:
             doubts.append(Doubt(
                 "not every arithmetic pipe was counted: FLOP may be too low", f"without {', '.join(missing)}",

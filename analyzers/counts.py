@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.errors import AnalyzeError
 from analyzers.doubt import Doubt
+from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
 from analyzers.pipes import LEVELS, PIPES, chip_has
 from collectors.counters import COUNTERS

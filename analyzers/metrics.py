@@ -76,7 +76,7 @@ def _fma_share(view: View) -> Array:
 
 def _compute_fraction(view: View) -> Array:
     times = binding_times(view.frame, view.roofline)[list(PIPES)].max(axis=1).to_numpy(dtype="float64")
-    return np.where(np.isnan(view["flops"]), np.nan, times / view["time"])
+    return np.where(np.isnan(view["flops"]), np.nan, divide(times, view["time"]))
 
 
 def _roof_time(view: View) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -31,7 +32,7 @@ def _phases(run: Run, command: Command) -> Iterator[tuple[str, float]]:
         return
     yield "start-up", events[0].at
     sums: dict[str, float] = {}
-    for this, after in zip(events, events[1:], strict=False):
+    for this, after in itertools.pairwise(events):
         if this.kind == "phase":
             name = f"{this.phase} {this.impl}".strip()
             current = name

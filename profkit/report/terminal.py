@@ -103,7 +103,8 @@ def next_steps(run: Run, files: Sequence[Path]) -> str:
     lines = [
         f"run directory: {run.path}" + (f"  ({', '.join(file.name for file in files)})" if files else "")
     ]
-    lines.append(f"next: profkit report {here}          # make these files again, anywhere")
+    lines.append(f"next: profkit explain {here}    # why, and what to try")
+    lines.append(f"      profkit report {here} -o report.html    # one page for everybody")
     if run.manifest.counters.state == "missing" and run.manifest.device.get("kind") == "cuda":
         lines.append("      profkit doctor" + " " * 20 + "# why there are no counters")
     return "\n".join(lines)

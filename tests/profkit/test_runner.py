@@ -21,6 +21,7 @@ EXPECTED = {
     "error": ("error", "too many resources"),
     "load-error": ("load-error", "no such architecture"),
     "crash": ("crash", "SIGSEGV"),
+    "corrupt": ("corrupt", "illegal memory access"),
     "exit": ("crash", "exit code 0"),
     "hang": ("hang", "no end of build after"),
     "loud": ("ok", ""),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 pytest.importorskip("torch")
-from profkit.runner import timing  # noqa: E402
+from profkit.runner import timing
 
 
 class FakeClock:

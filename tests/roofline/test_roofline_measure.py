@@ -250,7 +250,9 @@ def test_the_timer_reads_clock_and_power_while_the_device_works(monkeypatch):
             return 30.0
 
     clocks = iter([1.2e9, 1.9e9, 1.7e9])
-    torch = SimpleNamespace(cuda=SimpleNamespace(Event=Event, synchronize=lambda: None, _sleep=lambda _: None))
+    torch = SimpleNamespace(
+        cuda=SimpleNamespace(Event=Event, synchronize=lambda: None, _sleep=lambda _: None)
+    )
     timer = gpu_clock.GpuTimer(torch, H200)
     timer._nvml = SimpleNamespace(clock=lambda: next(clocks), power=lambda: 600.0)
     runs = []

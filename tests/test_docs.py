@@ -1,0 +1,80 @@
+"""The documentation: links lead somewhere, commands exist, generated pages are up to date."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analyzers.metrics import as_markdown
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+VERB = re.compile(r"profkit ([a-z]+)((?: +[^\n#]*)?)")
+
+
+def names(pages):
+    return [str(page.relative_to(ROOT)) for page in pages]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://", "#")):
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_no_path_of_a_machine(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.])/(?:root|home|work|Users|tmp)/", text)
+
+
+def test_metrics_page_is_generated():
+    """Made by `python -m analyzers.metrics`."""
+    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert as_markdown() in text, "put the output of `python -m analyzers.metrics` into docs/metrics.md"
+
+
+def test_images_are_small():
+    for image in (ROOT / "docs").glob("*.png"):
+        assert image.stat().st_size < 300_000, image
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The indented lines of a page that call profkit, as argument lists; what is after -- is not ours."""
+    found = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        text = line.strip().removeprefix("$ ")
+        if line.startswith("    ") and "profkit " in text and not text.startswith(("python", "next:", "collect:")):
+            part = re.split(r"profkit (?=[a-z]+ )", text, maxsplit=1)
+            if len(part) == 2 and (not part[0] or part[0].endswith(("; ", "&& "))):
+                found.append(shlex.split(part[1], comments=True))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_commands_exist(page):
+    """Every verb and every option of a command line that is shown is one the program has."""
+    from profkit.cli.group import main
+
+    runner = CliRunner()
+    for words in commands(page):
+        ours = words[: words.index("--")] if "--" in words else words
+        verb = ours[:2] if ours[0] == "kernelbench" else ours[:1]
+        done = runner.invoke(main, [*verb, "--help"])
+        assert done.exit_code == 0, words
+        for option in (word for word in ours if word.startswith("-") and word != "-"):
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", done.output), (words, option)
+
+
+def test_both_readmes_show_the_same_commands_and_pictures():
+    """The Chinese readme is the same truth: commands, output and links are those of the English one."""
+    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+    assert commands(ROOT / "README.md") == commands(ROOT / "README.zh-CN.md")
+    others = {"README.md", "README.zh-CN.md"}
+    assert set(LINK.findall(english)) - others == set(LINK.findall(chinese)) - others

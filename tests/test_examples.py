@@ -1,0 +1,132 @@
+"""The examples run, and the recorded runs say what the raw pages say."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import collectors
+import profkit
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+RECORDED = sorted(file.parent for file in (EXAMPLES / "h200").glob("*/run.json"))
+
+
+def run_script(name: str, *arguments: str, cwd: Path) -> str:
+    """Standard output of an example that succeeded, run elsewhere with the repository importable."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=cwd, env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_profile_sample(tmp_path):
+    options = ("--device", "cpu", "--budget", "0.2", "--trials", "1", "-o", "a.png")
+    out = run_script("profile_sample.py", str(ROOT / "S1" / "ICVXKH"), *options, cwd=tmp_path)
+    assert "cpp: ok" in out
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert profkit.open_run(tmp_path / "profkit-runs").metrics["impl"].tolist() == ["reference", "cpp"]
+
+
+def test_read_export(tmp_path):
+    out = run_script("read_export.py", cwd=tmp_path)
+    assert "3 launches on NVIDIA H200, by ncu" in out
+    assert "nvjet" in out
+
+
+def test_reanalyse(tmp_path):
+    out = run_script("reanalyse.py", "-o", "a.svg", cwd=tmp_path)
+    assert "ICNPLY on NVIDIA H200" in out
+    assert "fp32" in out
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_annotate(tmp_path):
+    out = run_script("annotate.py", cwd=tmp_path)
+    assert "rows add up to 1.000" in out
+    assert not list(tmp_path.iterdir()), "without a listener nothing is written"
+
+
+def test_every_sample_was_recorded():
+    ids = {folder.name for folder in (ROOT / "S1").iterdir() if folder.is_dir() and folder.name.isupper()}
+    assert {folder.name for folder in RECORDED} == ids
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda folder: folder.name)
+def test_report_of_a_recorded_run(recorded, tmp_path):
+    """From the collected files alone; what was measured stays as it is, all that is derived comes again."""
+    run = tmp_path / recorded.name
+    run.mkdir()
+    for name in ("run.json", "timings.csv", "cupti.csv", "ncu.csv"):
+        shutil.copy(recorded / name, run / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "profkit", "report", str(run)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for name in ("metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"):
+        assert (run / name).stat().st_size > 0
+    for name in ("timings.csv", "cupti.csv", "ncu.csv"):
+        assert (run / name).read_bytes() == (recorded / name).read_bytes()
+    assert "no hardware counters" not in (run / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda folder: folder.name)
+def test_recorded_runs_are_scrubbed(recorded):
+    for file in recorded.iterdir():
+        if file.suffix == ".png":
+            continue
+        text = file.read_text(encoding="utf-8")
+        assert not [word for word in ("/root/", "/home/", "/work/", "/tmp/") if word in text], file
+    uuid = profkit.open_run(recorded).manifest.device["uuid"]
+    assert set(uuid.removeprefix("GPU-")) == {"0", "-"}
+
+
+def raw_page(file: Path) -> list[dict[str, str]]:
+    """The launches of a raw page as text, read without profkit; units must be base units."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        names, units, *rows = list(csv.reader(line for line in stream if line.startswith('"')))
+    wanted = units[names.index("dram__bytes.sum")], units[names.index("gpu__time_duration.sum")]
+    assert wanted == ("byte", "ns")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def integer(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda folder: folder.name)
+def test_counters_are_the_raw_page_exactly(recorded):
+    page, launches = raw_page(recorded / "ncu.csv"), collectors.read(recorded / "ncu.csv")
+    assert len(page) == len(launches) > 0
+    for row, (_, launch) in zip(page, launches.iterrows(), strict=True):
+        assert launch["dram_bytes"] == integer(row["dram__bytes.sum"])
+        assert launch["time"] == pytest.approx(integer(row["gpu__time_duration.sum"]) * 1e-9, rel=1e-15)
+        for kind, letter in (("fp32", "f"), ("fp64", "d")):
+            add, mul, fma = (
+                integer(row[f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"])
+                for op in ("add", "mul", "fma")
+            )
+            assert launch[f"inst_{kind}_fma"] == fma
+            assert launch[f"flop_{kind}"] == add + mul + 2 * fma
+
+
+def test_tensor_operations_of_a_4096_product():
+    launches = collectors.read(EXAMPLES / "h200" / "ICHTCM" / "ncu.csv")
+    assert launches["op_tensor_bf16"].tolist() == [2 * 4096**3] * 3 == [137438953472] * 3
+    run = profkit.open_run(EXAMPLES / "h200" / "ICHTCM")
+    reference = run.kernels[run.kernels["impl"] == "reference"]
+    assert reference["op_tensor_bf16"].tolist() == [137438953472]
+    assert run.metrics.set_index("impl")["flops"].to_dict()["reference"] == 137438953472
