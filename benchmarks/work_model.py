@@ -26,12 +26,13 @@ def main() -> None:
             print(f"{run.manifest.sample.id:9}no counters or no work model")
             continue
         work = run.analysis.works[0]
+        written = max((w.written for w in run.analysis.works if w.written == w.written), default=0.0)
         l2 = float(run.manifest.device.get("l2_bytes", 0.0))
         for row in run.metrics.to_dict("records"):
             if not str(row["work_source"]).startswith("counted"):
                 continue
             flops, moved = float(row["flops"]), float(row["bytes"])
-            late = min(work.written, l2) if work.written == work.written else 0.0
+            late = min(written, l2)
             low = moved / work.bytes
             high = (moved + late) / work.bytes
             ratio = flops / work.total if work.total else float("nan")

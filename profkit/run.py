@@ -11,7 +11,6 @@ does not know and gives missing ones their default, so old runs stay readable.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import tempfile
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from profkit.error import ProfkitError
+from profkit.error import ProfkitError, unwritable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -275,13 +274,18 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         folder = folder.parent
     file = folder / "run.json"
     if not file.is_file():
-        newest = max(find_runs(folder), key=lambda run: run.manifest.created, default=None)
+        newest = max(find_runs(folder), key=_age, default=None)
         if newest is not None:
             return newest
         raise ProfkitError(
             f"{folder}: no run.json here or below", fix="give a directory that `profkit profile` made"
         )
     return Run(folder, read_manifest(file))
+
+
+def _age(run: Run) -> tuple[str, int, str]:
+    """Sorts runs, the newest last; those of one second by the number at the end of their names."""
+    return run.manifest.created, len(run.path.name), run.path.name
 
 
 def read_manifest(file: Path) -> Manifest:
@@ -325,13 +329,7 @@ def write_atomic(path: Path, data: bytes) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        raise ProfkitError(
-            f"cannot write {path}: {error.strerror}",
-            fix="free some disk space; what was written before is untouched"
-            if full
-            else "check the directory's permissions",
-        ) from error
+        raise unwritable(path, error) from error
 
 
 def sha256(path: Path) -> str:

@@ -160,9 +160,13 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
             )
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError):
+            raise RooflineError(
+                f"cannot write {target}: {error.strerror}", fix="is there room on that disk?"
+            ) from error
         raise
 
 

@@ -50,7 +50,11 @@ def commands(page: Path) -> list[list[str]]:
     found = []
     for line in page.read_text(encoding="utf-8").splitlines():
         text = line.strip().removeprefix("$ ")
-        if line.startswith("    ") and "profkit " in text and not text.startswith(("python", "next:", "collect:")):
+        if (
+            line.startswith("    ")
+            and "profkit " in text
+            and not text.startswith(("python", "next:", "collect:"))
+        ):
             part = re.split(r"profkit (?=[a-z]+ )", text, maxsplit=1)
             if len(part) == 2 and (not part[0] or part[0].endswith(("; ", "&& "))):
                 found.append(shlex.split(part[1], comments=True))
@@ -60,13 +64,13 @@ def commands(page: Path) -> list[list[str]]:
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
 def test_commands_exist(page):
     """Every verb and every option of a command line that is shown is one the program has."""
-    from profkit.cli.group import main
+    from profkit.cli.group import cli
 
     runner = CliRunner()
     for words in commands(page):
         ours = words[: words.index("--")] if "--" in words else words
         verb = ours[:2] if ours[0] == "kernelbench" else ours[:1]
-        done = runner.invoke(main, [*verb, "--help"])
+        done = runner.invoke(cli, [*verb, "--help"])
         assert done.exit_code == 0, words
         for option in (word for word in ours if word.startswith("-") and word != "-"):
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", done.output), (words, option)
@@ -74,7 +78,9 @@ def test_commands_exist(page):
 
 def test_both_readmes_show_the_same_commands_and_pictures():
     """The Chinese readme is the same truth: commands, output and links are those of the English one."""
-    english, chinese = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+    english, chinese = (
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md")
+    )
     assert commands(ROOT / "README.md") == commands(ROOT / "README.zh-CN.md")
     others = {"README.md", "README.zh-CN.md"}
     assert set(LINK.findall(english)) - others == set(LINK.findall(chinese)) - others

@@ -103,6 +103,17 @@ def raw_page(file: Path) -> list[dict[str, str]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+EXACT = {
+    "dram_bytes": "dram__bytes.sum",
+    "dram_read": "dram__bytes_read.sum",
+    "dram_write": "dram__bytes_write.sum",
+    "l2_bytes": "lts__t_bytes.sum",
+    "l1_bytes": "l1tex__t_bytes.sum",
+    "op_tensor_bf16": "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+    "op_tensor_fp64": "sm__ops_path_tensor_src_fp64.sum",
+}
+
+
 def integer(text: str) -> int:
     return int(text.replace(",", ""))
 
@@ -112,11 +123,12 @@ def test_counters_are_the_raw_page_exactly(recorded):
     page, launches = raw_page(recorded / "ncu.csv"), collectors.read(recorded / "ncu.csv")
     assert len(page) == len(launches) > 0
     for row, (_, launch) in zip(page, launches.iterrows(), strict=True):
-        assert launch["dram_bytes"] == integer(row["dram__bytes.sum"])
+        for column, metric in EXACT.items():
+            assert launch[column] == integer(row[metric]), column
         assert launch["time"] == pytest.approx(integer(row["gpu__time_duration.sum"]) * 1e-9, rel=1e-15)
         for kind, letter in (("fp32", "f"), ("fp64", "d")):
             add, mul, fma = (
-                integer(row[f"smsp__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"])
+                integer(row[f"sm__sass_thread_inst_executed_op_{letter}{op}_pred_on.sum"])
                 for op in ("add", "mul", "fma")
             )
             assert launch[f"inst_{kind}_fma"] == fma

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.error import ProfkitError
+from profkit.error import ProfkitError, unwritable
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16
@@ -39,11 +39,16 @@ class Exit:
 
 
 class Spool:
-    """A log file that keeps the first megabyte and the last 64 KiB of what is fed to it."""
+    """A log file that keeps the first megabyte and the last 64 KiB of what is fed to it.
+
+    Raises ProfkitError when it cannot be made; a disk that fills up later costs the log and nothing else.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stream = path.open("wb")
+        try:
+            self._stream = path.open("wb", buffering=0)
+        except OSError as error:
+            raise unwritable(path, error) from error
         self._written = 0
         self._dropped = 0
         self._tail = bytearray()
@@ -51,8 +56,8 @@ class Spool:
     def feed(self, data: bytes) -> None:
         room = HEAD_BYTES - self._written
         if room > 0:
-            self._stream.write(data[:room])
-            self._stream.flush()
+            with contextlib.suppress(OSError):
+                self._stream.write(data[:room])
             self._written += min(room, len(data))
         self._dropped += max(0, len(data) - max(room, 0))
         self._tail += data
@@ -90,18 +95,19 @@ def run(
     child is killed with everything it started. KeyboardInterrupt kills it too and is raised again.
     """
     began = time.monotonic()
+    spool = Spool(log)
     try:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=dict(env), cwd=cwd, start_new_session=True,
         )  # fmt: skip
     except OSError as error:
+        spool.close()
         raise ProfkitError(
             f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
         ) from error
     if child.stdout is None:
         raise ProfkitError(f"no pipe to {argv[0]}")
-    spool = Spool(log)
     try:
         hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began)
     finally:
@@ -186,7 +192,8 @@ def _running(pid: int) -> bool:
 
 def _family(leader: int) -> Iterator[int]:
     table = {int(name): stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(int(name)))}
-    wanted = {leader}
+    # A leader that is gone may have left its number to a stranger, who leads another session.
+    wanted = {leader} if leader in table and table[leader][2] == leader else set()
     grown = True
     while grown:
         more = {pid for pid, (_, parent, session) in table.items() if session == leader or parent in wanted}

@@ -57,6 +57,9 @@ class Event(msgspec.Struct, omit_defaults=True):
     data: dict[str, Any] = {}
 
 
+CANNOT_WRITE = 74
+"""The child's exit code when it could not write what it measured (EX_IOERR); its last line says what."""
+
 LIMITS = {
     "start": 120.0,
     "load": 60.0,

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from profkit.error import ProfkitError, unwritable
 from profkit.launch import process
-from profkit.launch.protocol import LIMITS, Event, Job, Subject
+from profkit.launch.protocol import CANNOT_WRITE, LIMITS, Event, Job, Subject
 
 Prefix = Sequence[str]
 Progress = Callable[[str], None]
@@ -113,6 +114,7 @@ def run_job(
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
+        _check_room(ended, log)
         name, phase = follower.where
         culprit = next((subject for subject in subjects if subject.name == name), None)
         if culprit is None:
@@ -135,12 +137,26 @@ def _start(
     stem = f"{job.mode}-{number + 1}" if number else job.mode
     job_file, events, log = logs / f"{stem}.job.json", logs / f"{stem}.events.jsonl", logs / f"{stem}.log"
     this = msgspec.structs.replace(job, subjects=list(subjects))
-    job_file.write_bytes(msgspec.json.encode(this))
+    try:
+        job_file.write_bytes(msgspec.json.encode(this))
+    except OSError as error:
+        raise unwritable(job_file, error) from error
     follower = Follower(events, {**LIMITS, **job.limits}, progress)
     argv = [*prefix, *command(job_file, events)]
     ended = process.run(argv, log=log, env=environment(env), watch=follower)
     follower(ended.wall)
     return follower, ended, log, argv
+
+
+def _check_room(ended: process.Exit, log: Path) -> None:
+    """Raise ProfkitError when the runner ended because it could not write: no implementation is to blame."""
+    if ended.code != CANNOT_WRITE:
+        return
+    last = next((line for line in reversed(ended.tail.splitlines()) if line.startswith("cannot write ")), "")
+    if last:
+        raise ProfkitError(
+            f"{last}; see {log}", fix="free some disk space; what was written before is untouched"
+        )
 
 
 def _verdict(phase: str, ended: process.Exit, follower: Follower, job: Job) -> tuple[str, str, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.launch.protocol import Job
-from profkit.runner.events import Events
+from profkit.launch.protocol import CANNOT_WRITE, Job
+from profkit.runner.events import CannotWriteError, Events
 
 _PR_SET_PDEATHSIG = 1
 
@@ -23,8 +23,12 @@ def main(job_file: str, events_file: str) -> int:
     events = Events(Path(events_file), job.limits)
     from profkit.runner import session
 
-    session.run(job, events)
-    events.send("done")
+    try:
+        session.run(job, events)
+        events.send("done")
+    except CannotWriteError as error:
+        sys.stderr.write(f"\n{error.strerror}\n")
+        return CANNOT_WRITE
     # Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Mapping
@@ -13,10 +14,18 @@ import msgspec
 from profkit.launch.protocol import LIMITS, Event
 
 
+class CannotWriteError(OSError):
+    """A file of the run could not be written: nobody's fault but the disk's."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(error.errno, f"cannot write {path}: {error.strerror}")
+
+
 class Events:
     """Appends events to the file the parent follows. Each line is one write: whole or not there."""
 
     def __init__(self, path: Path, limits: Mapping[str, float]) -> None:
+        self._path = path
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._limits = {**LIMITS, **limits}
 

@@ -17,7 +17,7 @@ import torch
 from profkit.launch.protocol import Job, Subject
 from profkit.runner import engine, facts, inputs, loading, work
 from profkit.runner.check import Verdict, compare
-from profkit.runner.events import Events
+from profkit.runner.events import CannotWriteError, Events
 from profkit.runner.ranges import annotated
 from profkit.runner.subject import ChangedResultError, TimedCall, set_count
 
@@ -130,6 +130,8 @@ def _blame(subject: Subject, events: Events, status: str) -> Iterator[list[str]]
 
 def _accuse(subject: Subject, error: Exception, events: Events, status: str) -> None:
     """Say what `subject` did wrong; raise LostContextError when nothing can run after it."""
+    if isinstance(error, CannotWriteError):
+        raise error
     found = "compile-error" if loading.is_compile_error(error) else status
     traceback.print_exception(error, file=sys.stderr)
     reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
@@ -232,6 +234,7 @@ def _time(
         events.phase("time", name)
 
     while sound:
+        current.clear()
         try:
             with annotated(job.sample, "time"):
                 engine.time_all(job, _calls(job, sound, reference, device), device, events, turn)
