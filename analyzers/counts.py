@@ -90,7 +90,7 @@ def without_half_moves(frame: pd.DataFrame, works: Sequence[Work]) -> tuple[pd.D
     attrs = frame.attrs
     cleaned = frame.assign(flop_fp16=np.where(np.isnan(column(frame, "flop_fp16")), np.nan, 0.0))
     cleaned.attrs = attrs
-    if not halves > 0.05 * total:
+    if not halves > 0.05 * total or not any(work.flops for work in works):
         return cleaned, None
     return cleaned, Doubt(
         "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterable
@@ -79,13 +80,28 @@ def _provenance(run: Run, launches: pd.DataFrame | None) -> Iterable[Doubt]:
 
 
 def read_timings(run: Run) -> pd.DataFrame | None:
-    """timings.csv as a frame, None when nothing was timed."""
-    if not run.timings_csv.exists():
+    """timings.csv as a frame, None when nothing was timed. Raises ProfkitError when it is cut or damaged."""
+    file = run.timings_csv
+    if not file.exists():
         return None
     try:
-        return pd.read_csv(run.timings_csv, keep_default_na=True)
+        data = file.read_bytes()
+        frame = pd.read_csv(io.BytesIO(data), keep_default_na=True)
+        frame["seconds"] = frame["seconds"].astype(float)
+    except KeyError as error:
+        raise _damaged(file, "no column seconds") from error
     except (ValueError, OSError) as error:
-        raise ProfkitError(f"{run.timings_csv}: {error}", fix="the file is damaged: measure again") from error
+        raise _damaged(file, str(error)) from error
+    missing = [name for name in ("impl", "method", "round") if name not in frame]
+    if missing:
+        raise _damaged(file, f"no column {', '.join(missing)}")
+    if not data.endswith(b"\n"):
+        raise _damaged(file, f"line {len(frame) + 1} is cut")
+    return frame
+
+
+def _damaged(file: Path, what: str) -> ProfkitError:
+    return ProfkitError(f"{file}: {what}", fix="the file is damaged: measure again")
 
 
 def read_launches(run: Run) -> pd.DataFrame | None:

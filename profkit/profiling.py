@@ -45,6 +45,8 @@ def profile(
     if wanted.nsys:
         tracing.check(device)
     counters = counting.plan(wanted, device)
+    if wanted.require_counters and counters.state != "planned":
+        raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
     chosen = choose(found, wanted, device)
     run = create_run(_sample_info(found), wanted.runs)
     run.manifest.counters = counters
@@ -60,7 +62,7 @@ def profile(
     except KeyboardInterrupt:
         run.manifest.status = "interrupted"
         raise
-    except ProfkitError:
+    except BaseException:
         run.manifest.status = "failed"
         raise
     finally:
@@ -97,7 +99,17 @@ def choose(sample: samples.Sample, wanted: Request, device: str) -> tuple[sample
         )
     if wanted.only:
         return tuple(candidate for candidate in sample.candidates if candidate.name in wanted.only)
-    return tuple(candidate for candidate in sample.candidates if candidate.runs_on(device))
+    able = tuple(candidate for candidate in sample.candidates if candidate.runs_on(device))
+    if not able:
+        listed = ", ".join(f"{c.name} ({c.backend})" for c in sample.candidates)
+        where = "the CPU" if device == "cpu" else "a GPU"
+        raise CannotProfileError(
+            f"{sample.path}: no candidate runs on {where}: {listed}",
+            fix="run on an NVIDIA GPU"
+            if device == "cpu"
+            else "name one with --candidate, or use --device cpu",
+        )
+    return able
 
 
 def _sample_info(sample: samples.Sample) -> SampleInfo:
@@ -160,8 +172,11 @@ def _measure(
 ) -> None:
     folder = Path(run.manifest.sample.path)
     job = make_job(run, chosen, wanted, device, folder)
-    outcome = runner.run_job(job, run.logs, progress=progress)
-    absorb(run, outcome, "measure")
+    outcome = runner.Outcome()
+    try:
+        runner.run_job(job, run.logs, progress=progress, outcome=outcome)
+    finally:
+        absorb(run, outcome, "measure")
     run.save()
     reference = run.manifest.impls[0]
     if not outcome.finished and not run.timings_csv.exists() and reference.status in ("skipped", "ok"):

@@ -241,13 +241,13 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def create_run(sample: SampleInfo, root: Path) -> Run:
+def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
     """A fresh run directory under `root`/<sample id>; two runs in one second get two directories."""
     from profkit._version import __version__
 
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     for attempt in range(1, 1000):
-        path = root / sample.id / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+        path = Path(root) / sample.id / (stamp if attempt == 1 else f"{stamp}-{attempt}")
         try:
             path.mkdir(parents=True)
             (path / "logs").mkdir()
@@ -261,7 +261,9 @@ def create_run(sample: SampleInfo, root: Path) -> Run:
         run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__))
         run.save()
         return run
-    raise ProfkitError(f"{root / sample.id} holds 1000 runs of this second", fix="choose another --runs DIR")
+    raise ProfkitError(
+        f"{Path(root) / sample.id} holds 1000 runs of this second", fix="choose another --runs DIR"
+    )
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

@@ -1,14 +1,18 @@
 """The verbs, loaded when used, and the one place that turns exceptions into words and exit codes.
 
-Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted.
+Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted
+(Ctrl-C); 143 terminated (SIGTERM, after the same tidying up).
 """
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -78,11 +82,12 @@ def cli() -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Run a command line; the exit code."""
     try:
-        result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
-    except click.exceptions.Abort:
-        return _interrupted()
-    except KeyboardInterrupt:
-        return _interrupted()
+        with _tidy_when_terminated():
+            result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
+    except Terminated:
+        return _interrupted(143)
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        return _interrupted(143 if isinstance(error.__context__, Terminated) else 130)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -98,9 +103,30 @@ def invoke(arguments: Sequence[str]) -> int:
     return int(result) if isinstance(result, int) else 0
 
 
-def _interrupted() -> int:
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: all that Ctrl-C sets in motion, with the exit code of its own."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def _tidy_when_terminated() -> Iterator[None]:
+    """SIGTERM raises Terminated in the block; off the main thread, where no handler may be set, it does not."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted(code: int) -> int:
     click.echo("interrupted; what was measured is in the run directory", err=True)
-    return 130
+    return code
 
 
 def _known(error: Exception) -> int | None:

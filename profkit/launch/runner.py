@@ -99,18 +99,19 @@ def run_job(
     prefix: Prefix = (),
     env: Mapping[str, str] | None = None,
     progress: Progress = lambda _: None,
+    outcome: Outcome | None = None,
 ) -> Outcome:
     """Run `job`, again without the culprit when a candidate crashes or hangs the process.
 
-    At most one start a subject; events of an interrupted start count, so nothing measured is lost.
+    At most one start a subject; events of an interrupted start count, so nothing measured is lost. Give
+    an `outcome` to be filled to have them after an exception as well.
     """
-    outcome = Outcome()
+    outcome = outcome if outcome is not None else Outcome()
     subjects = list(job.subjects)
     while True:
         number = len(outcome.exits)
-        follower, ended, log, argv = _start(job, subjects, logs, number, prefix, env, progress)
+        follower, ended, log, argv = _start(job, subjects, logs, number, prefix, env, progress, outcome)
         outcome.exits.append((argv, ended, log))
-        outcome.events += follower.events
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
@@ -133,6 +134,7 @@ def _start(
     prefix: Prefix,
     env: Mapping[str, str] | None,
     progress: Progress,
+    outcome: Outcome,
 ) -> tuple[Follower, process.Exit, Path, list[str]]:
     stem = f"{job.mode}-{number + 1}" if number else job.mode
     job_file, events, log = logs / f"{stem}.job.json", logs / f"{stem}.events.jsonl", logs / f"{stem}.log"
@@ -143,8 +145,11 @@ def _start(
         raise unwritable(job_file, error) from error
     follower = Follower(events, {**LIMITS, **job.limits}, progress)
     argv = [*prefix, *command(job_file, events)]
-    ended = process.run(argv, log=log, env=environment(env), watch=follower)
-    follower(ended.wall)
+    try:
+        ended = process.run(argv, log=log, env=environment(env), watch=follower)
+        follower(ended.wall)
+    finally:
+        outcome.events += follower.events
     return follower, ended, log, argv
 
 

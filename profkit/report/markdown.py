@@ -39,6 +39,8 @@ def _head(run: Run) -> Iterator[str]:
         yield f"\n> {missing}." + (f" Fix: {run.manifest.counters.fix}." if run.manifest.counters.fix else "")
     data = table.verdict_table(run)
     yield "\n" + pipe_table(data.head, data.rows)
+    if table.uncounted_line(run):
+        yield f"\n{table.uncounted_line(run)}\n"
     yield "\n![roofline](roofline.png)\n"
 
 
@@ -83,7 +85,7 @@ def _kernel_cells(row: Mapping[Any, Any]) -> list[str]:
     return [
         str(row["impl"]), f"`{short_name(str(row['kernel']))}`", units.digits(value("launches")), units.percent(value("share")),
         units.text(value("time"), "s"), units.text(value("achieved_flops"), "FLOP/s"), units.text(value("dram_bandwidth"), "B/s"),
-        units.percent(value("dram_fraction")), units.digits(value("intensity")), units.percent(value("attainable_fraction")),
+        units.percent(value("dram_fraction")), units.digits(value("intensity_dram")), units.percent(value("attainable_fraction")),
         str(row.get("bound_by", "")),
     ]  # fmt: skip
 
@@ -188,7 +190,7 @@ def _again(run: Run) -> Iterator[str]:
     flags = {"collected": " --ncu", "off": " --events"}.get(manifest.counters.state, "")
     device = " --device cpu" if manifest.device.get("kind") == "cpu" else ""
     yield "## Do it again\n"
-    yield f"```\npip install profkit\nprofkit profile {shlex.quote(manifest.sample.path)}{flags}{device}\n```\n"
+    yield f"```\npip install -c constraints.txt -e .    # in a checkout of profkit\nprofkit profile {shlex.quote(manifest.sample.path)}{flags}{device}\n```\n"
     files = ", ".join(
         f"{ref.path} {ref.sha256[:12]}" for role, ref in manifest.sample.files.items() if role != "prompt"
     )

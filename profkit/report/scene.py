@@ -63,7 +63,7 @@ def _kernel_points(run: Run) -> list[Point]:
     return [
         Point(
             str(row["kernel"]),
-            _number(row, "intensity"),
+            _number(row, "intensity_dram"),
             _number(row, "achieved_flops"),
             _number(row, "dram_bandwidth"),
             str(row["compute"]) or "fp32",

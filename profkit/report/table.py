@@ -132,6 +132,15 @@ def counters_line(run: Run) -> str:
     return f"hardware counters are missing: {counters.why}; FLOP and bytes are the work model's, not measured"
 
 
+def uncounted_line(run: Run) -> str:
+    """One line about implementations whose FLOP or bytes are not the hardware's although others' are."""
+    if run.manifest.counters.state != "collected" or not len(run.metrics):
+        return ""
+    sources = [(str(r["impl"]), str(r["work_source"])) for r in run.metrics.to_dict("records")]
+    named = [f"{impl} ({source or 'unknown'})" for impl, source in sources if source != "counted"]
+    return f"not counted by the hardware, FLOP or bytes of: {', '.join(named)}" if named else ""
+
+
 def timing_line(run: Run) -> str:
     """How the times were taken."""
     timing = run.manifest.timing

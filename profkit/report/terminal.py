@@ -22,6 +22,8 @@ def summary(run: Run) -> str:
     parts = [f"{manifest.sample.id} on {device}", "", table.verdict(run), ""]
     parts.append(render(table.verdict_table(run)))
     parts.append(table.timing_line(run))
+    uncounted = table.uncounted_line(run)
+    parts += [uncounted] if uncounted else []
     missing = table.counters_line(run)
     if missing:
         parts += [missing] + ([f"  fix: {manifest.counters.fix}"] if manifest.counters.fix else [])

@@ -46,6 +46,8 @@ def text(value: float, unit: str) -> str:
     """One number with its own unit: text(0.0000123, "s") = "12.3 us"."""
     if value is None or math.isnan(value):
         return MISSING
+    if value == 0:
+        return "0"
     divisor, name = scale(unit, [value])
     return f"{digits(value / divisor)}{'' if name in ('', '%') else ' '}{name}"
 

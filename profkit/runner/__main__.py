@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from profkit.launch.protocol import CANNOT_WRITE, Job
-from profkit.runner.events import CannotWriteError, Events
+from profkit.runner.events import Events
+from profkit.runner.whole import CannotWriteError
 
 _PR_SET_PDEATHSIG = 1
 

@@ -20,6 +20,7 @@ import torch
 
 from profkit.runner.clocks import CudaClock
 from profkit.runner.timing import Call, Sample
+from profkit.runner.whole import whole_file
 
 ROUNDS = 24
 PER_ROUND = 2
@@ -105,7 +106,7 @@ def _activities(profiler: Any) -> list[Activity]:
     events = [
         event
         for event in profiler.profiler.kineto_results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA and not event.name().startswith(_NO_WORK)
+        if event.device_type() == torch.autograd.DeviceType.CUDA and not _no_work(event.name())
     ]
     origin = min((event.start_ns() for event in events), default=0)
     found = [_activity(event, event.start_ns() - origin) for event in events]
@@ -113,6 +114,11 @@ def _activities(profiler: Any) -> list[Activity]:
 
 
 _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
+
+
+def _no_work(name: str) -> bool:
+    """Whether a record is a wait or an annotation; a demangled kernel has its parameters behind its name."""
+    return name.startswith(_NO_WORK) and "(" not in name
 
 
 def _activity(event: Any, start: int) -> Activity:
@@ -152,7 +158,7 @@ def _union(activities: Sequence[Activity]) -> float:
 
 def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
     """cupti.csv: one row a device activity of one middling call of each implementation."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
+    with whole_file(path) as stream:
         writer = csv.writer(stream)
         writer.writerow(["impl", "kernel", "launch", "start", "time", "stream", "kind"])
         for impl, activities in calls.items():

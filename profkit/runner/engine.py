@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,6 +20,8 @@ from profkit.runner.subject import ChangedResultError, TimedCall
 SHORT = 20e-6
 """Seconds below which a graph of calls is timed as well."""
 SIDE_ROUNDS = 12
+MOST_RECORDINGS = 6
+"""CUPTI keeps every record in memory until a recording ends, so long measurements are several of them."""
 
 
 def time_all(
@@ -90,7 +93,7 @@ def _cross_checks(
             more += _graph(name, call, device, before)
     offset = 0.0
     try:
-        judged, activities = cupti.sample(calls, clock, before=before)
+        judged, activities = _judged(job, calls, clock, before)
         more += judged
         offset = cupti.event_offset(clock, device)
         cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
@@ -98,9 +101,23 @@ def _cross_checks(
         raise
     except (cupti.CuptiError, RuntimeError) as error:
         traceback.print_exc()
-        events.send("doubt", what="CUPTI could not judge the event timings", how_much=str(error).splitlines()[0],
+        events.send("doubt", what="CUPTI could not judge the event timings", how_much=str(error).partition("\n")[0],
                     fix="end other profilers (nsys, DCGM) on this device")  # fmt: skip
     return more, offset
+
+
+def _judged(
+    job: Job, calls: Mapping[str, TimedCall], clock: CudaClock, before: Callable[[str], None]
+) -> tuple[list[timing.Sample], dict[str, list[cupti.Activity]]]:
+    """CUPTI's samples, in as many recordings as the wanted precision takes and the budget allows."""
+    end = time.monotonic() + job.budget
+    samples, activities = cupti.sample(calls, clock, before=before)
+    for number in range(1, MOST_RECORDINGS):
+        if timing.precision(samples) <= job.target or time.monotonic() > end:
+            break
+        more, _ = cupti.sample(calls, clock, before=before, seed=number)
+        samples += [replace(s, round=s.round + number * cupti.ROUNDS) for s in more]
+    return samples, activities
 
 
 def _graph(

@@ -12,13 +12,7 @@ from typing import Any
 import msgspec
 
 from profkit.launch.protocol import LIMITS, Event
-
-
-class CannotWriteError(OSError):
-    """A file of the run could not be written: nobody's fault but the disk's."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(error.errno, f"cannot write {path}: {error.strerror}")
+from profkit.runner.whole import CannotWriteError
 
 
 class Events:
@@ -38,7 +32,13 @@ class Events:
 
     def _write(self, event: Event) -> None:
         stamped = msgspec.structs.replace(event, at=round(time.time() - _BEGAN, 3))
-        os.write(self._handle, msgspec.json.encode(stamped) + b"\n")
+        line = msgspec.json.encode(stamped) + b"\n"
+        try:
+            written = os.write(self._handle, line)
+        except OSError as error:
+            raise CannotWriteError(self._path, error) from error
+        if written < len(line):
+            raise CannotWriteError(self._path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def _process_start() -> float:

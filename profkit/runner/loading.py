@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+_private: list[Path] = []
+
 
 class BuildLock:
     """Exclusive use of a build directory, held until the process ends.
@@ -34,6 +36,7 @@ class BuildLock:
             self.shared = True
         except OSError:
             self.path = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=root))
+            _private.append(self.path)
             self.shared = False
         self.path.mkdir(parents=True, exist_ok=True)
         # We own the directory: a lock file of torch's build in it was left by somebody who died.
@@ -70,10 +73,10 @@ def use(lock: BuildLock) -> None:
     os.environ["TRITON_CACHE_DIR"] = str(lock.path / "triton")
 
 
-def release(lock: BuildLock) -> None:
-    """Remove a private build directory; what is loaded from it stays mapped."""
-    if not lock.shared:
-        shutil.rmtree(lock.path, ignore_errors=True)
+def release_all() -> None:
+    """Remove the private build directories of this process; what is loaded from them stays mapped."""
+    while _private:
+        shutil.rmtree(_private.pop(), ignore_errors=True)
 
 
 def import_file(file: Path, name: str) -> ModuleType:

@@ -17,9 +17,10 @@ import torch
 from profkit.launch.protocol import Job, Subject
 from profkit.runner import engine, facts, inputs, loading, work
 from profkit.runner.check import Verdict, compare
-from profkit.runner.events import CannotWriteError, Events
+from profkit.runner.events import Events
 from profkit.runner.ranges import annotated
 from profkit.runner.subject import ChangedResultError, TimedCall, set_count
+from profkit.runner.whole import CannotWriteError
 
 
 @dataclass
@@ -38,6 +39,13 @@ class LostContextError(Exception):
 
 def run(job: Job, events: Events) -> None:
     """Do the job. What is wrong with a candidate is an event; only what ends the process is raised."""
+    try:
+        _run(job, events)
+    finally:
+        loading.release_all()
+
+
+def _run(job: Job, events: Events) -> None:
     device = facts.choose(job.device)
     events.send("facts", device=facts.device_facts(device), versions=facts.versions())
     torch.set_grad_enabled(False)
@@ -48,6 +56,8 @@ def run(job: Job, events: Events) -> None:
         return
     if job.mode == "counters":
         _annotated_calls(job, [reference, *candidates], reference, device, events)
+        return
+    if not _answers(job, reference, device, events):
         return
     sound = [reference, *(c for c in candidates if _check(job, reference, c, device, events))]
     _work(job, reference, device, events)
@@ -164,6 +174,15 @@ def _settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def _answers(job: Job, reference: Implementation, device: torch.device, events: Events) -> bool:
+    """Whether the reference can be called at all; if not, no candidate is to blame."""
+    events.phase("load", reference.subject.name)
+    with _blame(reference.subject, events, "error") as failed:
+        _call(reference, inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device))
+        _settle(device)
+    return not failed
+
+
 def _check(
     job: Job, reference: Implementation, candidate: Implementation, device: torch.device, events: Events
 ) -> bool:
@@ -195,6 +214,8 @@ def _compare_on(
 ) -> Verdict:
     arguments = inputs.fresh(reference.module, seed, device)
     mine = inputs.clone(arguments)
+    # The same seed before both: a model that draws random numbers draws the same ones.
+    torch.manual_seed(seed)
     want = _call(reference, arguments)
     torch.manual_seed(seed)
     got = _call(candidate, mine)

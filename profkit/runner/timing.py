@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from profkit.runner.whole import whole_file
+
 Call = Callable[[], Any]
 
 MIN_ROUNDS = 12
@@ -159,7 +161,7 @@ def precision(samples: list[Sample]) -> float:
 def write(samples: list[Sample], path: Path) -> None:
     """timings.csv: one row a sample, fields as in `Sample`, seconds with nanosecond digits and more."""
     names = [field.name for field in fields(Sample)]
-    with path.open("w", newline="", encoding="utf-8") as stream:
+    with whole_file(path) as stream:
         writer = csv.writer(stream)
         writer.writerow(names)
         for sample in samples:

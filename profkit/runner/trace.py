@@ -24,6 +24,7 @@ import numpy as np
 from collectors.nsys_ranges import Range, adopted, by_thread, paths
 from profkit import annotation
 from profkit.captures import TRACE
+from profkit.runner.whole import whole_file
 
 MARK = "profkit:"
 _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device", MARK)
@@ -94,7 +95,7 @@ def rows(events: Any, gpu: Any, names: Mapping[int, tuple[str, str]]) -> list[di
     for event in events:
         name = event.name()
         if event.device_type() == gpu:
-            if not name.startswith(_NO_WORK):
+            if not name.startswith(_NO_WORK) or ("(" in name and not name.startswith(MARK)):
                 work.append(event)
         elif name.startswith(MARK):
             start = event.start_ns()
@@ -137,12 +138,10 @@ def _ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> lis
 
 def write(found: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The rows as CSV; the file appears whole or not at all."""
-    part = path.with_suffix(".part")
-    with part.open("w", newline="", encoding="utf-8") as stream:
+    with whole_file(path) as stream:
         writer = csv.DictWriter(stream, TRACE)
         writer.writeheader()
         writer.writerows(found)
-    os.replace(part, path)
 
 
 if __name__ == "__main__":

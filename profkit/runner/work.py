@@ -78,7 +78,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         packet = func._overloadpacket
         name = packet._qualified_op_name.split("::")[-1]
         if packet in flop_registry:
-            self.flops[self._matmul_pipe(_floating(args))] += flop_registry[packet](
+            self.flops[self._matmul_pipe(name, _floating(args))] += flop_registry[packet](
                 *args, **kwargs, out_val=out
             )
             self._bias(name, out)
@@ -103,9 +103,11 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         if pipe is not None:
             self.flops[pipe] += count
 
-    def _matmul_pipe(self, dtype: torch.dtype | None) -> str:
+    def _matmul_pipe(self, name: str, dtype: torch.dtype | None) -> str:
         if dtype is torch.float32:
-            tf32 = torch.cuda.is_available() and torch.backends.cuda.matmul.allow_tf32 and self._cc
+            # cuDNN's convolutions use TF32 unless told not to; products only when told to.
+            backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
+            tf32 = torch.cuda.is_available() and backend.allow_tf32 and self._cc
             return "tensor_tf32" if tf32 and float(self._cc) >= 8.0 else "fp32"
         if dtype is torch.float64:
             return "tensor_fp64" if self._cc in _FP64_TENSOR else "fp64"

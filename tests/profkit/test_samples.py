@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from candidates import REFERENCE, candidate, write_sample
 
-from profkit.error import ProfkitError
+from profkit.error import CannotProfileError, ProfkitError
+from profkit.profiling import choose
+from profkit.request import Request
 from profkit.samples import find_samples, resolve
 from profkit.samples.folder import backend
 
@@ -68,6 +70,16 @@ def test_what_is_missing_is_named(tmp_path, prepare, message):
     with pytest.raises(ProfkitError, match=message) as caught:
         resolve(tmp_path)
     assert caught.value.fix
+
+
+def test_a_sample_nobody_can_run_here_says_so(tmp_path):
+    folder = write_sample(tmp_path)
+    (folder / "example_cudacode.py").write_text(candidate("honest") + "\n# __global__ void k();\n")
+    sample = resolve(folder)
+    with pytest.raises(CannotProfileError, match=r"no candidate runs on the CPU: cuda \(cuda\)"):
+        choose(sample, Request(), "cpu")
+    assert choose(sample, Request(only=("cuda",)), "cpu") == sample.candidates
+    assert choose(sample, Request(), "cuda") == sample.candidates
 
 
 def test_a_typo_gets_a_suggestion(tmp_path):

@@ -74,3 +74,26 @@ def test_slow_rounds_are_dropped_unless_slow_is_the_rule():
     assert [s.kept for s in timing.drop_slow_rounds(slow, 1.98e9)] == [1, 1, 1]
     unknown = [replace(sample, round=i) for i in range(3)]
     assert [s.kept for s in timing.drop_slow_rounds(unknown, 1.98e9)] == [1, 1, 1]
+
+
+def test_cupti_records_again_until_the_median_is_known(monkeypatch):
+    from types import SimpleNamespace
+
+    from profkit.runner import cupti, engine
+
+    made = []
+
+    def sample(calls, clock, *, before, seed=0):
+        made.append(seed)
+        noise = 0.5 if len(made) < 3 else 0.0
+        rows = [timing.Sample("a", "cupti", i, 0, 1.0 + noise * (i % 2)) for i in range(cupti.ROUNDS)]
+        return rows, {"a": []}
+
+    monkeypatch.setattr(engine.cupti, "sample", sample)
+    job = SimpleNamespace(budget=60.0, target=0.01)
+    samples, _ = engine._judged(job, {}, None, lambda _: None)
+    assert 3 <= len(made) < engine.MOST_RECORDINGS
+    assert len({s.round for s in samples}) == len(samples) == len(made) * cupti.ROUNDS
+    made.clear()
+    engine._judged(SimpleNamespace(budget=0.0, target=0.01), {}, None, lambda _: None)
+    assert len(made) == 1

@@ -1,0 +1,30 @@
+"""Files that appear whole or not at all, and the error for those that cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+
+class CannotWriteError(OSError):
+    """A file of the run could not be written: nobody's fault but the disk's."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(error.errno, f"cannot write {path}: {error.strerror}")
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A stream for csv rows that becomes `path` when the block ends well. Raises CannotWriteError."""
+    part = path.with_suffix(".part")
+    try:
+        with part.open("w", newline="", encoding="utf-8") as stream:
+            yield stream
+        os.replace(part, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise CannotWriteError(path, error) from error

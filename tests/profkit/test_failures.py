@@ -1,0 +1,390 @@
+"""What a user meets when things go wrong: the words, the fix, the exit code, and what is left behind."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from candidates import write_sample
+
+from profkit import profiling
+from profkit.cli.group import invoke
+from profkit.error import ProfkitError
+from profkit.launch import ncu, runner
+from profkit.launch.process import Spool
+from profkit.launch.protocol import Job, Subject
+from profkit.run import SampleInfo, create_run, open_run
+from profkit.runner.loading import BuildLock, build_key, release_all
+from profkit.runner.whole import CannotWriteError, whole_file
+
+CLI = [sys.executable, "-m", "profkit"]
+QUICK = ["--device", "cpu", "--budget", "0.2", "--trials", "1"]
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def said(capsys, *arguments):
+    """(exit code, stderr) of a command line."""
+    code = invoke([str(argument) for argument in arguments])
+    return code, capsys.readouterr().err
+
+
+# Bad input
+
+
+def test_a_missing_sample_suggests_its_neighbour(capsys, tmp_path):
+    write_sample(tmp_path, "honest", name="ICABCD")
+    code, words = said(capsys, "profile", tmp_path / "ICABCE")
+    assert code == 2
+    assert "no such sample folder" in words
+    assert "ICABCD?" in words
+
+
+def test_a_file_that_is_not_python_is_named_with_its_line(capsys, tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    (folder / "broken.py").write_text("x = 1\ndef (\n")
+    code, words = said(capsys, "profile", folder)
+    assert code == 2
+    assert "broken.py, line 2: not Python" in words
+    assert "fix: " in words
+
+
+def test_a_reference_alone_asks_for_a_candidate(capsys, tmp_path):
+    code, words = said(capsys, "profile", write_sample(tmp_path))
+    assert code == 2
+    assert "no candidate" in words
+    assert "fix: " in words
+
+
+def test_an_empty_folder_holds_no_samples(capsys, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, words = said(capsys, "profile", tmp_path / "empty")
+    assert code == 2
+    assert "no samples here" in words
+
+
+def test_a_runs_place_that_is_a_file_is_refused(capsys, tmp_path):
+    (tmp_path / "taken").write_text("")
+    code, words = said(capsys, "profile", write_sample(tmp_path, "honest"), "--runs", tmp_path / "taken")
+    assert code == 2
+    assert "cannot make the run directory" in words
+    assert "--runs DIR" in words
+
+
+def test_required_counters_that_cannot_be_had_end_it_before_anything_runs(capsys, tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    code, words = said(capsys, "profile", folder, "--device", "cpu", "--ncu", "--require-counters")
+    assert code == 3
+    assert "no counters: the CPU has no hardware counters" in words
+    assert not (tmp_path / "profkit-runs").exists()
+
+
+def test_a_reference_that_fails_is_blamed_itself(capsys, tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    file = folder / "example_torchcode.py"
+    file.write_text(
+        file.read_text().replace("return torch.relu(x @ self.weight)", "raise ValueError('no way')")
+    )
+    code = invoke(["profile", str(folder), *QUICK, "-q"])
+    assert code == 1
+    assert "no way" in capsys.readouterr().out
+    reference, honest = open_run(tmp_path / "profkit-runs").manifest.impls
+    assert (reference.status, honest.status) == ("error", "skipped")
+
+
+# Full disks
+
+
+def limited(size):
+    def apply():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return apply
+
+
+def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, preexec_fn=limited(16 << 10), timeout=120, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "roofline.png: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    run = open_run(tmp_path / "runs")
+    assert run.manifest.status == "done"
+    assert all(impl.ok for impl in run.manifest.impls)
+    assert set(run.metrics["impl"]) == {"reference", "honest"}
+    assert not [file for file in run.path.iterdir() if file.name.startswith(".")]
+
+
+def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    subjects = [
+        Subject("reference", "reference", str(folder / "example_torchcode.py"), "torch"),
+        Subject("honest", "candidate", str(folder / "honest.py"), "torch"),
+    ]
+    job = Job("measure", "ITESTS", subjects, device="cpu", seeds=[1], budget=0.1, cache=str(tmp_path / "c"),
+              timings=str(tmp_path / "gone/timings.csv"))  # fmt: skip
+    outcome = runner.Outcome()
+    with pytest.raises(ProfkitError, match=r"cannot write .*timings\.csv: No such file") as caught:
+        runner.run_job(job, tmp_path, outcome=outcome)
+    assert caught.value.fix
+    assert outcome.fallen == {}
+    assert [event.data["status"] for event in outcome.of("check")] == ["ok"]
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "timings.csv"
+    file.write_text("before\n")
+
+    def fill_the_disk():
+        with whole_file(file) as stream:
+            stream.write("half a li")
+            raise OSError(28, os.strerror(28))
+
+    with pytest.raises(CannotWriteError, match=r"cannot write .*timings\.csv"):
+        fill_the_disk()
+    assert file.read_text() == "before\n"
+    assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".part"] == []
+
+
+def test_a_log_that_cannot_grow_costs_only_itself():
+    spool = Spool(Path("/dev/full"))
+    spool.feed(b"the last words\n" * 100)
+    spool.close()
+    assert spool.last_lines(1) == "the last words"
+
+
+# Two at once
+
+
+def test_two_runs_of_a_sample_at_once(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
+    both = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+    for child in both:
+        assert child.communicate(timeout=120)[1].count(b"error") == 0
+    assert [child.returncode for child in both] == [0, 0]
+    assert len(list((tmp_path / "runs/ITESTS").iterdir())) == 2
+
+
+def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
+    source = tmp_path / "code.py"
+    source.write_text("x = 1\n")
+    first = BuildLock(tmp_path / "build", build_key(source))
+    second = BuildLock(tmp_path / "build", build_key(source))
+    assert first.path != second.path
+    assert (first.shared, second.shared) == (True, False)
+    release_all()
+    assert first.path.exists()
+    assert not second.path.exists()
+
+
+def test_a_convolution_counts_for_the_pipe_that_cudnn_uses(monkeypatch):
+    import torch
+
+    from profkit.runner.work import FlopModel
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    pipes = FlopModel("9.0")
+    assert pipes._matmul_pipe("convolution", torch.float32) == "tensor_tf32"
+    assert pipes._matmul_pipe("mm", torch.float32) == "fp32"
+
+
+def test_a_lock_file_of_a_dead_build_is_removed(tmp_path):
+    stale = tmp_path / "build/key/extension/lock"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("")
+    assert BuildLock(tmp_path / "build", "key").path == tmp_path / "build/key"
+    assert not stale.exists()
+
+
+# Signals
+
+
+def stop_at(word, number, folder, runs):
+    """(exit code, stderr, children left) of a run that is sent a signal once its progress shows `word`."""
+    argv = [*CLI, "profile", str(folder), "--device", "cpu", "--budget", "60", "--target", "0",
+            "--runs", str(runs)]  # fmt: skip
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    seen = ""
+    for line in child.stderr:
+        seen += line
+        if word in line:
+            break
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+    child.send_signal(number)
+    seen += child.communicate(timeout=60)[1]
+    return child.returncode, seen, [pid for pid in children if alive(pid)]
+
+
+def alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "number", "code", "checks"),
+    [
+        ("hang", "hang build", signal.SIGINT, 130, 0),
+        ("honest", "honest time", signal.SIGINT, 130, 5),
+        ("honest", "honest time", signal.SIGTERM, 143, 5),
+    ],
+    ids=["Ctrl-C in the check", "Ctrl-C in the timing", "SIGTERM"],
+)
+def test_an_interrupted_run_is_readable_and_leaves_no_child(tmp_path, kind, word, number, code, checks):
+    got, words, left = stop_at(word, number, write_sample(tmp_path, kind), tmp_path / "runs")
+    assert got == code, words
+    assert "interrupted" in words
+    assert "Traceback" not in words
+    assert left == []
+    run = open_run(tmp_path / "runs")
+    assert run.manifest.status == "interrupted"
+    assert run.manifest.finished
+    assert len(run.manifest.impls[1].checks) == checks
+
+
+def test_sigterm_is_as_before_after_a_command(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    assert said(capsys, "profile", "nothing")[0] == 2
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+# Broken files
+
+COUNTS = {"reference": 3.0e-5, "honest": 2.0e-5}
+
+
+def fake_measure(run, chosen, wanted, device, progress):
+    """Stands for the measuring step of a machine with a GPU."""
+    run.manifest.device = {"kind": "cuda", "name": "NVIDIA H200", "cc": "9.0", "sms": 132}
+    for impl in run.manifest.impls:
+        impl.status = "ok"
+    with run.timings_csv.open("w", newline="") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(["impl", "method", "round", "trial", "seconds", "l2", "kept"])
+        for number in range(20):
+            for name, seconds in COUNTS.items():
+                rows.writerow([name, "event", number, 0, seconds * (1 + number % 3 / 1000), "cold", 1])
+    run.manifest.work = [{"source": "modelled", "flops": {"fp32": 8192.0}, "bytes": 3584.0}]
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """As if there were a GPU: the measuring step is faked, and the device says cuda."""
+    monkeypatch.setattr(profiling, "_device", lambda wanted: "cuda")
+    monkeypatch.setattr(profiling, "_measure", fake_measure)
+    monkeypatch.setattr(ncu, "counters_restricted", lambda: False)
+
+
+@pytest.fixture
+def recorded(tmp_path, on_gpu, fake_ncu, capsys):
+    """A run directory with counters in it."""
+    fake_ncu("ok", target="skip")
+    assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu", "-q"]) == 0
+    capsys.readouterr()
+    run = open_run(tmp_path / "profkit-runs")
+    assert run.manifest.counters.state == "collected"
+    return run
+
+
+@pytest.mark.parametrize(
+    ("file", "keep"),
+    [("timings.csv", -5), ("timings.csv", 30), ("timings.csv", 0), ("ncu.csv", -40), ("ncu.csv", 300), ("run.json", -9)],
+)  # fmt: skip
+def test_a_cut_file_is_refused_by_name(recorded, capsys, tmp_path, file, keep):
+    copy = tmp_path / "copy"
+    shutil.copytree(recorded.path, copy)
+    whole = (copy / file).read_bytes()
+    (copy / file).write_bytes(whole[:keep] if keep else b"")
+    code, words = said(capsys, "report", copy)
+    assert code == 2
+    assert file in words
+    assert "fix: " in words
+
+
+@pytest.mark.parametrize("content", ["a,b,c\n", "impl,method,round,seconds\nreference,event,0,fast\n"])
+def test_another_table_in_the_place_of_timings_is_refused(recorded, capsys, content):
+    recorded.timings_csv.write_text(content)
+    code, words = said(capsys, "report", recorded.path)
+    assert code == 2
+    assert "timings.csv" in words
+
+
+def test_import_refuses_a_cut_export(recorded, capsys, tmp_path):
+    cut = tmp_path / "cut.csv"
+    cut.write_bytes(recorded.ncu_csv.read_bytes()[:300])
+    code, words = said(capsys, "import", cut)
+    assert code == 2
+    assert "cut.csv" in words
+
+
+def test_the_newest_of_one_second_is_the_last(tmp_path):
+    for name in ("20260101T000000Z", "20260101T000000Z-2", "20260101T000000Z-10"):
+        run = create_run(SampleInfo("ITESTS", "."), tmp_path / "runs")
+        run.manifest.created = "2026-01-01T00:00:00Z"
+        run.save()
+        run.path.rename(tmp_path / "runs" / name)
+    assert open_run(tmp_path / "runs").path.name == "20260101T000000Z-10"
+
+
+# ncu that does not do what it should, through the command line
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [("permission", "ERR_NVGPUCTRPERM"), ("dcgm", "resource"), ("truncated", "cut"), ("no_kernels", "No kernels")],
+)  # fmt: skip
+def test_counters_that_fail_are_said_everywhere(on_gpu, fake_ncu, capsys, tmp_path, mode, why):
+    fake_ncu(mode, target="skip")
+    folder = write_sample(tmp_path, "honest")
+    assert invoke(["profile", str(folder), "--ncu", "-q"]) == 0
+    out = capsys.readouterr().out
+    run = open_run(tmp_path / "profkit-runs")
+    assert run.manifest.counters.state == "missing"
+    for place in (out, (run.path / "report.md").read_text()):
+        assert "counters are missing" in place.lower() or "no hardware counters" in place.lower()
+        assert why in place
+    assert why in json.dumps(run.analysis.to_dict(), ensure_ascii=False)
+
+
+def test_without_ncu_it_says_so_and_falls_back(on_gpu, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(ncu, "find", lambda: None)
+    folder = str(write_sample(tmp_path, "honest"))
+    assert invoke(["profile", folder, "--ncu", "-q"]) == 0
+    out = capsys.readouterr().out
+    run = open_run(tmp_path / "profkit-runs")
+    assert "ncu) was not found" in out
+    assert ncu.MISSING_FIX in out
+    report = (run.path / "report.md").read_text()
+    assert "ncu) was not found" in report
+    from profkit.report.scene import scene_of
+
+    assert "counters" in msgspec.json.encode(str(scene_of(run, "light"))).decode()
+    assert invoke(["profile", folder, "--ncu", "-q", "--require-counters"]) == 3
+
+
+def test_required_counters_that_ncu_could_not_read_exit_3(on_gpu, fake_ncu, capsys, tmp_path):
+    fake_ncu("permission", target="skip")
+    code, words = said(
+        capsys, "profile", write_sample(tmp_path, "honest"), "--ncu", "--require-counters", "-q"
+    )
+    assert code == 3
+    assert "ERR_NVGPUCTRPERM" in words
+    assert "fix: " in words
