@@ -159,7 +159,8 @@ def make_job(
     reference = run.manifest.impls[0]
     subjects = [protocol.Subject("reference", "reference", str(root / reference.file), "torch")]
     subjects += [protocol.Subject(c.name, "candidate", str(c.path.resolve()), c.backend) for c in chosen]
-    limits = {name: protocol.LIMITS[name] * wanted.timeout for name in ("check", "time", "count", "build")}
+    limits = {name: seconds * max(wanted.timeout, 1.0) for name, seconds in protocol.LIMITS.items()}
+    limits |= {name: protocol.LIMITS[name] * wanted.timeout for name in ("check", "time", "count", "build")}
     return protocol.Job(
         mode="measure", sample=run.manifest.sample.id, subjects=subjects, device=device, seeds=run.manifest.seeds,
         budget=wanted.budget, target=wanted.target, l2=wanted.l2, timings=str(run.timings_csv.resolve()),
@@ -177,6 +178,15 @@ def _measure(
         runner.run_job(job, run.logs, progress=progress, outcome=outcome)
     finally:
         absorb(run, outcome, "measure")
+    if not outcome.finished and not outcome.fallen and run.timings_csv.exists():
+        last = outcome.exits[-1][1]
+        run.manifest.doubts.append(
+            {
+                "what": "the runner ended early, after the timing",
+                "how_much": f"exit code {last.code}",
+                "fix": "see logs/measure.log",
+            }
+        )
     run.save()
     reference = run.manifest.impls[0]
     if not outcome.finished and not run.timings_csv.exists() and reference.status in ("skipped", "ok"):

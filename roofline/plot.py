@@ -165,7 +165,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
             os.unlink(name)
         if isinstance(error, OSError):
             raise RooflineError(
-                f"cannot write {target}: {error.strerror}", fix="is there room on that disk?"
+                f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
             ) from error
         raise
 

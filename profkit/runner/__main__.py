@@ -20,6 +20,8 @@ _PR_SET_PDEATHSIG = 1
 def main(job_file: str, events_file: str) -> int:
     """Do the job; 0 when it was done, whatever became of the candidates."""
     _die_with_parent()
+    # No __pycache__ in the user's folder.
+    sys.dont_write_bytecode = True
     job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
     events = Events(Path(events_file), job.limits)
     from profkit.runner import session

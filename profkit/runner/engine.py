@@ -58,7 +58,7 @@ def time_all(
     notes, offset = {clock.method: clock.note}, 0.0
     if isinstance(clock, CudaClock):
         more, offset = _cross_checks(job, calls, samples, clock, device, events, before)
-        samples = [replace(s, seconds=s.seconds - offset) for s in samples] + more
+        samples = [_less(s, offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
         notes["event"] += (
@@ -84,9 +84,7 @@ def _cross_checks(
 
     The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
     """
-    more = timing.measure(
-        calls, HostClock(device), budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS
-    ).samples
+    more = _host(calls, device, events, before)
     for name, call in calls.items():
         median = statistics.median(s.seconds for s in samples if s.impl == name)
         if median < SHORT:
@@ -104,6 +102,30 @@ def _cross_checks(
         events.send("doubt", what="CUPTI could not judge the event timings", how_much=str(error).partition("\n")[0],
                     fix="end other profilers (nsys, DCGM) on this device")  # fmt: skip
     return more, offset
+
+
+def _less(sample: timing.Sample, offset: float) -> timing.Sample:
+    """The sample without the event pair's own time [s]; nothing left means nothing measured."""
+    seconds = sample.seconds - offset
+    return replace(sample, seconds=seconds, kept=sample.kept if seconds > 0 else 0)
+
+
+def _host(
+    calls: Mapping[str, TimedCall], device: torch.device, events: Events, before: Callable[[str], None]
+) -> list[timing.Sample]:
+    """The caller's view; none (and a doubt) when it fails."""
+    clock = HostClock(device)
+    try:
+        return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS).samples
+    except RuntimeError as error:
+        traceback.print_exc()
+        events.send(
+            "doubt",
+            what="the caller's view could not be timed",
+            how_much=str(error).partition("\n")[0],
+            fix="",
+        )
+        return []
 
 
 def _judged(

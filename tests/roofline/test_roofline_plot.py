@@ -135,7 +135,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
 
     target = tmp_path / "roofline.svg"
     target.write_text("old")
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(RooflineError, match="disk full"):
         save(Broken(), target)
     assert target.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
