@@ -20,7 +20,7 @@ from collectors.ncu_labels import metric_of
 from collectors.ncu_launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
 from collectors.ncu_raw import nvtx_columns
 from collectors.ncu_text import DETAILS, Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, parse, scale
+from collectors.numbers import MISSING, Evidence, is_number, parse, scale
 
 ROUNDED = doubt(
     "the details page rounds to two decimals of a scaled unit",
@@ -198,7 +198,7 @@ class DetailsReader:
     def _any_number(self, name: str, mark: str) -> bool:
         cells = [launch.cells[name][0] for launch in self._launches.values() if name in launch.cells]
         cells = [cell for cell in cells if cell.strip() not in MISSING]
-        return not cells or any(_is_number(cell, mark) for cell in cells)
+        return not cells or any(is_number(cell, mark) for cell in cells)
 
     def _value(self, launch: _Launch, name: str, mark: str) -> float:
         if name not in launch.cells:
@@ -230,14 +230,6 @@ class DetailsReader:
 
     def _is_summary(self) -> bool:
         return self._places is not None and self._places.table.page != DETAILS
-
-
-def _is_number(cell: str, mark: str) -> bool:
-    try:
-        parse(cell, mark)
-    except ValueError:
-        return False
-    return True
 
 
 def _speedup(cell: str, mark: str) -> float:

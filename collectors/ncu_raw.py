@@ -21,7 +21,7 @@ from collectors.errors import CollectError
 from collectors.frame import doubt
 from collectors.ncu_launches import DEVICE_NAME, KEYS, Launches, chip, dimensions, objects, ranges_of
 from collectors.ncu_text import Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, base_unit, parse, scale
+from collectors.numbers import MISSING, Evidence, base_unit, is_number, parse, scale
 from collectors.recipes import Column
 
 KEY_COLUMNS = (
@@ -272,7 +272,7 @@ class RawReader:
     def _is_text(self, name: str, mark: str) -> bool:
         """Whether a column has cells, but not one number."""
         cells = [cell for part in self._parts if name in part.columns for cell in _cells(part.columns[name])]
-        return bool(cells) and not any(_is_number(cell, mark) for cell in cells)
+        return bool(cells) and not any(is_number(cell, mark) for cell in cells)
 
     def _texts(self, name: str) -> list[str]:
         return [
@@ -297,11 +297,3 @@ def _cells(column: pd.Series) -> Iterator[str]:
         yield "0"
         return
     yield from (cell for cell in pd.unique(column) if isinstance(cell, str) and cell.strip() not in MISSING)
-
-
-def _is_number(cell: str, mark: str) -> bool:
-    try:
-        parse(cell, mark)
-    except ValueError:
-        return False
-    return True

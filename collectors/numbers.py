@@ -192,3 +192,12 @@ def _single(unit: str) -> float | None:
     if prefix in _PREFIX and rest.lower() in _PLAIN and rest:
         return _PREFIX[prefix]
     return None
+
+
+def is_number(cell: str, mark: str) -> bool:
+    """Whether `parse` reads the cell with that decimal mark."""
+    try:
+        parse(cell, mark)
+    except ValueError:
+        return False
+    return True
