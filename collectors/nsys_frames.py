@@ -35,12 +35,8 @@ def table_frame(export: Export, table: Table, kind: str, *, partial: bool = Fals
     """
     columns, unsure = fields(table.header, kind)
     doubts = [_no_unit(name) for name in unsure]
-    end = whole_end(export, table)
-    if end < table.end:
-        if not partial:
-            raise truncated(export, table)
-        doubts.append(cut_doubt(str(export.path), table.end - end))
-    whole = Table(table.header, table.start, end, table.line, table.script, table.spans)
+    whole, cut = whole_rows(export, table, partial=partial)
+    doubts += cut
     frame = None if table.spans else _quick(export, whole, columns)
     if frame is None:
         frame = _exact(export, whole, columns)
@@ -67,6 +63,18 @@ def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) 
                 f"{export.path}, row {row + 1} of the table at line {table.line}: {kind} without {column}",
                 fix="the row is damaged; export the report again",
             )
+
+
+def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[dict[str, str]]]:
+    """The table up to its last whole row, and the doubt when that is not all of it.
+
+    Raises CollectError for a cut table unless `partial`.
+    """
+    end = whole_end(export, table)
+    if end < table.end and not partial:
+        raise truncated(export, table)
+    cut = [cut_doubt(str(export.path), table.end - end)] if end < table.end else []
+    return Table(table.header, table.start, end, table.line, table.script, table.spans), cut
 
 
 def truncated(export: Export, table: Table) -> CollectError:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from collectors.errors import CollectError
 from collectors.frame import doubt
-from collectors.nsys_frames import cut_doubt, kept_as_text, truncated
+from collectors.nsys_frames import kept_as_text, whole_rows
 from collectors.nsys_launches import memop_kind
 from collectors.nsys_reports import fields, is_report, kind_of
 from collectors.nsys_sqlite import summarise_sqlite
@@ -176,12 +176,8 @@ def _row_by_row(export: Export, partial: bool, doubts: list[dict[str, str]]) -> 
     for table in export.tables:
         if kind_of(table.header) != "gpu_trace":
             continue
-        end = whole_end(export, table)
-        if end < table.end:
-            if not partial:
-                raise truncated(export, table)
-            doubts.append(cut_doubt(str(export.path), table.end - end))
-        whole = Table(table.header, table.start, end, table.line, table.script, table.spans)
+        whole, cut = whole_rows(export, table, partial=partial)
+        doubts += cut
         _add(sums, _exact(export, whole))
     return sums
 

@@ -109,12 +109,6 @@ def stream(export: Export, start: int, end: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedReader(raw, _BLOCK), encoding="utf-8", newline="", errors="strict")
 
 
-def head_text(head: bytes) -> str:
-    """The beginning of a file as text, for sniffing; undecodable bytes are replaced."""
-    encoding = _encoding(head)
-    return head[_bom(head) :].decode(encoding, errors="replace")
-
-
 def open_export(path: str | Path) -> Export:
     """Map an export and find nothing yet; UTF-16 is turned into UTF-8 in a temporary file.
 

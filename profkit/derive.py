@@ -30,8 +30,7 @@ NAN = math.nan
 
 def analyze(run: Run) -> Analysis:
     """What the analyzers make of a run's files. Raises ProfkitError or CollectError on damaged files."""
-    launches = read_launches(run)
-    roof = roofline_of(run, launches)
+    launches, roof = run.launches, run.roofline
     if run.manifest.unjudged:
         return _with_doubts(captures.analyze(run, roof), _own_doubts(run, roof))
     counters = run.manifest.counters

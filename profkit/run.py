@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from analyzers.analysis import Analysis
     from profkit.captures import Captured
+    from roofline.ceilings import Roofline
 
 SCHEMA = "profkit/1"
 RUNS = Path("profkit-runs")
@@ -217,6 +218,20 @@ class Run:
         from profkit.captures import read_captures
 
         return read_captures(self)
+
+    @cached_property
+    def launches(self) -> pd.DataFrame | None:
+        """The launches of one call of each implementation, read once; None when no tool saw any."""
+        from profkit.derive import read_launches
+
+        return read_launches(self)
+
+    @cached_property
+    def roofline(self) -> Roofline:
+        """The ceilings of the run's own device."""
+        from profkit.derive import roofline_of
+
+        return roofline_of(self, self.launches)
 
     @cached_property
     def analysis(self) -> Analysis:

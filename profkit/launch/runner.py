@@ -176,10 +176,4 @@ def _verdict(phase: str, ended: process.Exit, follower: Follower, job: Job) -> t
     return "crash", f"{how} during {phase}", ended.tail
 
 
-def without(job: Job, names: Iterable[str]) -> Job:
-    """The same job without some subjects."""
-    gone = set(names)
-    return msgspec.structs.replace(job, subjects=[s for s in job.subjects if s.name not in gone])
-
-
-__all__ = ["Outcome", "command", "environment", "run_job", "without"]
+__all__ = ["Outcome", "command", "environment", "run_job"]

@@ -20,9 +20,8 @@ MINOR = 0.01
 def findings_of(run: Run, kernel: str = "") -> list[Finding]:
     """The ranked findings of a run; `kernel`: only kernels whose name contains it."""
     from analyzers.explain import explain
-    from profkit.derive import read_launches, roofline_of
 
-    roof = roofline_of(run, read_launches(run))
+    roof = run.roofline
     sms = run.manifest.device.get("sms")
     l2 = run.manifest.device.get("l2_bytes")
     return explain(

@@ -25,9 +25,8 @@ MOST_FINDINGS = 20
 
 def page(run: Run) -> str:
     """The whole page."""
-    from profkit.derive import read_launches, roofline_of
 
-    roof = roofline_of(run, read_launches(run))
+    roof = run.roofline
     found = findings_of(run)
     manifest = run.manifest
     parts = {

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.derive import read_launches, roofline_of
 from profkit.error import ProfkitError
 from profkit.report import captured, table, units
 from profkit.run import Run
@@ -69,7 +68,7 @@ def _common_roof(runs: Sequence[Run], mixed: bool) -> Roofline:
     best: Roofline | None = None
     for run in runs:
         if str(run.manifest.device.get("name", "unknown device")) == devices[0]:
-            found = roofline_of(run, read_launches(run))
+            found = run.roofline
             best = found if best is None or _trusted(found) > _trusted(best) else best
     if best is None:
         raise ProfkitError("no runs to draw", fix="name run directories")

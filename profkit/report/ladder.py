@@ -174,7 +174,6 @@ def notes(ladder: Ladder) -> list[str]:
 
 def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
     """The roofline of the first run's device with an arrow a step."""
-    from profkit.derive import read_launches, roofline_of
 
     first = chosen[0].run
     points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
@@ -186,7 +185,7 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
     caption = ["speed-up: old time / new time", *(f"{d.what}: {d.how_much}" for d in ladder.doubts)]
     devices = dict.fromkeys(str(one.run.manifest.device.get("name", "unknown device")) for one in chosen)
     return Scene(
-        roofline=roofline_of(first, read_launches(first)), points=tuple(points), arrows=tuple(arrows), theme=theme,
+        roofline=first.roofline, points=tuple(points), arrows=tuple(arrows), theme=theme,
         title=" -> ".join(rung.label for rung in ladder.rungs), subtitle=", ".join(devices), caption=tuple(caption),
     )  # fmt: skip
 

@@ -148,9 +148,8 @@ def _method(run: Run) -> Iterator[str]:
 
 
 def _ceiling_lines(run: Run) -> Iterator[str]:
-    from profkit.derive import read_launches, roofline_of
 
-    roof = roofline_of(run, read_launches(run))
+    roof = run.roofline
     used = {"dram", *(str(name) for name in run.metrics["compute"] if name)} if len(run.metrics) else {"dram"}
     for name in sorted(used):
         ceiling = roof.get(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from profkit.derive import read_launches, roofline_of
 from profkit.report import table, units
 from profkit.run import Run
 from roofline.scene import Arrow, FloorPoint, Point, Scene
@@ -20,7 +19,7 @@ def scene_of(run: Run, theme: str = "light") -> Scene:
 
         return kernels_scene([run], top=TOP_KERNELS, theme=theme)
     analysis = run.analysis
-    roof = roofline_of(run, read_launches(run))
+    roof = run.roofline
     whole = {str(row["impl"]): _impl_point(row, run) for row in analysis.impls.to_dict("records")}
     points = [point for point in whole.values() if point is not None]
     points += _kernel_points(run)
