@@ -1,16 +1,13 @@
-"""Ceilings of a CUDA device: streams and matrix products by torch, chains and cache reads by small
-kernels.
-"""
+"""Ceilings of a CUDA device: streams by torch, chains and cache reads by small kernels, matrix products."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from roofline import cuda_source
+from roofline import cuda_source, products
 from roofline.ceilings import Ceiling, derived_ceilings
 from roofline.cuda_module import Module, compile_cubin
 from roofline.device import Device, DeviceSpec, bandwidth_from_clocks, find_spec
@@ -19,11 +16,6 @@ from roofline.gpu_clock import GpuTimer, gpu_device
 from roofline.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
 
 MIB = 2**20
-GEMM_SHAPES = ((8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 13312))
-"""M, N, K: the first two suit every library, the third is a long product that a public search found best
-on H100.
-"""
-FP64_SHAPES = ((4096, 4096, 4096), (2048, 2048, 2048))
 
 
 def measure_gpu(index: int = 0, *, rounds: int = 15, budget: float = 75.0) -> tuple[Device, Measurement]:
@@ -44,7 +36,7 @@ def measure_gpu(index: int = 0, *, rounds: int = 15, budget: float = 75.0) -> tu
     torch.set_float32_matmul_precision("high")
     try:
         results, refused = run_probes(
-            list(probes(torch, device)), GpuTimer(torch, device), rounds=rounds, batch=0.03, budget=budget
+            probes(torch, device), GpuTimer(torch, device), rounds=rounds, batch=0.03, budget=budget
         )
     finally:
         torch.set_float32_matmul_precision(precision)
@@ -82,8 +74,7 @@ def probes(torch: Any, device: Device) -> Iterator[Probe]:
     """The table: every micro-benchmark of the device, its buffers allocated."""
     yield from _streams(torch, device)
     yield from _kernels(torch, device)
-    yield from _matmuls(torch, device)
-    yield from _small_types(torch, device)
+    yield from products.probes(torch, device)
 
 
 def _streams(torch: Any, device: Device) -> Iterator[Probe]:
@@ -156,12 +147,14 @@ def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
     sms = device.sms or 1
     l2 = device.l2_bytes if device.l2_bytes > 0 else 4 * MIB
     data = torch.rand(int(l2), device="cuda")  # four times the L2: room for every region below
-    for share in (0.2, 0.4):
-        elements, passes = int(l2 * share) // 16, 100
-        run = launch("read_l2", sms * 2, 1024, data, elements, passes)
-        yield Probe(
-            "l2", "bandwidth", f"reads of {elements * 16 / MIB:.0f} MiB", 16.0 * elements * passes, run
-        )
+    # How fast a region is depends on where its pages lie among the slices of the L2: several take part.
+    for share in (0.1, 0.2, 0.4):
+        for start in range(4):
+            elements, passes = int(l2 * share) // 16, 100
+            region = data[start * int(l2) // 4 :]
+            run = launch("read_l2", sms * 2, 1024, region, elements, passes)
+            size = f"reads of {elements * 16 / MIB:.0f} MiB, place {start + 1}"
+            yield Probe("l2", "bandwidth", size, 16.0 * elements * passes, run)
     elements, passes = 32 * 1024 // 16, 2000
     if sms * elements * 16 <= data.numel() * 4:
         run = launch("read_l1", sms, 1024, data, elements, passes)
@@ -169,78 +162,3 @@ def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
     run = launch("read_shared", sms, 1024, passes)
     work = float(cuda_source.SHARED_BYTES * passes * sms)
     yield Probe("l1", "bandwidth", "shared memory, 32 KiB an SM", work, run)
-
-
-def _matmuls(torch: Any, device: Device) -> Iterator[Probe]:
-    """Dense products through torch, FP32 ones as TF32; operands are made by the first run, which may
-    fail alone.
-    """
-    kinds = [("tensor_tf32", torch.float32), ("tensor_bf16", torch.bfloat16), ("tensor_fp16", torch.float16)]
-    if _cc(device) < (8, 0):
-        kinds = kinds[2:]
-    for name, dtype in kinds:
-        for m, n, k in GEMM_SHAPES:
-            yield Probe(
-                name,
-                "compute",
-                f"matmul {m}x{n}x{k}",
-                2.0 * m * n * k,
-                _matmul(torch, m, n, k, dtype),
-                burst=True,
-            )
-    if _cc(device) in ((8, 0), (9, 0), (10, 0)):
-        for m, n, k in FP64_SHAPES:
-            run = _matmul(torch, m, n, k, torch.float64)
-            yield Probe("tensor_fp64", "compute", f"matmul {m}x{n}x{k}", 2.0 * m * n * k, run, burst=True)
-
-
-def _cc(device: Device) -> tuple[int, int]:
-    major, _, minor = device.cc.partition(".")
-    return int(major or 0), int(minor or 0)
-
-
-def _matmul(torch: Any, m: int, n: int, k: int, dtype: Any) -> Callable[[], object]:
-    @cache
-    def operands() -> tuple[Any, Any, Any]:
-        a = torch.randn(m, k, device="cuda").to(dtype)
-        b = torch.randn(k, n, device="cuda").to(dtype)
-        return a, b, torch.empty(m, n, device="cuda", dtype=dtype)
-
-    def run() -> object:
-        a, b, out = operands()
-        return torch.mm(a, b, out=out)
-
-    return run
-
-
-def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
-    """FP8 and INT8 products; the second operand is column-major, as their kernels want it."""
-    for m, n, k in GEMM_SHAPES:
-        variant, work = f"matmul {m}x{n}x{k}", 2.0 * m * n * k
-        if _cc(device) >= (8, 9):
-            yield Probe("tensor_fp8", "compute", variant, work, _scaled(torch, m, n, k), burst=True)
-        if _cc(device) >= (7, 5):
-            yield Probe("tensor_int8", "compute", variant, work, _int8(torch, m, n, k), burst=True)
-
-
-def _scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
-    @cache
-    def operands() -> tuple[Any, Any, Any]:
-        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
-        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
-        return a, b, torch.ones((), device="cuda")
-
-    def run() -> object:
-        a, b, one = operands()
-        return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
-
-    return run
-
-
-def _int8(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
-    @cache
-    def operands() -> tuple[Any, Any]:
-        a = torch.randint(-128, 127, (m, k), device="cuda", dtype=torch.int8)
-        return a, torch.randint(-128, 127, (n, k), device="cuda", dtype=torch.int8).t()
-
-    return lambda: torch._int_mm(*operands())

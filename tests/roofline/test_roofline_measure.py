@@ -1,9 +1,11 @@
 """Micro-benchmarks on a fake clock, on this CPU, and the CUDA source through a compiler where there is one."""
 
 import ctypes
+import gc
 import math
 import shutil
 import sys
+import weakref
 from dataclasses import replace
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -12,7 +14,18 @@ import pytest
 
 from roofline import Ceiling, Device, RooflineError, bandwidth_from_clocks, exact_spec
 from roofline.cuda_source import CHAINS, KINDS, chain_name, source
-from roofline.probe import Probe, Timing, believable, best_ceilings, run_probes, with_dram
+from roofline.probe import (
+    BURSTS,
+    FINALISTS,
+    HEATS,
+    PAUSE,
+    Probe,
+    Timing,
+    believable,
+    best_ceilings,
+    run_probes,
+    with_dram,
+)
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 
@@ -40,7 +53,7 @@ def test_rounds_are_interleaved_and_batches_about_as_long_as_asked():
     results, refused = run_probes([quick, slow], timer, rounds=3, batch=0.03, now=lambda: timer.now)
     assert refused == []
     assert [r.calls for r in results] == [30, 1]
-    measured = [run for run, _ in timer.order[4:]]
+    measured = [run for run, _ in timer.order[6:]]
     assert measured == [quick.run, slow.run] * 3
 
 
@@ -50,8 +63,9 @@ def test_the_best_variant_wins_and_the_spread_is_told():
     results, _ = run_probes(probes, timer, rounds=5, now=lambda: timer.now)
     (ceiling,) = best_ceilings(results, setting="2 threads", now=NOON)
     assert ceiling.variant == "fast"
-    fast = sorted(results[1].rates)
-    assert ceiling.peak == results[1].best
+    won = next(result for result in results if result.probe.variant == "fast")
+    fast = sorted(won.rates)
+    assert ceiling.peak == won.best
     assert fast[2] <= ceiling.peak <= fast[-1]
     assert ceiling.spread == pytest.approx(1 - fast[2] / ceiling.peak)
     assert ceiling.note.startswith("2 threads; upper quartile of 5 rounds")
@@ -63,7 +77,7 @@ def test_bursts_rest_before_each_and_the_middling_one_counts():
     timer, rests = FakeTimer(wobble=(1.0, 3.0, 1.0, 1.0, 1.0)), []
     burst = Probe("tensor_bf16", "compute", "v", 1e9, lambda: 0.001, burst=True)
     results, _ = run_probes([burst], timer, rounds=4, now=lambda: timer.now, rest=rests.append)
-    assert len(rests) == 4 * 9
+    assert rests == [PAUSE] * (HEATS + 4 * BURSTS)
     assert results[0].calls == 1
     assert results[0].rates == pytest.approx([1e9 / 0.001] * 4)
 
@@ -84,7 +98,25 @@ def test_the_budget_ends_the_rounds_but_not_before_one():
     probes = [probe(name, 1.0) for name in ("a", "b", "c")]
     results, _ = run_probes(probes, timer, rounds=50, budget=5.0, now=lambda: timer.now)
     assert all(r.rates for r in results)
-    assert timer.now < 12
+    assert timer.now <= 3 * 3 + 3 * 1  # three timings to begin with, one round
+
+
+def test_only_the_fastest_variants_of_a_name_go_into_the_rounds_and_the_others_are_let_go():
+    timer, alive = FakeTimer(), []
+
+    def variants():
+        for seconds in (0.04, 0.01, 0.05, 0.02, 0.03):
+            one = probe("tensor_bf16", seconds, variant=str(seconds))
+            alive.append(weakref.ref(one.run))
+            yield one
+            del one
+
+    results, _ = run_probes(variants(), timer, rounds=2, now=lambda: timer.now)
+    assert [r.probe.variant for r in results] == ["0.01", "0.02", "0.03"]
+    assert len(results) == FINALISTS
+    timer.order.clear()
+    gc.collect()
+    assert sum(ref() is not None for ref in alive) == FINALISTS
 
 
 def test_write_only_streams_do_not_make_the_dram_roof():

@@ -1,0 +1,112 @@
+"""Matrix products as probes of the tensor pipes: shapes, layouts and the libraries' calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+from roofline.device import Device
+from roofline.probe import Probe
+
+GEMM_SHAPES = (
+    (4096, 4096, 4096), (8192, 8192, 8192), (2048, 2048, 13312), (6144, 4096, 8192), (4096, 8192, 13312),
+    (2048, 16384, 16384), (16384, 2048, 13312), (8192, 4096, 16384),
+)  # fmt: skip
+"""M, N, K. The first two suit every library; the others won a long search (benchmarks/product_search.py) on
+H200 and H100. Each runs in every layout of the second operand; heats pick the finalists.
+"""
+LAYOUTS = ("NN", "NT", "TT")
+"""Whether the first and the second operand are stored as they are used (N) or transposed (T)."""
+FP64_SHAPES = ((4096, 4096, 4096), (2048, 2048, 2048))
+
+
+def probes(torch: Any, device: Device) -> Iterator[Probe]:
+    """The products that the device has units for, each in every shape and layout."""
+    yield from _by_mm(torch, device)
+    yield from _small_types(torch, device)
+
+
+def _by_mm(torch: Any, device: Device) -> Iterator[Probe]:
+    """Dense products through torch, FP32 ones as TF32; operands are made by the first run, which may
+    fail alone.
+    """
+    kinds = [("tensor_tf32", torch.float32), ("tensor_bf16", torch.bfloat16), ("tensor_fp16", torch.float16)]
+    if _cc(device) < (8, 0):
+        kinds = kinds[2:]
+    for name, dtype in kinds:
+        for shape in GEMM_SHAPES:
+            for layout in LAYOUTS:
+                yield _product(name, shape, layout, matmul(torch, *shape, dtype, layout))
+    if _cc(device) in ((8, 0), (9, 0), (10, 0)):
+        for shape in FP64_SHAPES:
+            yield _product("tensor_fp64", shape, "NN", matmul(torch, *shape, torch.float64, "NN"))
+
+
+def _product(name: str, shape: tuple[int, int, int], layout: str, run: Callable[[], object]) -> Probe:
+    m, n, k = shape
+    return Probe(name, "compute", f"matmul {m}x{n}x{k} {layout}", 2.0 * m * n * k, run, burst=True)
+
+
+def _cc(device: Device) -> tuple[int, int]:
+    major, _, minor = device.cc.partition(".")
+    return int(major or 0), int(minor or 0)
+
+
+def matmul(torch: Any, m: int, n: int, k: int, dtype: Any, layout: str) -> Callable[[], object]:
+    """A run of (m, k) @ (k, n) on random data in that layout; the first one makes the operands."""
+
+    @cache
+    def operands() -> tuple[Any, Any, Any]:
+        a = _stored(torch, m, k, dtype, layout[0])
+        b = _stored(torch, k, n, dtype, layout[1])
+        return a, b, torch.empty(m, n, device="cuda", dtype=dtype)
+
+    def run() -> object:
+        a, b, out = operands()
+        return torch.mm(a, b, out=out)
+
+    return run
+
+
+def _stored(torch: Any, rows: int, columns: int, dtype: Any, how: str) -> Any:
+    """A random (rows, columns) matrix, row-major for N, column-major for T."""
+    if how == "N":
+        return torch.randn(rows, columns, device="cuda").to(dtype)
+    return torch.randn(columns, rows, device="cuda").to(dtype).t()
+
+
+def _small_types(torch: Any, device: Device) -> Iterator[Probe]:
+    """FP8 and INT8 products; the second operand is column-major, as their kernels want it."""
+    for shape in GEMM_SHAPES:
+        if _cc(device) >= (8, 9):
+            yield _product("tensor_fp8", shape, "NT", scaled(torch, *shape))
+        if _cc(device) >= (7, 5):
+            yield _product("tensor_int8", shape, "NT", integers(torch, *shape))
+
+
+def scaled(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
+    """A run of an FP8 (e4m3) product with fast accumulation."""
+
+    @cache
+    def operands() -> tuple[Any, Any, Any]:
+        a = torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn)
+        b = torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn).t()
+        return a, b, torch.ones((), device="cuda")
+
+    def run() -> object:
+        a, b, one = operands()
+        return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    return run
+
+
+def integers(torch: Any, m: int, n: int, k: int) -> Callable[[], object]:
+    """A run of an INT8 product."""
+
+    @cache
+    def operands() -> tuple[Any, Any]:
+        a = torch.randint(-128, 127, (m, k), device="cuda", dtype=torch.int8)
+        return a, torch.randint(-128, 127, (n, k), device="cuda", dtype=torch.int8).t()
+
+    return lambda: torch._int_mm(*operands())
