@@ -76,6 +76,8 @@ def _memory() -> Iterator[Counter]:
                   product(32.0, "lts__lts2xbar_cycles_active.sum.per_second", TIME, ask=False),
                   one("lts__t_sectors.sum", 32.0, ask=False),
                   product(32.0, "lts__t_sectors.sum.per_second", TIME, ask=False))
+    yield traffic("l2_write", "Bytes the SMs wrote to L2; less dram_write, what is still there at the end.",
+                  one("lts__t_sectors_srcunit_tex_op_write.sum", 32.0))
     yield traffic("l1_bytes", "Bytes asked of L1 (l1tex__t_bytes), cp.async and TMA included.",
                   one("l1tex__t_bytes.sum"), product(1.0, "l1tex__t_bytes.sum.per_second", TIME, ask=False))
     yield _row("hits", "mean", "l2_hit_rate", "1", "Share of L2 sector lookups that hit.",

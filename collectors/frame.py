@@ -18,6 +18,7 @@ One row a launch, in the order of the file. Columns, in this order:
       process   str      process id
       stream    str      stream id
       instances int64    launches this row stands for (summaries); its counters are averages of one then
+      bytes     float64  what a memcpy or memset moved [B]; NaN = unknown, and for kernels
     counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
 
 `frame.attrs`: "doubts" is a list of {"what", "how_much", "fix"}; readers may add keys of their own ("log",
@@ -47,7 +48,13 @@ KEYS: dict[str, str] = {
     "tool": "str",
     "kind": "str",
 }
-OPTIONAL: dict[str, str] = {"start": "float64", "process": "str", "stream": "str", "instances": "int64"}
+OPTIONAL: dict[str, str] = {
+    "start": "float64",
+    "process": "str",
+    "stream": "str",
+    "instances": "int64",
+    "bytes": "float64",
+}
 TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 KINDS = ("kernel", "memcpy", "memset", "layer")
 

@@ -38,16 +38,21 @@ def sniff(head: str, path: Path) -> bool:
     return ncu_rep.is_report(path) or bool(_SNIFF.search(head))
 
 
-def read(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
+def read(
+    path: str | os.PathLike[str],
+    *,
+    partial: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
     partial: read a file that breaks off up to its last whole row (with a doubt) instead of refusing it.
-    attrs: "doubts", "log" (ncu's messages, see diagnose), "rules", "devices". Raises CollectError when there
+    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "log" (ncu's messages, see diagnose), "rules", "devices". Raises CollectError when there
     are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
     read two ways.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
-    found, log = _launches(Path(path), wanted.__contains__, partial=partial)
+    found, log = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
     frame = to_frame(found)
     frame.attrs["log"] = log
     return frame
@@ -72,11 +77,16 @@ def read_raw(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataF
 
 
 def _launches(
-    path: Path, wanted: Callable[[str], bool], *, partial: bool, keep_text: bool = False
+    path: Path,
+    wanted: Callable[[str], bool],
+    *,
+    partial: bool,
+    keep_text: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Launches, list[dict[str, str]]]:
     if ncu_rep.is_report(path):
         return ncu_rep.launches(path, wanted, keep_text=keep_text), []
-    scan = Scan(path, partial=partial)
+    scan = Scan(path, partial=partial, progress=progress)
     reader: RawReader | DetailsReader | None = None
     for row in scan:
         if reader is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,7 @@ _BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
 _FIRST_CELL = re.compile(rb'"[^"]*","')
 _GLUED = re.compile(rb'"\d+","\d+",')
 _LOG_LIMIT = 1 << 20
+_TELL = 1 << 20
 
 RAW, DETAILS, SUMMARY = "raw", "details", "summary"
 
@@ -76,6 +77,7 @@ class Scan:
 
     path: Path
     partial: bool = False
+    progress: Callable[[int, int], None] | None = None
     log: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     broken: str = ""
@@ -106,7 +108,7 @@ class Scan:
     def __iter__(self) -> Iterator[Row]:
         """The whole rows of the file in order; fills the other attributes on the way."""
         table: Table | None = None
-        lines = enumerate(_physical_lines(self.path), 1)
+        lines = enumerate(_physical_lines(self.path, self.progress), 1)
         for number, physical in lines:
             line, ended = _chomp(physical)
             if b"\0" in line:
@@ -233,7 +235,19 @@ def _chomp(line: bytes) -> tuple[bytes, bool]:
     return (line[:-1], True) if line.endswith(b"\n") else (line, False)
 
 
-def _physical_lines(path: Path) -> Iterator[bytes]:
+def _told(file: Iterable[bytes], total: int, progress: Callable[[int, int], None]) -> Iterator[bytes]:
+    """The lines, while `progress` hears of every megabyte."""
+    done = told = 0
+    for line in file:
+        done += len(line)
+        if done - told >= _TELL:
+            told = done
+            progress(done, total)
+        yield line
+    progress(done, total)
+
+
+def _physical_lines(path: Path, progress: Callable[[int, int], None] | None) -> Iterator[bytes]:
     """The file's lines as UTF-8 without byte order mark, whatever it was written in."""
     try:
         with path.open("rb") as file:
@@ -248,6 +262,6 @@ def _physical_lines(path: Path) -> Iterator[bytes]:
                 return
             if mark.startswith(b"\xef\xbb\xbf"):
                 file.seek(3)
-            yield from file
+            yield from file if progress is None else _told(file, path.stat().st_size, progress)
     except OSError as error:
         raise CollectError(f"{path}: {error.strerror or error}") from error

@@ -28,7 +28,7 @@ from collectors.nsys_frames import table_frame
 from collectors.nsys_launches import SUMMARIES, TRACES, api_facts, empty_ranges, launches, reach, together
 from collectors.nsys_reports import TWINS, is_report, kind_of
 from collectors.nsys_tables import is_sqlite
-from collectors.nsys_text import Export, open_export, ruled_header, scan, split_header
+from collectors.nsys_text import Export, Progress, counted, open_export, ruled_header, scan, split_header
 
 _BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
 _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
@@ -66,11 +66,14 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
-def read(path: str | Path, *, partial: bool = False, **options: Any) -> pd.DataFrame:
+def read(
+    path: str | Path, *, partial: bool = False, progress: Progress | None = None, **options: Any
+) -> pd.DataFrame:
     """The launches frame of an export (of a sqlite export: see nsys_sqlite.read_sqlite, which takes
     `options`).
 
-    partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it.
+    partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
+    called with (bytes done, bytes in all) of text exports, from more than one thread but never at once.
     attrs: "doubts", "report", and where found "copies", "devices", "api".
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
@@ -81,7 +84,7 @@ def read(path: str | Path, *, partial: bool = False, **options: Any) -> pd.DataF
         )
     if is_sqlite(path):
         return nsys_sqlite.read_sqlite(path, partial=partial, **options)
-    reports, skipped = _reports(path, partial)
+    reports, skipped = _reports(path, partial, progress)
     chosen = _choose(reports)
     if not chosen:
         raise _no_launches(path, reports, skipped)
@@ -116,8 +119,9 @@ def read_reports(path: str | Path, *, partial: bool = False) -> list[Report]:
     return reports
 
 
-def _reports(path: Path, partial: bool) -> tuple[list[Report], list[str]]:
+def _reports(path: Path, partial: bool, progress: Progress | None = None) -> tuple[list[Report], list[str]]:
     with open_export(path) as export:
+        export.moved = counted(progress, len(export.data))
         scan(export, is_report)
         complaints = _complaints(export, partial)
         reports = []

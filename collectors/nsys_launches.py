@@ -60,6 +60,16 @@ def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, An
     ]
 
 
+def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
+    """The column "bytes" from the sizes [B] of the rows where `moved`; none where there are no such rows."""
+    moved = np.asarray(moved, dtype=bool)
+    if not moved.any():
+        return {}
+    column = np.full(len(moved), np.nan)
+    column[moved] = sizes
+    return {"bytes": column}
+
+
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
     """make(key) for each of `keys`, called once a distinct key: an object array."""
     codes, distinct = pd.factorize(np.asarray(keys))
@@ -147,10 +157,12 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
         columns["device"], columns["stream"], devices = device_columns(frame["device"], frame["stream"])
     if "registers" in frame:
         columns["registers"] = frame["registers"]
-    made = build(columns, tool="nsys")
     moved = kinds != "kernel"
     part = frame[moved]
-    made.attrs["copies"] = copies(part["name"], 1, _sizes(part), part["time"])
+    sizes = _sizes(part)
+    columns |= moved_bytes(moved, sizes)
+    made = build(columns, tool="nsys")
+    made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
 

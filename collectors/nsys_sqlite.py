@@ -18,7 +18,7 @@ import pandas as pd
 
 from collectors.errors import CollectError
 from collectors.frame import build, doubt
-from collectors.nsys_launches import api_facts, copies, each, reach, shapes
+from collectors.nsys_launches import api_facts, copies, each, moved_bytes, reach, shapes
 from collectors.nsys_ranges import Range, adopted, by_thread, paths
 from collectors.nsys_tables import (
     ACTIVITY,
@@ -246,6 +246,9 @@ def _frame(
         streams = each(numbers, str) + ":" + streams
     time = (work["end"] - work["start"]) / 1e9
     registers = work["registersPerThread"].astype(np.float64)
+    moved = np.isin(work["kind"], (1, 2))
+    sizes = work["bytes"][moved].astype(np.float64)
+    sizes = np.where(sizes < 0, np.nan, sizes)
     frame = build(
         {
             "range": where,
@@ -260,13 +263,12 @@ def _frame(
             "stream": streams,
             "time": time,
             "registers": np.where(registers < 0, np.nan, registers),
+            **moved_bytes(moved, sizes),
         },
         tool="nsys",
         doubts=doubts,
     )
-    moved = np.isin(work["kind"], (1, 2))
-    sizes = work["bytes"][moved].astype(np.float64)
     frame.attrs["report"] = "sqlite"
-    frame.attrs["copies"] = copies(names[moved], 1, np.where(sizes < 0, np.nan, sizes), time[moved])
+    frame.attrs["copies"] = copies(names[moved], 1, sizes, time[moved])
     frame.attrs["devices"] = [devices[one] for one in used if one in devices]
     return frame

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -26,9 +25,19 @@ from collectors.nsys_launches import memop_kind
 from collectors.nsys_reports import fields, is_report, kind_of
 from collectors.nsys_sqlite import summarise_sqlite
 from collectors.nsys_tables import is_sqlite
-from collectors.nsys_text import Export, Slice, Table, first_header, open_export, rows, scan, whole_end
+from collectors.nsys_text import (
+    Export,
+    Progress,
+    Slice,
+    Table,
+    counted,
+    first_header,
+    open_export,
+    rows,
+    scan,
+    whole_end,
+)
 
-Progress = Callable[[int, int], None]
 Sums = dict[str, list[float]]
 
 _ROWS = 500_000
@@ -78,7 +87,7 @@ def summary(sums: Sums, doubts: Sequence[dict[str, str]]) -> pd.DataFrame:
 
 def _halves(export: Export, table: Table, progress: Progress | None, workers: int) -> Sums | None:
     cuts = _cuts(export, table, workers if table.end - table.start > _SMALL else 1)
-    moved = _counter(progress, table.end - table.start)
+    moved = counted(progress, table.end - table.start)
     with ThreadPoolExecutor(len(cuts) - 1) as pool:
         parts = list(pool.map(lambda ends: _part(export, table, ends[0], ends[1], moved), pairwise(cuts)))
     sums: Sums = {}
@@ -97,20 +106,6 @@ def _cuts(export: Export, table: Table, parts: int) -> list[int]:
         if at > cuts[-1] and _ROW.match(export.data[at : at + 64]):
             cuts.append(at)
     return [*cuts, table.end]
-
-
-def _counter(progress: Progress | None, total: int) -> Callable[[int], None] | None:
-    if progress is None:
-        return None
-    lock, done = threading.Lock(), 0
-
-    def moved(size: int) -> None:
-        nonlocal done
-        with lock:
-            done += size
-            progress(done, total)
-
-    return moved
 
 
 def _part(

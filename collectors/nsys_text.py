@@ -12,6 +12,7 @@ import mmap
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 from collectors.errors import CollectError
 
 Recognise = Callable[[tuple[str, ...]], bool]
+Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 20
 _BETWEEN = re.compile(
@@ -56,6 +58,8 @@ class Export:
     skipped: list[str] = field(default_factory=list)
     errors: list[tuple[int, str]] = field(default_factory=list)
     unfinished: str = ""
+    moved: Callable[[int], None] | None = None
+    """Told of the bytes that go through a Slice without a listener of its own."""
 
     def __enter__(self) -> Export:
         return self
@@ -79,7 +83,7 @@ class Slice(io.RawIOBase):
         self._descriptor = export.handle.fileno()
         self._at = start
         self._end = end
-        self._moved = moved
+        self._moved = moved or export.moved
         self.commas = 0
         self.newlines = 0
 
@@ -101,6 +105,22 @@ class Slice(io.RawIOBase):
         if self._moved is not None:
             self._moved(size)
         return size
+
+
+def counted(progress: Progress | None, total: int) -> Callable[[int], None] | None:
+    """What a Slice calls, from any thread, so that `progress` hears (bytes done, `total`), never at once."""
+    if progress is None:
+        return None
+    lock, done = threading.Lock(), 0
+
+    def moved(size: int) -> None:
+        nonlocal done
+        with lock:
+            # A second, exact reading starts over where the quick one failed.
+            done = min(done + size, total)
+            progress(done, total)
+
+    return moved
 
 
 def stream(export: Export, start: int, end: int) -> io.TextIOWrapper:

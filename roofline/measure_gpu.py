@@ -18,7 +18,7 @@ from roofline.probe import Measurement, Probe, believable, best_ceilings, run_pr
 MIB = 2**20
 
 
-def measure_gpu(index: int = 0, *, rounds: int = 15, budget: float = 75.0) -> tuple[Device, Measurement]:
+def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
     """Measured ceilings of one CUDA device and what was refused; at most about 90 s.
 
     Names: dram (and dram_read, _write, _copy, _triad), l2, l1, fp64, fp32, fp32_add, fp16 and the tensor_*

@@ -28,7 +28,8 @@ def test_the_default_set(name):
     assert frame["device"].unique().tolist() == ["NVIDIA H200"]
     assert frame["cc"].unique().tolist() == ["9.0"]
     assert frame["passes"].max() <= planned_passes(counter_set("default"), "9.0") == 8
-    assert not [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
+    missing = [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
+    assert missing == ["l2_write"]  # asked for since; these pages are older
     assert frame.attrs["doubts"] == []
     assert len(read_raw(recorded(name))) == len(frame)
 
