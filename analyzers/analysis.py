@@ -34,12 +34,14 @@ class Analysis:
     else timed it), `speedup` = reference time / time, `verdict` faster | slower | same | undecided
     (statistics.py), "impossible" when the time is below the floor, "reference", or "" without a reference.
     `flops`, `bytes` (DRAM) of one call come from `work_source`: counted, declared or modelled, or "counted,
-    modelled" when only a part was counted; the rates are those over `time`. `floor_ratio` = time / floor,
+    modelled" when only a part was counted; the rates are those over `time`. `floor_ratio` = time / floor;
+    `floor_hard` [s]: no measurement may be shorter (highest ceilings, nothing that may stay in L2);
     `compulsory_ratio` = counted DRAM bytes / compulsory bytes. `counted_time` is the sum of kernel times of
     the tool that counted, `ncu_time` the same when that was ncu.
     kernels: one row a kernel of an implementation, largest share first: `share` of the implementation's
     counted time, `launches` of one call, the counters added up, every metric, `bound_by`, `compute`,
     `evidence`.
+    works: what the task must do; own_works: the same by implementation where each does something else.
     """
 
     impls: pd.DataFrame
@@ -50,6 +52,11 @@ class Analysis:
     threshold: float = THRESHOLD
     counters_missing: str = ""
     works: tuple[Work, ...] = field(default=())
+    own_works: Mapping[str, tuple[Work, ...]] = field(default_factory=dict)
+
+    def works_of(self, impl: str) -> tuple[Work, ...]:
+        """The work of one implementation: its own where each has one (the ranges of a program), else the task's."""
+        return self.own_works.get(impl, ()) if self.own_works else self.works
 
     def impl(self, name: str) -> dict[str, Any]:
         """One implementation's row; raises AnalyzeError when there is none of that name."""
@@ -71,6 +78,7 @@ class Analysis:
             "impls": to_records(self.impls),
             "kernels": to_records(self.kernels),
             "works": [work.to_dict() for work in self.works],
+            "own_works": {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
             "doubts": [doubt.to_dict() for doubt in self.doubts],
         }
 
@@ -91,6 +99,10 @@ class Analysis:
             float(data.get("threshold", THRESHOLD)),
             str(data.get("counters_missing", "")),
             tuple(Work.from_dict(row) for row in data.get("works", ())),
+            {
+                str(name): tuple(Work.from_dict(row) for row in rows)
+                for name, rows in (data.get("own_works") or {}).items()
+            },
         )
 
 
@@ -120,7 +132,7 @@ def analyze(
     """
     samples = timing.check(timings) if timings is not None and len(timings) else None
     chosen = timing.choose(samples, method) if samples is not None else None
-    timed = timing.spreads(chosen) if chosen is not None else {}
+    timed = timing.spreads(chosen, samples) if chosen is not None else {}
     ratios = timing.speedups(chosen, reference, threshold) if chosen is not None else {}
     used = next((t.method for t in timed.values()), "")
     doubts = [Doubt("no hardware counters in these numbers", counters_missing)] if counters_missing else []

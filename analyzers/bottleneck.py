@@ -206,6 +206,8 @@ def _undecided(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding
     found = []
     for impl in dict.fromkeys(subject.impl for subject in subjects):
         mine = [subject for subject in subjects if subject.impl == impl and subject.kernel]
+        if not mine and any(subject.kernel for subject in subjects):
+            continue  # a range with no kernels but those of the ranges inside it, or copies alone
         for one in rules:
             if one.level != "kernel" or any(one.decidable(subject) for subject in mine):
                 continue

@@ -42,7 +42,8 @@ def _host_bound(s: Subject) -> Case | None:
 @rule("fuse", ("kernels", "bytes", "compulsory_bytes"), level="call")
 def _fuse(s: Subject) -> Case | None:
     ratio = s["bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
-    if s["kernels"] < 2 or s["distinct"] < 2 or not ratio > CHAIN_EXCESS:
+    # Two launches of one kernel may be two halves of a task; many are a chain, whatever they are called.
+    if s["kernels"] < 2 or (s["distinct"] < 2 and s["kernels"] < MANY) or not ratio > CHAIN_EXCESS:
         return None
     proofs = (Proof("compulsory_ratio", ratio, CHAIN_EXCESS), Proof("kernels", s["kernels"], 2))
     params = {"ratio": f"{ratio:.3g}", "count": f"{s['kernels']:.0f}"}

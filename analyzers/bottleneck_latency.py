@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from analyzers.bottleneck import HINT, Case, Proof, Subject, rule
-from analyzers.placement import NEAR
+from analyzers.placement import LAUNCH_FLOOR, NEAR
 
 SMALL = 0.8
 LOW = 0.5
@@ -39,9 +39,11 @@ def _few_blocks(s: Subject) -> Case | None:
         return None
     used = s["blocks"] / s["sm_count"]
     warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
-    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}"}
+    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{s.time * 1e6:.3g}"}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
-    return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2)
+    # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
+    variant = "short" if s.time < LAUNCH_FLOOR else ""
+    return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2, variant=variant)
 
 
 @rule("small-grid", ("waves", "blocks", "sm_count"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from analyzers.bottleneck import HINT, Case, Proof, Subject, rule
+from analyzers.bottleneck import Case, Proof, Subject, rule
 from analyzers.bottleneck_memory import fixed_traffic
 from analyzers.pipes import PIPES, precision_bits
 from analyzers.placement import NEAR
@@ -125,13 +125,3 @@ def _issue_bound(s: Subject) -> Case | None:
         return None
     params = {"issue": f"{s['issue_active']:.0%}"}
     return Case((Proof("issue_active", s["issue_active"], BUSY_ISSUE),), s.least(), params, 0.5)
-
-
-@rule("half-constants", ("flop_fp16", "flop_fp32"))
-def _half_constants(s: Subject) -> Case | None:
-    """Half instructions in fp32 code that no one asked for."""
-    total = s["flop_fp16"] + s["flop_fp32"]
-    share = s["flop_fp16"] / total if total > 0 else 0.0
-    if not share > 0.05 or s.text.get("work_pipe", "") not in ("fp32", "fp64") or s.nearest[0] != "fp16":
-        return None
-    return Case((Proof("flop_fp16/flops", share, 0.05),), s.time, {"share": f"{share:.0%}"}, 0.1, HINT)

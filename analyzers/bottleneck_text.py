@@ -23,7 +23,7 @@ ENGLISH: dict[str, Words] = {
         "the DRAM share rises to 80 % and more"),
     "dram-excess": (
         "DRAM traffic is {ratio}x the compulsory bytes, at {share} of the DRAM roof",
-        "find the bytes moved twice: strided access that uses a part of each 32 B sector, re-reads past L2, intermediates, spills",
+        "find the bytes moved twice: 32 B sectors of which a part is used, or written in part (those are read first), re-reads past L2, intermediates, spills",
         "DRAM bytes near the compulsory ones, the same DRAM share"),
     "uncoalesced": (
         "uncoalesced global {which}: {sectors} sectors of 32 B a request",
@@ -57,6 +57,10 @@ ENGLISH: dict[str, Words] = {
         "too few blocks: {blocks} for {sms} SMs",
         "split the work into more blocks (split-K, a grid-stride over more blocks, a second pass for the partial results)",
         "at least {sms} blocks, the DRAM or pipe share rises with the SMs in use"),
+    "few-blocks/short": (
+        "{us} us, no longer than a launch takes, in {blocks} blocks for {sms} SMs: start-up and memory latency are most of it",
+        "do more in one launch (fuse it with its neighbours, batch the calls), or replay the launches as a CUDA graph",
+        "time a call stays near the launch floor while the work of a launch grows"),
     "small-grid": (
         "less than one wave of blocks ({waves}), {us} us in all: start-up and memory latency show",
         "smaller blocks or less work a thread, more loads in flight a thread; or do more in one launch",
@@ -157,10 +161,6 @@ ENGLISH: dict[str, Words] = {
         "the schedulers issue in {issue} of the cycles, and no roof is near: too many instructions for the work",
         "fewer address and loop instructions: unroll, wider loads, 32 bit indices, FMA",
         "inst_executed falls, issue_active stays high until a roof is near"),
-    "half-constants": (
-        "half instructions ({share} of the FLOP) in fp32 work: compilers use HFMA2 to make constants",
-        "leave it; read this kernel's FLOP without the fp16 pipe",
-        "nothing changes"),
     "launch-bound": (
         "launch-bound: {count} kernels in {us} us, {each} us each",
         "fuse the chain into one kernel, or replay it as a CUDA graph (torch.compile, cudaGraph)",
@@ -194,7 +194,7 @@ ENGLISH: dict[str, Words] = {
 CHINESE: dict[str, Words] = {
     "dram-bound": ("受显存带宽限制：已达 DRAM 屋顶的 {share}", "减少搬运的字节：与前后算子融合，或用更窄的数据类型；访存方式已无多少余地", "时间随字节数下降，DRAM 占比不变"),
     "dram-bound/headroom": ("受显存带宽限制但有余量：达 DRAM 屋顶的 {share}，普通拷贝可达 80% 至 90%", "增加在途字节：16 B 访问、每线程多个独立加载、更多驻留线程束；然后再减少字节", "DRAM 占比升到 80% 以上"),
-    "dram-excess": ("DRAM 流量为必需字节的 {ratio} 倍，达 DRAM 屋顶的 {share}", "找出重复搬运的字节：跨步访问只用到 32 B 扇区的一部分、越过 L2 的重读、中间结果、寄存器溢出", "DRAM 字节接近必需值，DRAM 占比不变"),
+    "dram-excess": ("DRAM 流量为必需字节的 {ratio} 倍，达 DRAM 屋顶的 {share}", "找出重复搬运的字节：只用到一部分的 32 B 扇区、只写一部分的扇区（会先被读回）、越过 L2 的重读、中间结果、寄存器溢出", "DRAM 字节接近必需值，DRAM 占比不变"),
     "uncoalesced": ("全局访存未合并（{which}）：每次请求 {sectors} 个 32 B 扇区", "让相邻线程访问相邻地址；两侧无法兼顾时在共享内存中转置", "4 B/线程时每次请求 4 个扇区（16 B 时 16 个）；L1、L2 流量按比例下降"),
     "uncoalesced/suspected": ("无可复用的任务却向 L2 请求了 {sectors} 倍的必需字节：访存大概没有合并", "让相邻线程访问相邻地址；--deep 可数出每次请求的扇区", "L2 字节降到必需值的约两倍或更少"),
     "l2-bound": ("受 L2 带宽限制：已达 L2 屋顶的 {share}", "提高每次取数的复用：更大的共享内存或寄存器分块、更宽的加载", "L2 字节下降，DRAM 字节不变"),
@@ -203,6 +203,7 @@ CHINESE: dict[str, Words] = {
     "local-memory": ("本地内存占 L1 流量的 {share}（每线程 {registers} 个寄存器）", "用常量下标索引数组（展开），减少存活的值，或放宽寄存器（__launch_bounds__）", "本地扇区为 0，L1 字节下降"),
     "atomics": ("原子操作占全局请求的 {share}，且远离所有屋顶", "先在线程束与线程块内归约，每块只做一次原子操作；分散热点地址", "原子请求按块大小下降，DRAM 占比上升"),
     "few-blocks": ("线程块过少：{blocks} 个块，{sms} 个 SM", "把工作拆成更多块（split-K、更大的网格、第二遍合并部分结果）", "至少 {sms} 个块，占比随使用的 SM 上升"),
+    "few-blocks/short": ("{us} us，不比一次启动长，{sms} 个 SM 只用 {blocks} 个块：主要是启动与访存延迟", "一次启动做更多事（与前后算子融合、合并多次调用），或用 CUDA graph 重放启动", "单次启动的工作变多，时间仍接近启动下限"),
     "small-grid": ("不足一波线程块（{waves}），总共 {us} us：启动与访存延迟显现", "更小的块或每线程更少的工作、每线程更多在途加载；或一次启动做更多事", "接近一波，时间接近启动下限"),
     "tail-wave": ("尾部效应：{waves} 波线程块，最后一波只有 {last}", "让网格为整波的倍数、用更小的块，或持久化 kernel", "整波，时间按空闲比例下降"),
     "low-occupancy": ("受延迟限制，占用率 {limit}，受限于 {cause}", "释放受限的资源，或让每线程有更多独立的工作在途", "占用率与最近屋顶的占比一起上升"),
@@ -228,7 +229,6 @@ CHINESE: dict[str, Words] = {
     "precision/maybe": ("fp64 运算占 FLOP 的 {share}：fp32 峰值是其 {gain} 倍", "若数据是 fp32，查找双精度常量（1.0 应为 1.0f）；若任务需要 fp64，则保留", "flop_fp64 为 0，时间低于 fp64 屋顶"),
     "non-fma": ("{pipe} 指令只有 {share} 是 FMA：已达这种组合上限的 {used}", "把 a*b+c 写成可收缩的形式（不用 -fmad=false、__fmul_rn），调整求和次序", "fma_share 上升，同样 FLOP 的指令变少"),
     "issue-bound": ("调度器 {issue} 的周期都在发射，却不接近任何屋顶：指令太多", "减少地址与循环指令：展开、更宽的加载、32 位下标、FMA", "inst_executed 下降，直到接近某个屋顶"),
-    "half-constants": ("fp32 任务里有半精度指令（占 FLOP 的 {share}）：编译器用 HFMA2 生成常量", "不必处理；读此 kernel 的 FLOP 时去掉 fp16 管线", "无变化"),
     "launch-bound": ("受启动限制：{us} us 内 {count} 个 kernel，平均 {each} us", "把链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）", "一次启动；时间接近最长的单个 kernel"),
     "host-bound": ("主机比设备慢：提交一次调用 {host} us，执行 {us} us", "每次调用更少的算子、CUDA graph，或更大的批", "主机时间低于设备时间；墙钟每次最多省 {gap} us，设备时间不变"),
     "fuse": ("{count} 个 kernel 经 DRAM 传递中间结果：为必需字节的 {ratio} 倍", "融合整条链（单个 kernel、Triton、torch.compile），每个输入只读一次、每个输出只写一次", "一个 kernel，DRAM 字节接近必需值"),

@@ -176,13 +176,15 @@ def _unlike(steps: Sequence[Step]) -> tuple[list[Doubt], list[str]]:
         values = [str(step.facts.get(name, "") or "") for step in steps]
         if len({value for value in values if value}) > 1:
             listed = ", ".join(f"{s.label}: {v}" for s, v in zip(steps, values, strict=True) if v)
-            doubts.append(Doubt(words, listed, _FIX.get(name, "measure both in one session")))
+            doubts.append(Doubt(words, listed, _FIX.get(name, "measure both one after the other")))
             apart += [name] if name in APART else []
     clocks = {step.label: step.facts.get("sm_clock", NAN) for step in steps}
     known = [clock for clock in clocks.values() if clock == clock and clock > 0]
     if known and max(known) / min(known) - 1 > CLOCK:
         listed = ", ".join(f"{label}: {clock / 1e6:.0f} MHz" for label, clock in clocks.items())
-        doubts.append(Doubt("the SM clock differs", listed, "lock the clock, or measure both in one session"))
+        doubts.append(
+            Doubt("the SM clock differs", listed, "lock the clock, or measure both one after the other")
+        )
         apart.append("sm_clock")
     return doubts, apart
 

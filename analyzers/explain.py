@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from analyzers.analysis import Analysis
 from analyzers.bottleneck import Finding, Subject, examine
-from analyzers.floor import combine, floor_time
+from analyzers.floor import Work, combine, floor_time
 from analyzers.usage import roof_times
 from roofline.ceilings import Ceiling, Roofline
 
@@ -29,7 +29,7 @@ def explain(
     kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. l2_bytes: size of
     its L2 [B], which may keep what is written last.
     """
-    least = hard_floor(analysis, roofline, l2_bytes)
+    least = hard_floors(analysis, roofline, l2_bytes)
     every = [*call_subjects(analysis, least), *kernel_subjects(analysis, roofline, sms, least)]
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     return examine(chosen, totals(analysis))
@@ -40,9 +40,16 @@ def totals(analysis: Analysis) -> dict[str, float]:
     return {str(row["impl"]): float(row["time"]) for row in analysis.impls.to_dict("records")}
 
 
-def hard_floor(analysis: Analysis, roofline: Roofline, l2_bytes: float = NAN) -> float:
-    """Seconds no implementation can go below: highest ceilings, no byte that may stay in L2; NaN unknown."""
-    given = {work.source: work for work in analysis.works}
+def hard_floors(analysis: Analysis, roofline: Roofline, l2_bytes: float = NAN) -> dict[str, float]:
+    """Seconds each implementation cannot go below: highest ceilings, no byte that may stay in L2; NaN unknown."""
+    return {
+        name: _hard_floor(analysis.works_of(name), roofline, l2_bytes)
+        for name in map(str, analysis.impls["impl"])
+    }
+
+
+def _hard_floor(works: Sequence[Work], roofline: Roofline, l2_bytes: float) -> float:
+    given = {work.source: work for work in works}
     least, _ = combine(given.get("declared"), given.get("modelled"))
     return NAN if least is None else floor_time(least, roofline, l2_bytes=l2_bytes).hard
 
@@ -56,21 +63,21 @@ def highest(roofline: Roofline) -> Roofline:
     return Roofline(roofline.device, tuple(best.values()))
 
 
-def call_subjects(analysis: Analysis, least: float = NAN) -> list[Subject]:
-    """Each implementation as a whole."""
+def call_subjects(analysis: Analysis, least: Mapping[str, float] | None = None) -> list[Subject]:
+    """Each implementation as a whole; `least`: its hard floor [s]."""
     kernels = analysis.kernels
     found = []
     for row in analysis.impls.to_dict("records"):
         values = {name: _number(row, name) for name in CALL_COLUMNS}
         values["distinct"] = float((kernels["impl"] == row["impl"]).sum()) if len(kernels) else NAN
-        values["hard_floor"] = least
+        values["hard_floor"] = (least or {}).get(str(row["impl"]), NAN)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         found.append(Subject(str(row["impl"]), "", _number(row, "time"), values, text=text))
     return found
 
 
 def kernel_subjects(
-    analysis: Analysis, roofline: Roofline, sms: float = NAN, least: float = NAN
+    analysis: Analysis, roofline: Roofline, sms: float = NAN, least: Mapping[str, float] | None = None
 ) -> list[Subject]:
     """Each kernel of each implementation that was counted."""
     kernels = analysis.kernels
@@ -80,20 +87,21 @@ def kernel_subjects(
     top = highest(roofline)
     hard = roof_times(kernels, top).to_dict("records")
     peaks = {c.name: c.peak for c in top.ceilings}
-    alone = kernels["impl"].value_counts().to_dict()
-    shared = _shared(analysis)
+    names = [str(name) for name in kernels["impl"].unique()]
+    shared = {name: _shared(analysis, name) for name in names}
+    alone = {name: _alone(kernels, name) for name in names}
     scales = _scales(analysis)
     found = []
     for row, roofs, fastest in zip(kernels.to_dict("records"), times, hard, strict=True):
         name = str(row["impl"])
         values = {str(key): float(value) for key, value in row.items() if isinstance(value, (int, float))}
-        values |= shared["values"]
+        values |= shared[name]["values"]
         if not values.get("sm_count", NAN) > 0:
             values["sm_count"] = sms
-        if alone[name] == 1:
+        if alone[name]:
             values["compulsory_bytes"] = _of(analysis, name, "compulsory_bytes")
-            values["hard_floor"] = least
-        text = {"cc": str(row.get("cc", "")), **shared["text"]}
+            values["hard_floor"] = (least or {}).get(name, NAN)
+        text = {"cc": str(row.get("cc", "")), **shared[name]["text"]}
         roofs_of = {str(key): float(value) for key, value in roofs.items()}
         fast = {str(key): float(value) for key, value in fastest.items()}
         found.append(
@@ -112,6 +120,12 @@ def kernel_subjects(
     return found
 
 
+def _alone(kernels: pd.DataFrame, name: str) -> bool:
+    """Whether an implementation, with the ranges inside it, has one kernel: the work is that kernel's then."""
+    inside = kernels["impl"].map(lambda other: other == name or str(other).startswith(f"{name}/"))
+    return int(inside.sum()) == 1
+
+
 def _scales(analysis: Analysis) -> dict[str, float]:
     """Timed over counted seconds; 1 where counting was not slower: gaps between kernels are no kernel's."""
     found = {}
@@ -121,12 +135,14 @@ def _scales(analysis: Analysis) -> dict[str, float]:
     return found
 
 
-def _shared(analysis: Analysis) -> dict[str, Any]:
-    """What is true of the task: the pipe its work is declared on, whether the reference used tensor cores."""
-    flops: Mapping[str, float] = next((work.flops for work in analysis.works if work.flops), {})
+def _shared(analysis: Analysis, name: str) -> dict[str, Any]:
+    """What is true of an implementation's task: the pipe its work is declared on, whether the reference used tensor
+    cores."""
+    works = analysis.works_of(name)
+    flops: Mapping[str, float] = next((work.flops for work in works if work.flops), {})
     pipe = max(flops, key=lambda name: flops[name], default="")
     share = _of(analysis, analysis.reference, "tensor_share")
-    intensity = next((w.total / w.bytes for w in analysis.works if w.bytes > 0), NAN)
+    intensity = next((w.total / w.bytes for w in works if w.bytes > 0), NAN)
     return {
         "text": {"work_pipe": pipe},
         "values": {"reference_tensor_share": share, "work_intensity": intensity},

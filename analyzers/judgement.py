@@ -24,7 +24,7 @@ IMPL_COLUMNS = (
     "speedup", "speedup_low", "speedup_high", "rounds", "verdict",
     "flops", "bytes", "work_source", "achieved_flops", "dram_bandwidth", "dram_fraction", "intensity",
     "attainable", "attainable_fraction", "bound_by", "compute", "evidence", "tensor_share", "fma_share",
-    "floor_time", "floor_bound_by", "floor_ratio", "impossible", "compulsory_bytes", "compulsory_ratio",
+    "floor_time", "floor_bound_by", "floor_hard", "floor_ratio", "impossible", "compulsory_bytes", "compulsory_ratio",
     "kernels", "ncu_time", "counted_time",
 )  # fmt: skip
 """Columns of Analysis.impls; SI units, NaN or "" where unknown. See `Analysis`."""
@@ -164,7 +164,7 @@ def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:
 def _floor_row(time: float, floor: Floor, least: Work, hardware: Work | None) -> dict[str, Any]:
     moved = hardware.bytes if hardware is not None else NAN
     return {
-        "floor_time": floor.time, "floor_bound_by": floor.bound_by,
+        "floor_time": floor.time, "floor_bound_by": floor.bound_by, "floor_hard": floor.hard,
         "floor_ratio": time / floor.time if floor.time > 0 else NAN, "impossible": floor.forbids(time),
         "compulsory_bytes": least.bytes, "compulsory_ratio": moved / least.bytes if least.bytes > 0 else NAN,
     }  # fmt: skip

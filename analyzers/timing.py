@@ -124,8 +124,12 @@ def _rank(method: str) -> int:
     )
 
 
-def spreads(chosen: pd.DataFrame) -> dict[str, Timed]:
-    """Each implementation's figures from the chosen samples, in order of appearance."""
+def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None) -> dict[str, Timed]:
+    """Each implementation's figures from the chosen samples, in order of appearance.
+
+    every: all samples, for the caller's seconds where the chosen method has none.
+    """
+    aside = _submitting(every) if every is not None else {}
     found = {}
     for impl, rows in chosen.groupby("impl", sort=False):
         kept = rows[rows["kept"]]
@@ -133,9 +137,27 @@ def spreads(chosen: pd.DataFrame) -> dict[str, Timed]:
         found[str(impl)] = Timed(
             str(impl), str(rows["method"].iloc[0]), str(rows["l2"].iloc[0]),
             summary(kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy()),
-            _median(kept["host"]), _median(kept["sm_clock"]), len(rows) - len(kept), float(slow.ne(0).mean()),
+            _first(_median(kept["host"]), aside.get(str(impl), NAN)), _median(kept["sm_clock"]),
+            len(rows) - len(kept), float(slow.ne(0).mean()),
         )  # fmt: skip
     return found
+
+
+def _submitting(every: pd.DataFrame) -> dict[str, float]:
+    """Seconds the caller spends in a call, by implementation: as clocked while the device was held, at most what
+    passes from idle to idle device (method "host"), which has waiting in it."""
+    kept = every[every["kept"]]
+    found = {}
+    for impl, rows in kept.groupby("impl"):
+        idle = rows["method"].eq("host")
+        inside, outside = _median(rows.loc[~idle, "host"]), _median(rows.loc[idle, "seconds"])
+        found[str(impl)] = inside if not outside < inside else outside
+    return found
+
+
+def _first(*values: float) -> float:
+    """The first that is known."""
+    return next((value for value in values if not math.isnan(value)), NAN)
 
 
 def _median(values: pd.Series[float]) -> float:

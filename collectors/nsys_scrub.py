@@ -1,6 +1,6 @@
 """A sqlite export of Nsight Systems without what it says of the machine and the user.
 
-An export holds the environment variables of the session, the host's name, command lines, directories and the
+An export holds the environment variables it was made with, the host's name, command lines, directories and the
 names of every process. None of that is needed to read it: kept are GPU work, API calls, NVTX ranges, devices,
 and the strings that these use, in a database written anew, so that nothing stays behind in free pages.
 """

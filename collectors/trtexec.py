@@ -1,10 +1,11 @@
-"""trtexec exports of TensorRT 8 to 10 as a launches frame, one row a layer.
+"""trtexec exports of TensorRT 7 to 10 as a launches frame, one row a layer.
 
     read(profile.json, layers="graph.json", times="timing.json", metadata="profile.metadata.json")
+    read(trtexec.log, layers="graph.json")
 
 --exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see
 trtexec_layers), --exportTimes or the engine explorer's metadata the latency that the layers are checked
-against. trtexec writes names unescaped, so its JSON may be invalid; such names are repaired with a doubt,
+against. What trtexec printed (--dumpProfile, or the summary alone) is read by trtexec_log. trtexec writes names unescaped, so its JSON may be invalid; such names are repaired with a doubt,
 anything else is refused.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from collectors.errors import CollectError
 from collectors.frame import build, doubt
 from collectors.trtexec_json import load
 from collectors.trtexec_layers import COLUMNS, Layer, layer
+from collectors.trtexec_log import Log, Table, is_log, read_log, statistics
 
 _TIMES = re.compile(r"(start|end)?([A-Za-z0-9]+?)Ms$")
 _OLD_TIMES = {"in": "h2d", "out": "d2h", "enq": "enqueue", "endtoend": "end_to_end"}
@@ -54,8 +56,10 @@ class Metadata:
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is JSON of trtexec or of the engine explorer."""
+    """Whether a file is JSON of trtexec or of the engine explorer, or what trtexec printed."""
     del path
+    if is_log(head):
+        return True
     start = head.lstrip()[:1]
     if start == "[":
         return bool(re.search(r'"(averageMs|timeMs|latencyMs)"\s*:|^\s*\[\s*\{\s*"count"\s*:', head))
@@ -74,11 +78,13 @@ def read(
 ) -> pd.DataFrame:
     """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
 
-    path: --exportProfile, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
+    path: --exportProfile, what trtexec printed, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
     partial: read a cut profile to its last whole layer, with a doubt, instead of refusing it.
     attrs: "doubts", "report", "count", "layers" (one dict a row: median, type, tactic, compute, by, flop,
-    bytes), "latency". Raises CollectError naming the file and the line.
+    bytes), "latency", of a log "summary". Raises CollectError naming the file and the line.
     """
+    if is_log(_head(Path(path))):
+        return _printed(Path(path), layers, times, metadata, partial)
     content, doubts = load(Path(path), partial)
     if _is_layer_info(content):
         found = _layers(Path(path), content)
@@ -91,7 +97,45 @@ def read(
     else:
         profile = _profile(Path(path), content, doubts)
         frame = join(profile, read_layers(layers) if layers is not None else None)
-    facts = read_metadata(metadata) if metadata is not None else Metadata()
+    return _with_facts(frame, read_metadata(metadata) if metadata is not None else Metadata(), times)
+
+
+def _printed(
+    path: Path,
+    layers: str | Path | None,
+    times: str | Path | None,
+    metadata: str | Path | None,
+    partial: bool,
+) -> pd.DataFrame:
+    """The frame of a log: its layers, or one row for the whole network where it lists none."""
+    log = read_log(path, partial=partial)
+    table = log.table or _whole(log)
+    profile = Profile(table.count, table.names, np.array(table.means), np.array(table.medians), log.doubts)
+    frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
+    frame.attrs["report"] = "log"
+    frame.attrs["summary"] = statistics(log)
+    facts = read_metadata(metadata) if metadata is not None else Metadata(log.device, log.cc)
+    if facts.latency != facts.latency and log.table is not None:
+        facts = replace(facts, latency=log.summary.get("latency", {}).get("median", math.nan))
+    return _with_facts(frame, facts, times if log.table is not None else None)
+
+
+def _whole(log: Log) -> Table:
+    """One row that stands for all layers: the GPU's time of an inference, or the latency where that is all."""
+    by = "compute" if "compute" in log.summary else "latency"
+    one = log.summary[by]
+    mean = one.get("mean", one.get("median", math.nan))
+    log.doubts.append(
+        doubt(
+            "the log lists no layers: one row stands for the whole network",
+            "GPU compute time" if by == "compute" else "latency, copies included",
+            "run trtexec with --dumpProfile --separateProfileRun",
+        )
+    )
+    return Table(0, ["whole network"], [mean], [one.get("median", math.nan)], mean)
+
+
+def _with_facts(frame: pd.DataFrame, facts: Metadata, times: str | Path | None) -> pd.DataFrame:
     for name, value in (("device", facts.device), ("cc", facts.cc)):
         if value:
             frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
@@ -99,6 +143,17 @@ def read(
     if times is not None:
         latency = float(read_times(times)["latency"].median())
     return _against(frame, latency)
+
+
+def _head(path: Path) -> str:
+    """The beginning of a file as text, "" where it cannot be opened: its reader says so."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 18)
+    except OSError:
+        return ""
+    utf16 = head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return head.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
 
 
 def read_profile(path: str | Path, *, partial: bool = False) -> Profile:

@@ -1,11 +1,11 @@
-"""A small transformer block with annotated ranges: something to profile.
+"""A few steps of training two transformer blocks, with annotated ranges: something to profile.
 
-    python examples/transformer_block.py --steps 3
-    profkit profile --ncu -- python examples/transformer_block.py --steps 1
-    profkit profile --hot 3 -- python examples/transformer_block.py --steps 20 --backward
+    python examples/transformer_block.py
+    profkit profile --hot 3 -- python examples/transformer_block.py
+    profkit profile --ncu -- python examples/transformer_block.py --steps 1 --no-backward
 
-Runs on the GPU if there is one, in bfloat16, else on the CPU in float32. The ranges carry the work they are
-meant to do; without a profiler they cost next to nothing.
+Runs on the GPU if there is one, 10 steps in bfloat16, else on the CPU, 3 small ones in float32. The ranges carry
+the work they are meant to do; without a profiler they cost next to nothing.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Block(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     gpu = torch.cuda.is_available()
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--backward", action="store_true", help="run the backward pass as well")
+    parser.add_argument("--steps", type=int, default=10 if gpu else 3)
+    parser.add_argument("--backward", action=argparse.BooleanOptionalAction, default=True, help="train")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=8 if gpu else 2)
     parser.add_argument("--length", type=int, default=2048 if gpu else 128)
@@ -68,6 +68,7 @@ def main() -> None:
     device, dtype = ("cuda", torch.bfloat16) if gpu else ("cpu", torch.float32)
     model = nn.Sequential(*(Block(chosen.width, chosen.width // 64) for _ in range(chosen.layers)))
     model = model.to(device, dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     x = torch.randn(chosen.batch, chosen.length, chosen.width, device=device, dtype=dtype)
     last = 0.0
     for _ in range(chosen.steps):
@@ -77,7 +78,9 @@ def main() -> None:
             if chosen.backward:
                 with annotate("backward"):
                     loss.backward()
-                model.zero_grad(set_to_none=True)
+                with annotate("update"):
+                    optimizer.step()
+                    optimizer.zero_grad(set_to_none=True)
         last = loss.item()
     print(f"{chosen.steps} steps on {device}, loss {last:.4f}")
 

@@ -16,6 +16,9 @@ The file, line by line, each written at once so that a crash loses nothing:
 Autograd runs a CUDA backward in a thread of its own, where this thread's ranges are unknown to the tools. While
 a range is open and somebody listens, backward therefore runs in the calling thread; PROFKIT_AUTOGRAD=threads
 leaves it alone.
+
+Inside a function that torch.compile traces a range is passed over, so that profiling changes no graph: what the
+compiled function launches belongs to the range round its call.
 """
 
 from __future__ import annotations
@@ -54,20 +57,20 @@ class Annotation:
         self.bytes = bytes
 
     def __enter__(self) -> Annotation:
-        if _listener is not None:
+        if _listener is not None and not _compiling():
             _listener.push(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if _listener is not None:
+        if _listener is not None and not _compiling():
             _listener.pop(self, completed=kind is None)
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
         def inside(*args: Any, **keywords: Any) -> Any:
-            if _listener is None:
+            if _listener is None or _compiling():
                 return function(*args, **keywords)
             with self:
                 return function(*args, **keywords)
@@ -163,6 +166,12 @@ def _append(file: str, text: str) -> None:
         os.write(handle, text.encode())
     finally:
         os.close(handle)
+
+
+def _compiling() -> bool:
+    """Whether torch.compile is tracing this very call."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
 
 
 def _backward_here() -> Callable[[], None] | None:

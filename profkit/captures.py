@@ -13,6 +13,7 @@ import pandas as pd
 
 from profkit.annotation import Declared, read_declared
 from profkit.error import ProfkitError
+from profkit.launch.bootstrap import TRACE
 from profkit.run import Capture, Run
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from roofline.ceilings import Roofline
 
 ORDER = ("counters", "layers", "times", "timeline")
-TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
-"""Columns of trace.csv, what profkit.runner.trace writes; start and time in s."""
+_BAD_END = "The application returned an error code"
+"""ncu's word for a program that did not end with 0, which one that ncu itself ended does not."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ def read_capture(folder: Path, capture: Capture) -> pd.DataFrame:
         return read(file, "trtexec", partial=capture.partial, **companions)
     options: dict[str, Any] = {"adopt": True} if capture.tool == "nsys" and _sqlite(file) else {}
     frame: pd.DataFrame = read(file, capture.tool, partial=capture.partial, **options)
+    if capture.ended:
+        said = frame.attrs.get("doubts", ())
+        frame.attrs["doubts"] = [one for one in said if not one["what"].startswith(_BAD_END)]
     return frame
 
 
@@ -176,12 +180,12 @@ def analyze(run: Run, roof: Roofline) -> Analysis:
     launches = run.captured.launches
     counters = run.manifest.counters
     missing = "" if counters.state == "collected" else counters.why or "only times were recorded"
-    whole = judge(None, launches, (), roof, counters_missing=missing)
-    doubts: list[Doubt] = list(whole.doubts)
     if launches is None or launches.empty:
-        return whole
+        return judge(None, launches, (), roof, counters_missing=missing)
     works, more = declared_works(run, launches)
-    doubts += more
+    launches, halves = _without_half_moves(launches, works)
+    whole = judge(None, launches, (), roof, counters_missing=missing)
+    doubts: list[Doubt] = [*whole.doubts, *more, *halves]
     l2_bytes = float(run.manifest.device.get("l2_bytes") or math.nan)
     rows = []
     for path, inside in by_range(launches):
@@ -195,8 +199,30 @@ def analyze(run: Run, roof: Roofline) -> Analysis:
         doubts += [Doubt(d["what"], d["how_much"], d["fix"]) for d in timed.attrs.get("doubts", ())]
     doubts += outside_ranges(launches)
     return replace(
-        whole, impls=to_frame(rows, IMPL_COLUMNS), doubts=unique(doubts), works=tuple(works.values())
+        whole,
+        impls=to_frame(rows, IMPL_COLUMNS),
+        doubts=unique(doubts),
+        works=tuple(works.values()),
+        own_works={path: (work,) for path, work in works.items()},
     )
+
+
+def _without_half_moves(
+    launches: pd.DataFrame, works: Mapping[str, Work]
+) -> tuple[pd.DataFrame, list[Doubt]]:
+    """FP16 vector instructions are no FLOP where a range declares its work and names no fp16, as in a sample."""
+    from analyzers.counts import without_half_moves
+
+    doubts: list[Doubt] = []
+    for path, work in works.items():
+        mine = launches["impl"].map(lambda impl, path=path: impl == path or str(impl).startswith(f"{path}/"))
+        if work.flops and "flop_fp16" in launches:
+            cleaned, doubt = without_half_moves(launches[mine], (work,))
+            halves = launches["flop_fp16"].where(~mine, cleaned["flop_fp16"].reindex(launches.index))
+            attrs, launches = launches.attrs, launches.assign(flop_fp16=halves)
+            launches.attrs = attrs
+            doubts += [doubt] if doubt is not None else []
+    return launches, doubts
 
 
 def by_range(launches: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:

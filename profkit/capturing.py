@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -73,7 +74,7 @@ def failed_end(state: State, ended: process.Exit, tool: str) -> ProgramFailedErr
 
 def trace(state: State, tool: str) -> None:
     state.progress(
-        "recording a timeline (nsys)" if tool == "nsys" else "recording kernels (CUPTI: there is no nsys)"
+        "recording a timeline (nsys)" if tool == "nsys" else "recording kernels (CUPTI, by torch's profiler)"
     )
     ended = _record_nsys(state) if tool == "nsys" else _record_cupti(state)
     failed = failed_end(state, ended, tool)
@@ -114,14 +115,25 @@ def _record_nsys(state: State) -> process.Exit:
             VARIABLE: str(annotations_file(state.run, "nsys").resolve()),
         }
         argv = [*nsys.prefix(found.path, base), *state.argv]
-        ended = start(state, "nsys", argv, env, "the record holds the program's environment variables")
+        kept = "nsys.nsys-rep holds the environment variables of the program"
+        ended = start(state, "nsys", argv, env, kept if state.wanted.keep_report else "")
         report = Path(f"{base}.nsys-rep")
         if report.exists():
             start(state, "nsys-export", nsys.export(found.path, report, Path(f"{base}.sqlite")), env)
+            without_machine(Path(f"{base}.sqlite"))
             if not state.wanted.keep_report and Path(f"{base}.sqlite").exists():
                 report.unlink()
     state.run.manifest.doubts += nsys.doubts(_logs(state, "nsys", "nsys-export"))
     return ended
+
+
+def without_machine(sqlite: Path) -> None:
+    """Take the environment, host and paths out of an export; one that is damaged is left for its reader to name."""
+    from collectors import CollectError
+    from collectors.nsys_scrub import scrub
+
+    with contextlib.suppress(CollectError):
+        scrub(sqlite)
 
 
 def _record_cupti(state: State) -> process.Exit:
@@ -129,7 +141,7 @@ def _record_cupti(state: State) -> process.Exit:
     if argv is None:
         raise CannotProfileError("Nsight Systems (nsys) was not found", fix=nsys.MISSING_FIX)
     env = {VARIABLE: str(annotations_file(state.run, "cupti").resolve()), "PYTHONUNBUFFERED": "1"}
-    return start(state, "cupti", argv, env, "torch's profiler (CUPTI), as there is no nsys")
+    return start(state, "cupti", argv, env, "torch's profiler (CUPTI) in the place of nsys")
 
 
 def _no_record(state: State, tool: str) -> ProfkitError:
@@ -145,30 +157,24 @@ def _logs(state: State, *steps: str) -> str:
     return "\n".join(file.read_text("utf-8", "replace") for file in files if file.exists())
 
 
-def rank(state: State, tool: str) -> Hot:
-    from profkit.hot import hottest
-
-    hot = hottest(state.frames[tool], state.wanted.hot)
-    said = ", ".join(f"{name[:60]} {share:.0%}" for name, share in zip(hot.kernels, hot.shares, strict=True))
-    state.progress(f"hot: {said}")
-    return hot
-
-
 def ncu_options(
     wanted: ProgramRequest, folder: Path, cc: str, hot: Hot | None = None
 ) -> tuple[ncu.Options, int | None]:
     """The capture's options, and the replay passes to expect."""
     from collectors.counters import counter_set, metrics_for, planned_passes
 
-    names = counter_set("default")
+    names = counter_set("default") + (counter_set("deep") if wanted.deep else ())
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel)
-    skip = wanted.skip if wanted.skip is not None or hot is None else hot.skip
-    count = wanted.count if wanted.count is not None or hot is None else hot.count
-    extra = [*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else []),
-             *(["--launch-count", str(count)] if count else [])]  # fmt: skip
+    # ncu counts launches within its ranges alone, and the ranking those of the whole program.
+    ranked = None if wanted.include else hot
+    skip = wanted.skip if wanted.skip is not None or ranked is None else ranked.skip
+    count = wanted.count if wanted.count is not None or ranked is None else ranked.count
+    extra = [*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])]
+    kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc), csv=folder / "ncu.csv", include=wanted.include, clock=wanted.clock_control,
-        set_name=wanted.ncu_set, report=folder / "report" if wanted.keep_report else None, extra=extra,
+        set_name=wanted.ncu_set, report=folder / "report" if wanted.keep_report else None, count=count or 0,
+        kill=kill and bool(count), extra=extra,
     )  # fmt: skip
     return options, planned_passes(names, cc)
 
@@ -181,6 +187,7 @@ def as_regex(kernel: str) -> str:
 
 def count(state: State, hot: Hot | None) -> None:
     from collectors import CollectError, read
+    from profkit.hot import not_met
 
     tool = ncu.find()
     if tool is None:
@@ -195,20 +202,25 @@ def count(state: State, hot: Hot | None) -> None:
     with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
         env = {**ncu.environment(Path(temporary)), VARIABLE: str(annotations_file(run, "ncu").resolve())}
         ended = start(state, "ncu", [*ncu.prefix(tool.path, options), *state.argv], env)
-    failed = failed_end(state, ended, "ncu")
+    bad = ended.hung or bool(ended.code)
     try:
-        frame = read(run.ncu_csv, "ncu", partial=bool(failed))
+        frame = read(run.ncu_csv, "ncu", partial=bad)
     except CollectError as error:
-        found = _reason(state, failed, error)
+        found = _reason(state, failed_end(state, ended, "ncu"), error)
         counters.why, counters.fix = str(found).splitlines()[0], found.fix
         raise found from error
+    cut = options.kill and len(frame) >= options.count and not ended.hung
+    failed = None if cut else failed_end(state, ended, "ncu")
+    if cut:
+        run.manifest.commands[-1].note = f"ended on purpose after {options.count} launches (--kill)"
     counters.state = "collected"
     if "passes" in frame and frame["passes"].notna().any():
         counters.passes = int(frame["passes"].max())
-    capture = Capture("ncu.csv", "ncu", "counters", filtered=state.wanted.filtered, partial=bool(failed))
+    capture = Capture("ncu.csv", "ncu", "counters", filtered=state.wanted.filtered, partial=bool(failed),
+                      ended=cut)  # fmt: skip
     _keep(state, "ncu", capture, frame)
     if hot is not None:
-        run.manifest.doubts += _not_met(hot, frame)
+        run.manifest.doubts += not_met(hot, frame)
 
 
 def _reason(state: State, failed: ProgramFailedError | None, error: Any) -> ProfkitError:
@@ -224,16 +236,3 @@ def _reason(state: State, failed: ProgramFailedError | None, error: Any) -> Prof
     if found is not None and found["kind"] not in ("target",):
         return ProfkitError(f"no kernels were captured: {found['message']}", fix=found["fix"])
     return ProfkitError(f"no kernels were captured: {error}", fix=error.fix)
-
-
-def _not_met(hot: Hot, frame: pd.DataFrame) -> list[dict[str, str]]:
-    """A doubt for each hot kernel that ncu did not capture."""
-    from profkit.hot import base_name
-
-    there = {base_name(str(name)) for name in frame["kernel"].unique()}
-    return [
-        {"what": f"hot kernel not captured by ncu: {name[:80]}", "how_much": f"{share:.0%} of the kernel time",
-         "fix": "the program does not launch the same kernels every time; capture all with --ncu"}
-        for name, share in zip(hot.kernels, hot.shares, strict=True)
-        if base_name(name) not in there
-    ]  # fmt: skip

@@ -43,6 +43,7 @@ def count(run: Run, wanted: Request, progress: Callable[[str], None]) -> None:
         mode="counters", sample=manifest.sample.id, device="cuda", seeds=manifest.seeds, cache=str(cache.builds()),
         subjects=[protocol.Subject(i.name, i.role, str(folder / i.file), i.backend) for i in subjects],
         limits={name: protocol.LIMITS[name] * wanted.timeout * 4 for name in ("build", "count")},
+        precision=manifest.precision,
     )  # fmt: skip
     cc = str(manifest.device.get("cc", ""))
     if not cc:

@@ -25,6 +25,8 @@ from roofline.device import find_spec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from analyzers.precision import Reduced
+
 NAN = math.nan
 
 
@@ -43,7 +45,11 @@ def analyze(run: Run) -> Analysis:
         l2_bytes=float(run.manifest.device.get("l2_bytes") or NAN),
         target=max(run.manifest.timing.target, 0.01),
     )
-    more = [*_own_doubts(run, roof), *_provenance(run, launches)]
+    more = [
+        *_own_doubts(run, roof),
+        *_provenance(run, launches),
+        *(one.doubt() for one in reduced_precision(run)),
+    ]
     return _with_doubts(analysis, more)
 
 
@@ -76,6 +82,20 @@ def _provenance(run: Run, launches: pd.DataFrame | None) -> Iterable[Doubt]:
             found = provenance(launches[launches["impl"] == impl.name], impl.kernels).doubt(impl.name)
             if found is not None:
                 yield found
+
+
+def reduced_precision(run: Run) -> list[Reduced]:
+    """The candidates that computed in less than the task and the reference keep; none where the types are unknown."""
+    from analyzers.precision import audit
+    from collectors.recipes import capability
+
+    launches, reference = run.launches, run.manifest.reference
+    if launches is None or launches.empty or reference is None:
+        return []
+    cc = str(run.manifest.device.get("cc", ""))
+    has_tf32 = bool(cc) and capability(cc) >= 80
+    dots = {impl.name: impl.tf32_dots if has_tf32 else () for impl in run.manifest.candidates if impl.ok}
+    return audit(launches, run.manifest.task, reference.name, dots)
 
 
 def read_timings(run: Run) -> pd.DataFrame | None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 EACH = 3
 """Launches wanted of every hot kernel: enough to see whether they differ."""
+ROOM = 6
+"""Launches a hot kernel may cost; where `EACH` of all lie further apart, fewer of each are taken."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
     """The `number` kernels with the longest summed time of a launches frame in order of launch.
 
     -k of ncu takes the function's base name, so other instances of a hot template match too; the stretch is
-    chosen by full names, as late in the program as possible (the first launches are warm-up).
+    chosen by full names, soon after the first of each (the program can end when it is captured).
     """
     kernels = frame[frame["kind"] == "kernel"]
     if "start" in kernels:
@@ -42,7 +44,7 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
     bases = list(dict.fromkeys(base_name(name) for name in names))
     wanted = {name: base_name(name) for name in dict.fromkeys(kernels["kernel"])}
     matching = [name for name in kernels["kernel"] if wanted[name] in bases]
-    first, end = stretch(matching, names)
+    first, end = sample(matching, names)
     total = float(sums.sum())
     return Hot(
         tuple(names), tuple(float(sums[name]) / total for name in names),
@@ -50,8 +52,23 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
     )  # fmt: skip
 
 
+def sample(launches: Sequence[str], wanted: Sequence[str]) -> tuple[int, int]:
+    """The stretch to capture: behind the first launch of each kernel, which is warm-up, where that leaves enough.
+
+    EACH launches of all `wanted`, or fewer where those take more than ROOM launches a kernel.
+    """
+    warm = max((launches.index(name) for name in wanted if name in launches), default=-1) + 1
+    there, later = Counter(launches), Counter(launches[warm:])
+    begin = warm if all(later[name] >= min(EACH, there[name]) for name in wanted) else 0
+    for each in range(EACH, 0, -1):
+        first, end = stretch(launches[begin:], wanted, each)
+        if end - first <= ROOM * len(wanted):
+            break
+    return begin + first, begin + end
+
+
 def stretch(launches: Sequence[str], wanted: Sequence[str], each: int = EACH) -> tuple[int, int]:
-    """The shortest [first, end) of `launches` with `each` of all `wanted` (or all there are); the last of equals."""
+    """The shortest [first, end) of `launches` with `each` of all `wanted` (or all there are); the first of equals."""
     there = Counter(launches)
     missing = {name: min(each, there[name]) for name in wanted}
     lacking = sum(count > 0 for count in missing.values())
@@ -61,7 +78,7 @@ def stretch(launches: Sequence[str], wanted: Sequence[str], each: int = EACH) ->
             missing[name] -= 1
             lacking -= missing[name] == 0
         while lacking == 0:
-            if end - first <= best[1] - best[0]:
+            if end - first < best[1] - best[0]:
                 best = (first, end)
             left = launches[first]
             if left in missing:
@@ -86,3 +103,14 @@ def base_name(kernel: str) -> str:
             kept.append(letter)
     words = "".join(kept).split()
     return words[-1].rpartition("::")[2] if words else kernel
+
+
+def not_met(hot: Hot, frame: pd.DataFrame) -> list[dict[str, str]]:
+    """A doubt for each hot kernel that ncu did not capture."""
+    there = {base_name(str(name)) for name in frame["kernel"].unique()}
+    return [
+        {"what": f"hot kernel not captured by ncu: {name[:80]}", "how_much": f"{share:.0%} of the kernel time",
+         "fix": "the program does not launch the same kernels every time; capture all with --ncu"}
+        for name, share in zip(hot.kernels, hot.shares, strict=True)
+        if base_name(name) not in there
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collectors import READERS, CollectError, read
+from collectors import READERS, CollectError, nsys_scrub, read
 from collectors import head_of as read_head
 from profkit.captures import device_facts
 from profkit.error import ProfkitError
@@ -26,6 +26,7 @@ from profkit.run import (
     SampleInfo,
     create_run,
     now,
+    sha256,
 )
 
 if TYPE_CHECKING:
@@ -35,12 +36,19 @@ FOLDER = "imported"
 COUNTED = ("dram_bytes", "dram_read", "l2_bytes", "l1_bytes", "flop_fp32", "flop_fp16", "flop_fp64", "op_tensor_fp16",
            "op_tensor_bf16", "op_tensor_tf32", "op_tensor_fp8", "op_tensor_int8", "occupancy")  # fmt: skip
 """Any of these in a frame makes it one with counters."""
+_STREAMED = ("ncu", "nsys")
+"""Whose readers tell how far they are."""
 _BEST = ("sqlite", "gpu_trace", "kern_exec_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum", "kern_exec_sum")
 # What tells TensorRT's files apart, near their beginning.
 _TRT = (
     ("layers", re.compile(r'^\s*\{\s*"Layers"\s*:')),
     ("metadata", re.compile(r'^\s*\{\s*"(performance_summary|model_options|device_information)"\s*:')),
-    ("profile", re.compile(r'^\s*\[\s*\{\s*"count"\s*:|"(averageMs|timeMs)"\s*:')),
+    (
+        "profile",
+        re.compile(
+            r'^\s*\[\s*\{\s*"count"\s*:|"(averageMs|timeMs)"\s*:|=== Profile \(\d+ iter|&&&& \w+ TensorRT\.trtexec'
+        ),
+    ),
     ("times", re.compile(r'"latencyMs"\s*:')),
 )
 
@@ -74,13 +82,16 @@ def import_files(
     *,
     partial: bool = False,
     device: str = "",
+    scrub: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    moved: Callable[[int, int], None] | None = None,
 ) -> Imported:
     """Read `files` (ncu, nsys, nvprof, trtexec; formats found by content) into a new run directory.
 
     output: the directory, which must not be there or be empty; by default one below profkit-runs. partial: read
     cut files to their last whole row, with a doubt. device: the GPU, where the exports do not say. Files are
-    copied as they are. Raises the first file's error when none can be read; see Imported for the others.
+    copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. progress is
+    told of each step, moved of (bytes done, bytes in all) while a long text export is read. Raises the first file's error when none can be read; see Imported for the others.
     """
     target = _free(output)
     found: list[_Found] = []
@@ -88,7 +99,7 @@ def import_files(
     for group in _grouped([Path(os.path.abspath(file)) for file in files]):
         progress(f"reading {group[0].name} ({_size(group[0])})")
         try:
-            one = _look(group[0], _companions(group), partial)
+            one = _look(group[0], _companions(group), partial, moved)
             _same_device([*found, one], device)
             found.append(one)
         except (CollectError, ProfkitError) as error:
@@ -97,7 +108,7 @@ def import_files(
         raise failures[0] if failures else ProfkitError(
             "nothing here lists kernels", fix="give an ncu export, an nsys trace or sqlite export, or a profile of trtexec"
         )  # fmt: skip
-    return Imported(_write(target, found, partial, device, failures), failures)
+    return Imported(_write(target, found, partial, device, failures, scrub), failures)
 
 
 def _free(output: str | os.PathLike[str] | None) -> Path | None:
@@ -155,14 +166,20 @@ def _companions(group: Sequence[Path]) -> dict[str, Path]:
     return {kind: path for path in group[1:] if (kind := _trt_kind(path)) in ("layers", "times", "metadata")}
 
 
-def _look(path: Path, companions: dict[str, Path], partial: bool) -> _Found:
+def _look(
+    path: Path,
+    companions: dict[str, Path],
+    partial: bool,
+    moved: Callable[[int, int], None] | None = None,
+) -> _Found:
     """Read a file once for what it is. Raises CollectError."""
     head = read_head(path)
     tool = next((reader.name for reader in READERS if reader.sniff(head, path)), None)
     if tool is None:
         read(path)  # says what was expected
     try:
-        frame = read(path, tool, partial=partial, **companions)
+        options: dict[str, Any] = {"progress": moved} if tool in _STREAMED else {}
+        frame = read(path, tool, partial=partial, **options, **companions)
     except CollectError:
         rows = _report_rows(path, partial) if tool == "nsys" else 0
         if not rows:
@@ -212,7 +229,12 @@ def _same_device(found: Sequence[_Found], device: str) -> None:
 
 
 def _write(
-    target: Path | None, found: list[_Found], partial: bool, device: str, failures: Sequence[Exception]
+    target: Path | None,
+    found: list[_Found],
+    partial: bool,
+    device: str,
+    failures: Sequence[Exception],
+    scrub: bool,
 ) -> Run:
     _demote(found)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", target.name if target is not None else found[0].path.stem)
@@ -223,7 +245,7 @@ def _write(
     taken: set[str] = set()
     for one in found:
         copied = {kind: _copy(path, run.path, taken, sample) for kind, path in one.companions.items()}
-        file = _copy(one.path, run.path, taken, sample)
+        file = _copy(one.path, run.path, taken, sample, scrub=scrub and one.report == "sqlite")
         manifest.captures.append(
             Capture(file, one.tool, one.role, one.path.name, sample.files[file].sha256, one.rows, copied, partial=partial)
         )  # fmt: skip
@@ -268,13 +290,18 @@ def _rank(one: _Found) -> int:
     return _BEST.index(one.report) if one.report in _BEST else len(_BEST) - 1
 
 
-def _copy(path: Path, folder: Path, taken: set[str], sample: SampleInfo) -> str:
-    """Copy a file under a name not taken; its path in the run."""
+def _copy(path: Path, folder: Path, taken: set[str], sample: SampleInfo, *, scrub: bool = False) -> str:
+    """Copy a file under a name not taken; its path in the run. scrub: a sqlite export without machine and user."""
     name, number = path.name, 1
     while name in taken:
         number += 1
         name = f"{path.stem}-{number}{path.suffix}"
     taken.add(name)
+    file = f"{FOLDER}/{name}"
+    if scrub:
+        nsys_scrub.scrub(path, folder / file)
+        sample.files[file] = FileRef(file, sha256(folder / file))
+        return file
     digest = hashlib.sha256()
     try:
         with path.open("rb") as source, (folder / FOLDER / name).open("wb") as copy:
@@ -286,7 +313,6 @@ def _copy(path: Path, folder: Path, taken: set[str], sample: SampleInfo) -> str:
         raise ProfkitError(
             f"cannot copy {path} into {folder}: {error.strerror}", fix="free some disk space"
         ) from error
-    file = f"{FOLDER}/{name}"
     sample.files[file] = FileRef(file, digest.hexdigest())
     return file
 

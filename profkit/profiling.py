@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from profkit import cache, counting, samples, tracing
+from profkit import cache, counting, samples, sanitizing, tracing
 from profkit.callables import profile_callable
 from profkit.error import CannotProfileError, ProfkitError
-from profkit.launch import protocol, runner
+from profkit.launch import isolation, protocol, runner
 from profkit.launch.gpu import gpu_present
 from profkit.recording import absorb
 from profkit.request import Request
 from profkit.run import FileRef, Impl, Run, SampleInfo, create_run, now, sha256
+from profkit.samples import backends
 
 Progress = Callable[[str], None]
 
@@ -44,6 +45,11 @@ def profile(
     device = _device(wanted)
     if wanted.nsys:
         tracing.check(device)
+    sanitizing.check(wanted, device)
+    if wanted.gpu_memory and not wanted.isolate:
+        raise ProfkitError(
+            "a limit of GPU memory holds for a process, and here the reference shares it", fix="add --isolate"
+        )
     counters = counting.plan(wanted, device)
     if wanted.require_counters and counters.state != "planned":
         raise CannotProfileError(f"no counters: {counters.why}", fix=counters.fix)
@@ -51,13 +57,18 @@ def profile(
     run = create_run(_sample_info(found), wanted.runs)
     run.manifest.counters = counters
     run.manifest.seeds = _seeds(wanted)
+    run.manifest.isolated = wanted.isolate
+    run.manifest.precision = wanted.precision
     run.manifest.impls = _implementations(found, chosen)
+    run.manifest.doubts += _suspicions(found, chosen)
     try:
         _measure(run, chosen, wanted, device, progress)
         if wanted.nsys:
             tracing.add(run, wanted, progress)
         if counters.state == "planned":
             counting.count(run, wanted, progress)
+        if wanted.sanitize:
+            sanitizing.add(run, wanted, progress)
         run.manifest.status = "done"
     except KeyboardInterrupt:
         run.manifest.status = "interrupted"
@@ -99,8 +110,11 @@ def choose(sample: samples.Sample, wanted: Request, device: str) -> tuple[sample
         )
     if wanted.only:
         return tuple(candidate for candidate in sample.candidates if candidate.name in wanted.only)
-    able = tuple(candidate for candidate in sample.candidates if candidate.runs_on(device))
+    able = tuple(c for c in sample.candidates if c.runs_on(device) and not backends.missing(c.backend))
     if not able:
+        absent = next(filter(None, (backends.missing(c.backend) for c in sample.candidates)), "")
+        if absent and device != "cpu":
+            raise CannotProfileError(f"{sample.path}: {absent}", fix="install it, or name another candidate")
         listed = ", ".join(f"{c.name} ({c.backend})" for c in sample.candidates)
         where = "the CPU" if device == "cpu" else "a GPU"
         raise CannotProfileError(
@@ -129,6 +143,7 @@ def _portable(path: Path) -> str:
 
 
 def _implementations(sample: samples.Sample, chosen: Sequence[samples.Candidate]) -> list[Impl]:
+    from analyzers.dots import tf32_dots
     from analyzers.provenance import authored_names
 
     reference = Impl("reference", "reference", sample.reference.name, backend="torch")
@@ -137,16 +152,33 @@ def _implementations(sample: samples.Sample, chosen: Sequence[samples.Candidate]
         source = candidate.path.read_text("utf-8", "replace")
         row = Impl(candidate.name, "candidate", candidate.path.name, backend=candidate.backend)
         row.kernels = sorted(authored_names(source))
+        row.tf32_dots = sorted(tf32_dots(source) & set(row.kernels))
         if candidate not in chosen:
-            row.reason = (
+            row.reason = backends.missing(candidate.backend) or (
                 f"not run: a {candidate.backend} candidate does not run on this device, or was not asked for"
             )
         rows.append(row)
     return rows
 
 
+def _suspicions(sample: samples.Sample, chosen: Sequence[samples.Candidate]) -> list[dict[str, str]]:
+    """What the sources of the candidates that run look like they might do."""
+    from profkit.samples import suspicion
+    from profkit.samples.source import Source
+
+    return [
+        doubt for candidate in chosen
+        for doubt in suspicion.doubts(Source.read(candidate.path), candidate.name, sample.reference.stem)
+    ]  # fmt: skip
+
+
 def _seeds(wanted: Request) -> list[int]:
-    """Fresh for every run, so that no candidate can know its inputs; fixed when the user fixes them."""
+    """Fresh for every run, so that no candidate can know its inputs; fixed when the user fixes them.
+
+    None yet where candidates have processes of their own: those are drawn once the candidates are loaded.
+    """
+    if wanted.isolate and wanted.seed is None:
+        return []
     first = wanted.seed if wanted.seed is not None else secrets.randbits(31)
     return [first + 7919 * number for number in range(wanted.trials)]
 
@@ -164,7 +196,8 @@ def make_job(
     return protocol.Job(
         mode="measure", sample=run.manifest.sample.id, subjects=subjects, device=device, seeds=run.manifest.seeds,
         budget=wanted.budget, target=wanted.target, l2=wanted.l2, timings=str(run.timings_csv.resolve()),
-        cache=str(cache.builds()), limits=limits,
+        cache=str(cache.builds()), limits=limits, precision=wanted.precision, memory=wanted.memory,
+        gpu_memory=wanted.gpu_memory, trials=0 if run.manifest.seeds else wanted.trials,
     )  # fmt: skip
 
 
@@ -175,7 +208,8 @@ def _measure(
     job = make_job(run, chosen, wanted, device, folder)
     outcome = runner.Outcome()
     try:
-        runner.run_job(job, run.logs, progress=progress, outcome=outcome)
+        start = isolation.run_isolated if wanted.isolate else runner.run_job
+        start(job, run.logs, progress=progress, outcome=outcome)
     finally:
         absorb(run, outcome, "measure")
     if not outcome.finished and not outcome.fallen and run.timings_csv.exists():

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from profkit import ceilings
 from profkit.captures import device_facts
-from profkit.capturing import State, count, rank, trace
+from profkit.capturing import State, count, trace
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import bootstrap, gpu, ncu, nsys
+from profkit.ranking import ranking
 from profkit.recording import portable
 from profkit.run import RUNS, Run, SampleInfo, create_run, now
 
@@ -28,8 +29,9 @@ class ProgramRequest:
     """What the user asked for.
 
     tools: "ncu", "nsys", both, or none for the best there is. hot: rank first, then count only so many
-    kernels. kernel, include, skip, count: ncu's -k, --nvtx-include, --launch-skip, --launch-count. limit: seconds
-    after which a program counts as hung, None for never.
+    kernels. kernel, include, skip, count: ncu's -k, --nvtx-include, --launch-skip, --launch-count. kill: end the
+    program once ncu has its launches, None for: with hot alone. deep: count what `explain` asks for as well.
+    limit: seconds after which a program counts as hung, None for never.
     """
 
     tools: tuple[str, ...] = ()
@@ -38,8 +40,10 @@ class ProgramRequest:
     include: tuple[str, ...] = ()
     skip: int | None = None
     count: int | None = None
+    kill: bool | None = None
     limit: float | None = None
     require_counters: bool = False
+    deep: bool = False
     ncu_set: str = ""
     keep_report: bool = False
     clock_control: str = "none"
@@ -128,6 +132,8 @@ def _run_tools(state: State, tools: Sequence[str]) -> None:
         try:
             if tool == "ncu":
                 count(state, hot)
+            elif state.wanted.hot:
+                hot = ranking(state, tool)
             else:
                 trace(state, tool)
         except ProfkitError as error:
@@ -136,8 +142,6 @@ def _run_tools(state: State, tools: Sequence[str]) -> None:
             if state.wanted.hot:
                 break
             continue
-        if state.wanted.hot and tool != "ncu":
-            hot = rank(state, tool)
     asked = "ncu" in state.wanted.tools or state.wanted.hot or state.wanted.require_counters
     refused = isinstance(state.trouble, CannotProfileError) and "ncu" in tools
     if refused and not asked and bootstrap.bootstrapped(state.argv, Path("x")) is not None:

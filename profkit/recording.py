@@ -21,7 +21,9 @@ def absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
     facts = outcome.first("facts")
     manifest.device = facts.get("device", manifest.device)
     manifest.versions |= facts.get("versions", {})
-    manifest.doubts += [event.data for event in outcome.of("doubt") if event.data not in manifest.doubts]
+    for event in outcome.of("doubt"):
+        if event.data not in manifest.doubts:
+            manifest.doubts.append(event.data)
     manifest.commands += [
         Command(
             step,
@@ -37,6 +39,10 @@ def absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
     _absorb_checks(outcome, by_name)
     for name, (status, reason, tail) in outcome.fallen.items():
         by_name[name].status, by_name[name].reason, by_name[name].tail = status, reason, tail
+    manifest.seeds = manifest.seeds or _seeds(outcome)
+    manifest.task = outcome.first("task") or manifest.task
+    manifest.inputs = outcome.first("inputs").get("tensors") or manifest.inputs
+    manifest.probe = outcome.first("probe") or manifest.probe
     if outcome.of("work"):
         manifest.work = [event.data for event in outcome.of("work")]
     measured = ceilings.known(manifest.device)
@@ -51,6 +57,12 @@ def absorb(run: Run, outcome: runner.Outcome, step: str) -> None:
             reference.status = "ok"
 
 
+def _seeds(outcome: runner.Outcome) -> list[int]:
+    """The seeds that a judge drew; of one that was interrupted those that were used."""
+    used = [int(event.data["seed"]) for event in outcome.of("check")]
+    return list(outcome.first("seeds").get("seeds", [])) or list(dict.fromkeys(used))
+
+
 def _absorb_checks(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
     for event in outcome.events:
         impl = by_name.get(event.impl)
@@ -59,7 +71,7 @@ def _absorb_checks(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
         if event.kind == "check":
             data = event.data
             check = Check(data["seed"], data["status"] == "ok", data.get("what", ""), data.get("max_abs"),
-                          data.get("max_rel"), data.get("tolerance", ""))  # fmt: skip
+                          data.get("max_rel"), data.get("tolerance", ""), data.get("mean_abs"), data.get("median_abs"))  # fmt: skip
             impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
         elif event.kind == "impl":
             status = event.data.get("status", "")

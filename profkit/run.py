@@ -72,14 +72,43 @@ class Check(msgspec.Struct):
     max_abs: float | None = None
     max_rel: float | None = None
     tolerance: str = ""
+    mean_abs: float | None = None
+    median_abs: float | None = None
+
+
+class Finding(msgspec.Struct):
+    """What a tool of compute-sanitizer found in one kernel at one place. `severity`: error, warning, info; `own`:
+    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first.
+    """
+
+    tool: str
+    kind: str
+    kernel: str = ""
+    place: str = ""
+    count: int = 1
+    severity: str = "error"
+    own: bool = True
+    detail: str = ""
+
+
+class Sanitized(msgspec.Struct):
+    """One candidate under one tool. `state`: clean, findings, or failed (and `why`)."""
+
+    tool: str
+    state: str
+    why: str = ""
+    findings: list[Finding] = []
 
 
 class Impl(msgspec.Struct):
     """One implementation and what became of it.
 
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
-    load-error, error, crash, corrupt (the CUDA context died), hang, or skipped.
-    `reason` is one line; `tail` the last lines it printed.
+    load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or what it was caught
+    at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, side-stream, unwritten-output,
+    stops-computing, timer-lie.
+    `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
+    Triton ones among them whose dots take TF32.
     """
 
     name: str
@@ -92,10 +121,18 @@ class Impl(msgspec.Struct):
     build_seconds: float | None = None
     checks: list[Check] = []
     kernels: list[str] = []
+    sanitized: list[Sanitized] = []
+    tf32_dots: list[str] = []
 
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+    @property
+    def unsound(self) -> list[Finding]:
+        """Errors that compute-sanitizer found in kernels of its own."""
+        found = [finding for one in self.sanitized for finding in one.findings]
+        return [finding for finding in found if finding.own and finding.severity == "error"]
 
 
 class Counters(msgspec.Struct):
@@ -119,7 +156,8 @@ class Capture(msgspec.Struct):
     times (no counters), timeline (for that alone), summary (the launches of another file again) or report (no
     launches in it); the last two are kept and not read. `origin`: the name it was imported under;
     `companions`: what belongs to it (of TensorRT: layers, times, metadata). `filtered`: only a part of the
-    program's launches is in it. `partial`: read up to its last whole row.
+    program's launches is in it. `partial`: read up to its last whole row. `ended`: the tool ended the program on purpose
+    once it had what was asked of it.
     """
 
     file: str
@@ -131,6 +169,7 @@ class Capture(msgspec.Struct):
     companions: dict[str, str] = {}
     filtered: bool = False
     partial: bool = False
+    ended: bool = False
 
 
 class Timing(msgspec.Struct):
@@ -151,7 +190,14 @@ class Timing(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """The content of run.json; see the module's docstring."""
+    """The content of run.json; see the module's docstring.
+
+    `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
+    of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
+    strides, a number as itself. `isolated`: the reference and each candidate ran in processes
+    of their own. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
+    of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`.
+    """
 
     sample: SampleInfo
     created: str
@@ -172,6 +218,11 @@ class Manifest(msgspec.Struct):
     captures: list[Capture] = []
     program: list[str] = []
     exit_code: int | None = None
+    precision: str = ""
+    task: dict[str, list[str]] = {}
+    probe: dict[str, Any] = {}
+    inputs: list[str] = []
+    isolated: bool = False
 
     @property
     def unjudged(self) -> bool:

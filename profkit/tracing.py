@@ -10,6 +10,7 @@ from pathlib import Path
 
 from profkit import cache
 from profkit.captures import read_capture
+from profkit.capturing import without_machine
 from profkit.error import CannotProfileError, ProfkitError
 from profkit.launch import nsys, protocol, runner
 from profkit.recording import absorb
@@ -71,13 +72,16 @@ def _export(tool: str, base: Path, env: dict[str, str]) -> str:
     report = Path(f"{base}.nsys-rep")
     if not report.exists():
         return ""
-    argv = nsys.export(tool, report, Path(f"{base}.sqlite"))
+    sqlite = Path(f"{base}.sqlite")
+    argv = nsys.export(tool, report, sqlite)
     try:
         done = subprocess.run(
             argv, env=env, capture_output=True, text=True, errors="replace", timeout=300, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"\n{error}"
+    if sqlite.exists():
+        without_machine(sqlite)
     return f"\n{done.stdout}{done.stderr}"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from profkit.cli.fences import fenced
 
 if TYPE_CHECKING:
     from profkit.run import Run
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", default=900.0, show_default=True, metavar="SECONDS", help="Time run_code.py may take."
 )
+@fenced(isolate=False, sanitize=False)
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
     folder: Path, device: str, counters: str | None, budget: float, trials: int, limit: float, runs: Path,
-    as_json: bool, quiet: bool,
+    as_json: bool, quiet: bool, **fences: Any,
 ) -> int:  # fmt: skip
     """Profile FOLDER, run its run_code.py, and print that script's lines plus 吞吐量 and 内存带宽.
 
@@ -37,7 +40,8 @@ def command(
     from profkit.run import write_atomic
     from profkit.samples import bench
 
-    request = Request(counters=counters or "auto", device=device, budget=budget, trials=trials, runs=runs)
+    request = Request(counters=counters or "auto", device=device, budget=budget, trials=trials, runs=runs,
+                      **fences)  # fmt: skip
 
     def measure() -> Run:
         return profile(folder, request=request, progress=lambda text: _say(text, quiet))

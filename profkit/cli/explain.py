@@ -38,7 +38,5 @@ def command(run: Path, kernel: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(explain.document(opened, findings), ensure_ascii=False, allow_nan=False))
         return 0
-    click.echo(
-        explain.text(opened, findings).replace("profile SAMPLE", f"profile {opened.manifest.sample.path}")
-    )
+    click.echo(explain.text(opened, findings))
     return 0

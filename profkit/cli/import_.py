@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,27 +24,38 @@ PATIENCE = 2.0
     "--partial", is_flag=True, help="Read a file that breaks off up to its last whole row, with a doubt."
 )
 @click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
+@click.option(
+    "--scrub", is_flag=True, help="Copy nsys's sqlite exports without environment, host names and paths."
+)
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(
-    files: tuple[Path, ...], output: Path | None, partial: bool, device: str, as_json: bool, quiet: bool
+    files: tuple[Path, ...],
+    output: Path | None,
+    partial: bool,
+    device: str,
+    scrub: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
-    """Read FILES of ncu (CSV, .ncu-rep), nsys (sqlite, CSV), nvprof or trtexec (JSON) into a run directory.
+    """Read FILES of ncu (CSV, .ncu-rep), nsys (sqlite, CSV), nvprof or trtexec (JSON, log) into a run directory.
 
     \b
     profkit import their.csv more.csv report.ncu-rep trace.sqlite -o RUN
     profkit import profile.json layers.json times.json
 
-    Formats are found by content; the files are copied as they are. A file that cannot be read is named, the
+    Formats are found by content; the files are copied as they are, unless --scrub asks otherwise. A file that cannot be read is named, the
     others are imported, and the exit code is 2.
     """
     from profkit.derive import derive, document
     from profkit.importing import import_files
     from profkit.report import terminal
 
-    with _progress(quiet) as say:
-        found = import_files(files, output, partial=partial, device=device, progress=say)
-        say("analysing")
+    with _progress(quiet) as now:
+        found = import_files(
+            files, output, partial=partial, device=device, scrub=scrub, progress=now.say, moved=now.moved
+        )
+        now.say("analysing")
         written = derive(found.run)
     for error in found.failures:
         click.echo(f"error: {error}", err=True)
@@ -58,40 +69,57 @@ def command(
     return 2 if found.failures else 0
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """One line a step; a step of more than PATIENCE seconds shows on a terminal that it is alive."""
-    current = [""]
-    done = threading.Event()
+class Progress:
+    """What is being done: a line a step on stderr, and how far its bytes are, for whoever draws it."""
 
-    def say(text: str) -> None:
-        current[0] = text
-        if not quiet:
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self.step = ""
+        self.done = 0
+        self.total = 0
+
+    def say(self, text: str) -> None:
+        self.step, self.done, self.total = text, 0, 0
+        if not self._quiet:
             click.echo(f"  {text}", err=True)
 
+    def moved(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress]:
+    """One line a step; a step of more than PATIENCE seconds shows on a terminal how far it is."""
+    now, over = Progress(quiet), threading.Event()
     if quiet or not sys.stderr.isatty():
-        yield say
+        yield now
         return
-    watcher = threading.Thread(target=_pulse, args=(current, done), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(now, over), daemon=True)
     watcher.start()
     try:
-        yield say
+        yield now
     finally:
-        done.set()
+        over.set()
         watcher.join()
 
 
-def _pulse(current: list[str], done: threading.Event) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+def _watch(now: Progress, over: threading.Event) -> None:
     last, began = "", time.monotonic()
-    while not done.wait(0.1):
-        if current[0] != last:
-            last, began = current[0], time.monotonic()
+    while not over.wait(0.1):
+        if now.step != last:
+            last, began = now.step, time.monotonic()
         if last and time.monotonic() - began > PATIENCE:
-            columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
-            with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-                bar.add_task(last, total=None)
-                while current[0] == last and not done.wait(0.1):
-                    continue
+            _bar(now, last, over)
+
+
+def _bar(now: Progress, step: str, over: threading.Event) -> None:
+    """A bar until the step is over: of bytes, or one that only moves where nobody counts them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("  {task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(step, total=None)
+        while now.step == step and not over.wait(0.1):
+            bar.update(task, completed=now.done, total=now.total or None)

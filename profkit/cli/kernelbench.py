@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from profkit.cli.fences import fenced
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
 from profkit.cli.measuring import measuring, request_of, say
+from profkit.samples.backends import BACKENDS
 
 _PATH = click.Path(path_type=Path)
 
@@ -57,8 +59,15 @@ def _chosen(checkout: Path, level: int, ids: str) -> list[Any]:
 @click.option("--level", type=int, required=True)
 @click.option("--problem", "ids", default="", metavar="1,3,5-8", help="Only these problems.")
 @click.option("--sample", "samples", default="", metavar="0,1", help="Only these samples.")
+@click.option(
+    "--backend",
+    multiple=True,
+    type=click.Choice(BACKENDS),
+    help="Only candidates written in it; may be repeated.",
+)
 @click.option("--k", "ks", default="1", show_default=True, metavar="1,5", help="pass@k to write.")
 @click.option("--again", is_flag=True, help="Evaluate what is in eval_results.json once more.")
+@fenced(isolate=True)
 @measuring
 def eval_(
     checkout: Path,
@@ -66,6 +75,7 @@ def eval_(
     level: int,
     ids: str,
     samples: str,
+    backend: tuple[str, ...],
     ks: str,
     again: bool,
     quiet: bool,
@@ -80,14 +90,19 @@ def eval_(
     from profkit.samples.kernelbench import write_json
 
     results = evaluate(_chosen(checkout, level, ids), run_dir, level, request_of(**options),
-                       samples=_ids(samples), again=again, progress=say(quiet))  # fmt: skip
+                       samples=_ids(samples), backend=backend, again=again, progress=say(quiet))  # fmt: skip
     write_json(run_dir / "pass_at_k_results.json", pass_at_k(results, _ids(ks) or [1]))
     rows = [row for many in results.values() for row in many]
     for pid in sorted(results, key=int):
         for row in results[pid]:
             click.echo(_eval_line(pid, row))
     click.echo(f"{run_dir / RESULTS}: {len(rows)} samples", err=True)
-    return 0 if all(row["correctness"] for row in rows) else 1
+    return 0 if all(row["correctness"] and not _unsound(row) for row in rows) else 1
+
+
+def _unsound(row: dict[str, Any]) -> list[str]:
+    """What compute-sanitizer found in the candidate's kernels."""
+    return (row["metadata"].get("profkit") or {}).get("unsound") or []
 
 
 def _eval_line(pid: str, row: dict[str, Any]) -> str:
@@ -99,7 +114,8 @@ def _eval_line(pid: str, row: dict[str, Any]) -> str:
         words += f" {row['runtime']:g} ms, {own['speedup']:.3g}x [{own['speedup_low']:.3g}, {own['speedup_high']:.3g}] {own['verdict']}"
     elif own.get("status") not in (None, "ok"):
         words += f" {own['status']}"
-    return words
+    error = row["metadata"].get("compilation_error") or row["metadata"].get("error")
+    return f"{words}: {error}" if error else words
 
 
 @command.command("baseline")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from profkit.cli.fences import fenced
 
 if TYPE_CHECKING:
     from profkit.request import Request
@@ -56,6 +60,11 @@ class WithProgram(click.Command):
 @click.option("--launch-skip", "skip", type=click.IntRange(0), metavar="N", help="Commands: as ncu's.")
 @click.option("--launch-count", "count", type=click.IntRange(1), metavar="N", help="Commands: as ncu's.")
 @click.option(
+    "--kill/--no-kill",
+    default=None,
+    help="Commands: as ncu's; end the program once its launches are captured (--hot does).",
+)
+@click.option(
     "--time-limit", "limit", type=float, metavar="SECONDS", help="Commands: kill one that runs longer."
 )
 @click.option("--events", "counters", flag_value="off", help="No counters, on purpose: CUDA events alone.")
@@ -87,6 +96,7 @@ class WithProgram(click.Command):
     help="Cache state of timed calls.",
 )
 @click.option("--seed", type=int, help="Fix the inputs; by default fresh in every run.")
+@fenced(isolate=False)
 @click.option(
     "--timeout", default=1.0, show_default=True, metavar="FACTOR", help="Scale the time limits of all phases."
 )
@@ -145,11 +155,16 @@ def command(
     from profkit.samples import folder
 
     program = click.get_current_context().meta.get("program")
-    said = {name: options.pop(name) for name in ("hot", "kernel", "include", "skip", "count", "limit")}
+    said = {
+        name: options.pop(name) for name in ("hot", "kernel", "include", "skip", "count", "kill", "limit")
+    }
     say = (lambda _: None) if quiet else _progress
     if program is not None:
         if sample is not None:
             raise click.UsageError(f"name either the sample {sample} or a command after --, not both")
+        fences = [name for name in ("isolate", "memory", "gpu_memory", "sanitize") if options[name]]
+        if fences:
+            raise click.UsageError(f"{', '.join(fences)}: for a sample, not for a command after --")
         from profkit.cli import program as programs
 
         return programs.command(
@@ -159,7 +174,7 @@ def command(
         raise click.UsageError(
             "name a sample's folder, or a command after --: profkit profile --ncu -- python train.py"
         )
-    given = [name for name, value in said.items() if value]
+    given = [name for name, value in said.items() if value not in (None, "", ())]
     if given:
         raise click.UsageError(f"{', '.join(given)}: for a command after --, not for a sample")
     request = Request(counters=counters or "auto", **options)
@@ -250,9 +265,32 @@ def _json(run: Run) -> str:
 
 
 def exit_code(run: Run) -> int:
-    """0 when every implementation that ran is right, else 1."""
+    """0 when every implementation that ran is right and no sanitizer found an error in its kernels, else 1."""
     ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]
-    return 0 if ran and all(impl.ok for impl in ran) and any(i.role == "candidate" for i in ran) else 1
+    return (
+        0
+        if ran
+        and all(impl.ok and not impl.unsound for impl in ran)
+        and any(i.role == "candidate" for i in ran)
+        else 1
+    )
+
+
+def _of_each(names: list[str], request: Request, folder: Path) -> Iterator[list[str]]:
+    """The command lines that are started once for every candidate."""
+    from profkit.launch import runner, sanitizer
+
+    if request.isolate:
+        for name in names:
+            yield runner.command(folder / f"logs/measure-{name}.job.json", Path(os.devnull))
+    tool = sanitizer.find() if request.sanitize else None
+    for name in names:
+        for check in request.sanitize:
+            place = folder / f"logs/sanitizer/{name}-{check}"
+            watch = sanitizer.prefix(
+                tool.path if tool else "compute-sanitizer", check, place / "sanitizer.log"
+            )
+            yield [*watch, *runner.command(place / "sanitize.job.json", place / "sanitize.events.jsonl")]
 
 
 def _dry_run(targets: list[Path], request: Request) -> int:
@@ -273,6 +311,8 @@ def _dry_run(targets: list[Path], request: Request) -> int:
         click.echo(
             shlex.join(runner.command(folder / "logs/measure.job.json", folder / "logs/measure.events.jsonl"))
         )
+        for argv in _of_each([c.name for c in chosen], request, folder):
+            click.echo(shlex.join(argv))
         if request.nsys:
             tool = nsys.find()
             job, events = folder / "logs/nsys/counters.job.json", folder / "logs/nsys/counters.events.jsonl"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from profkit.program import ProgramRequest
     from profkit.run import Run
 
-_SHARED = ("require_counters", "ncu_set", "keep_report", "clock_control", "runs")
-_OWN = ("kernel", "include", "skip", "count", "limit")
+_SHARED = ("require_counters", "deep", "ncu_set", "keep_report", "clock_control", "runs")
+_OWN = ("kernel", "include", "skip", "count", "kill", "limit")
 
 
 def command(
@@ -86,6 +86,10 @@ def _dry_run(argv: Sequence[str], wanted: ProgramRequest) -> int:
             )
             known = ncu.find()
             click.echo(shlex.join([*ncu.prefix(known.path if known else "ncu", options), *argv]))
-            hot = f", -k and the launches from the ranking of the {wanted.hot} hottest" if wanted.hot else ""
+            hot = (
+                f", -k, the launches and --kill from the ranking of the {wanted.hot} hottest"
+                if wanted.hot
+                else ""
+            )
             click.echo(f"# {passes or 'unknown'} replay passes a kernel{hot}")
     return 0

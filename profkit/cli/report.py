@@ -20,13 +20,20 @@ PATH = click.Path(path_type=Path)
     help="Write it up for this reader.",
 )
 @click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of tensorrt."
+    "--lang",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    show_default=True,
+    help="Language of the write-up.",
 )
 @click.option(
     "--trtexec", type=PATH, multiple=True, help="tensorrt: an export of trtexec, nsys or ncu; repeatable."
 )
 @click.option("--eval", "evaluations", type=PATH, multiple=True,
               help="tensorrt: output of testEncoderAndDecoder.py, the baseline first; repeatable.")  # fmt: skip
+@click.option("--other", "others", multiple=True, metavar="RUN",
+              help="tensorrt: a run of the same steps on other inputs; repeatable.")  # fmt: skip
+@click.option("--notes", type=PATH, help="tensorrt: the author's words (TOML) for the gaps.")
 @click.option(
     "--case",
     "inputs",

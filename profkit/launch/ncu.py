@@ -89,7 +89,7 @@ class Options:
 
     `set_name`: an extra section set ("full", "roofline") beside profkit's own metrics. `include`: NVTX
     expressions; `report`: keep the .ncu-rep here (without suffix). `clock`: none or base; profkit leaves
-    the clocks alone unless asked.
+    the clocks alone unless asked. `count`: launches to capture, 0 for all; `kill`: then end the program.
     """
 
     metrics: Sequence[str]
@@ -99,6 +99,8 @@ class Options:
     cache: str = "all"
     set_name: str = ""
     report: Path | None = None
+    count: int = 0
+    kill: bool = False
     extra: Sequence[str] = ()
 
 
@@ -123,6 +125,10 @@ def prefix(tool: str, options: Options) -> list[str]:
     argv += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(options.csv)]
     if options.report is not None:
         argv += ["-f", "-o", str(options.report)]
+    if options.count:
+        argv += ["--launch-count", str(options.count)]
+    if options.kill:
+        argv += ["--kill", "yes"]
     return [*argv, *options.extra]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -17,17 +18,23 @@ from profkit.error import ProfkitError, unwritable
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 16
 _TICK = 0.02
+_METER_TICK = 0.05
 _GRACE = 0.5
+FAMILY = "PROFKIT_FAMILY"
+"""Environment variable by which the descendants of one child are known, whatever session they are in."""
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How a child ended. `code` is negative for a signal; `wall` in seconds; `tail` its last output."""
+    """How a child ended. `code` is negative for a signal; `wall` in seconds; `tail` its last output; `memory` the
+    bytes in which it was stopped for having more than it may, else 0.
+    """
 
     code: int
     wall: float
     tail: str
     hung: bool = False
+    memory: int = 0
 
     @property
     def signal(self) -> str:
@@ -87,37 +94,46 @@ def run(
     watch: Callable[[float], float | None] | None = None,
     limit: float | None = None,
     cwd: Path | None = None,
+    memory: int = 0,
+    hand_over: Sequence[int] = (),
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
     `watch(seconds since start)` is called many times a second; it returns the moment (same clock) after
     which the child counts as hung, or None for no limit. `limit` is a plain limit in seconds. A hung
-    child is killed with everything it started. KeyboardInterrupt kills it too and is raised again.
+    child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
+    bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
+    libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
     """
     began = time.monotonic()
     spool = Spool(log)
+    mark = secrets.token_hex(8)
     try:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=dict(env), cwd=cwd, start_new_session=True,
+            env={**env, FAMILY: mark}, cwd=cwd, start_new_session=True, pass_fds=tuple(hand_over),
         )  # fmt: skip
     except OSError as error:
         spool.close()
         raise ProfkitError(
             f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
         ) from error
+    finally:
+        for descriptor in hand_over:
+            os.close(descriptor)
     if child.stdout is None:
         raise ProfkitError(f"no pipe to {argv[0]}")
+    meter = Meter(child.pid, memory)
     try:
-        hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began)
+        hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began, meter)
     finally:
         # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
-        kill_session(child.pid, grace=_GRACE if child.poll() is None else 0.0)
+        kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
         child.wait()
         _drain(child.stdout.fileno(), spool)
         child.stdout.close()
         spool.close()
-    return Exit(child.returncode, time.monotonic() - began, spool.last_lines(), hung)
+    return Exit(child.returncode, time.monotonic() - began, spool.last_lines(), hung, meter.over)
 
 
 def _follow(
@@ -127,8 +143,9 @@ def _follow(
     watch: Callable[[float], float | None] | None,
     limit: float | None,
     began: float,
+    meter: Meter,
 ) -> bool:
-    """Drain and watch until the child ends (False) or has hung (True)."""
+    """Drain and watch until the child ends or has taken too much memory (False), or has hung (True)."""
     os.set_blocking(output, False)
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
@@ -141,6 +158,8 @@ def _follow(
                     spool.feed(data)
             elif not selector.get_map():
                 time.sleep(_TICK)
+            if meter.exceeded():
+                return False
             elapsed = time.monotonic() - began
             deadline = watch(elapsed) if watch else None
             if any(end is not None and elapsed > end for end in (deadline, limit)):
@@ -161,18 +180,61 @@ def _drain(output: int, spool: Spool) -> None:
         spool.feed(data)
 
 
-def kill_session(leader: int, *, grace: float = _GRACE) -> None:
-    """End every process of the leader's session and every descendant: SIGTERM, `grace` seconds, SIGKILL."""
-    family = set(_family(leader))
+class Meter:
+    """Looks now and then at how much memory a child and its descendants have."""
+
+    def __init__(self, leader: int, most: int) -> None:
+        self._leader = leader
+        self._most = most
+        self._next = 0.0
+        self.over = 0
+
+    def exceeded(self) -> bool:
+        """Whether it is more than it may be. `over` is then how much it was [bytes]."""
+        now = time.monotonic()
+        if self._most and now >= self._next:
+            self._next = now + _METER_TICK
+            found = sum(_memory(pid) for pid in _family(self._leader))
+            self.over = found if found > self._most else 0
+        return bool(self.over)
+
+
+def _memory(pid: int) -> int:
+    """Bytes of anonymous and shared memory of a process, in RAM or swapped out; 0 when it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+    except OSError:
+        return 0
+    rows = (
+        line.split() for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem", "VmSwap"))
+    )
+    return sum(int(row[1]) << 10 for row in rows)
+
+
+def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
+    """End every process of the leader's session, every descendant, and what carries `mark` in its environment,
+    which a daemon inherits that has cut the other ties: SIGTERM, `grace` seconds, SIGKILL.
+    """
+    family = set(_family(leader)) | set(_marked(mark))
     steps = [(signal.SIGTERM, grace)] if grace else []
     for name, pause in (*steps, (signal.SIGKILL, 2.0)):
-        family |= set(_family(leader))
+        family |= set(_family(leader)) | set(_marked(mark))
         alive = [pid for pid in family if _signal(pid, name)]
         if not alive:
             return
         end = time.monotonic() + pause
         while time.monotonic() < end and any(_running(pid) for pid in family):
             time.sleep(_TICK)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """Processes that were started with this mark in their environment."""
+    wanted = f"{FAMILY}={mark}".encode()
+    for name in os.listdir("/proc") if mark else ():
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                    yield int(name)
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:

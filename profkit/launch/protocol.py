@@ -23,9 +23,17 @@ class Subject(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct):
     """What the child has to do.
 
-    mode: "measure" (check and time) or "counters" (one annotated call each, to be run under ncu).
+    mode: "measure" (check and time), "judge" (the same with every candidate in a process of its own), "candidate"
+    (such a process), "counters" (one annotated call each, to be run under ncu), or "sanitize" (one call of each
+    candidate, to be run under compute-sanitizer).
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
+    precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
+    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it.
+
+    For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
+    job: to the judge, under its own name); exchange, the directory of tensors handed over; trials, the number of
+    seeds to draw once the candidates are loaded. gpu_memory: bytes torch may allocate there, 0 for all.
     """
 
     mode: str
@@ -40,13 +48,21 @@ class Job(msgspec.Struct):
     cache: str = ""
     limits: dict[str, float] = {}
     ceilings: bool = True
+    precision: str = ""
+    channels: dict[str, int] = {}
+    exchange: str = ""
+    trials: int = 0
+    memory: int = 0
+    gpu_memory: int = 0
 
 
 class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
-    kind: facts, phase (with `limit` seconds until the next event is due), impl, check, timing, work,
-    ceilings, corrupt, doubt, done. `data` depends on the kind. `at`: seconds since the process began.
+    kind: facts, task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
+    `limit` seconds until the next event is due), impl, check, timing, work, ceilings, corrupt, doubt, done; of a
+    judge also seeds, lost (a candidate's process has ended) and overdue (it has not answered in time and is to be
+    killed). `data` depends on the kind. `at`: seconds since the process began.
     """
 
     kind: str
@@ -69,5 +85,6 @@ LIMITS = {
     "ceilings": 60.0,
     "time": 60.0,
     "count": 120.0,
+    "sanitize": 300.0,
 }
 """Seconds a phase may take before the child counts as hung; `--timeout` scales check, time and count."""

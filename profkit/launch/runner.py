@@ -100,10 +100,11 @@ def run_job(
     env: Mapping[str, str] | None = None,
     progress: Progress = lambda _: None,
     outcome: Outcome | None = None,
+    restart: bool = True,
 ) -> Outcome:
     """Run `job`, again without the culprit when a candidate crashes or hangs the process.
 
-    At most one start a subject; events of an interrupted start count, so nothing measured is lost. Give
+    At most one start a subject, and one in all without `restart`; events of an interrupted start count, so nothing measured is lost. Give
     an `outcome` to be filled to have them after an exception as well.
     """
     outcome = outcome if outcome is not None else Outcome()
@@ -115,14 +116,15 @@ def run_job(
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
-        _check_room(ended, log)
+        check_room(ended, log)
         name, phase = follower.where
         culprit = next((subject for subject in subjects if subject.name == name), None)
         if culprit is None:
             return outcome
         outcome.fallen[name] = _verdict(phase, ended, follower, job)
+        progress(f"{name}: {outcome.fallen[name][1]}")
         subjects.remove(culprit)
-        if culprit.role == "reference" or not subjects:
+        if culprit.role == "reference" or not subjects or not restart:
             return outcome
 
 
@@ -138,22 +140,26 @@ def _start(
 ) -> tuple[Follower, process.Exit, Path, list[str]]:
     stem = f"{job.mode}-{number + 1}" if number else job.mode
     job_file, events, log = logs / f"{stem}.job.json", logs / f"{stem}.events.jsonl", logs / f"{stem}.log"
-    this = msgspec.structs.replace(job, subjects=list(subjects))
-    try:
-        job_file.write_bytes(msgspec.json.encode(this))
-    except OSError as error:
-        raise unwritable(job_file, error) from error
+    write_job(msgspec.structs.replace(job, subjects=list(subjects)), job_file)
     follower = Follower(events, {**LIMITS, **job.limits}, progress)
     argv = [*prefix, *command(job_file, events)]
     try:
-        ended = process.run(argv, log=log, env=environment(env), watch=follower)
+        ended = process.run(argv, log=log, env=environment(env), watch=follower, memory=job.memory)
         follower(ended.wall)
     finally:
         outcome.events += follower.events
     return follower, ended, log, argv
 
 
-def _check_room(ended: process.Exit, log: Path) -> None:
+def write_job(job: Job, file: Path) -> None:
+    """Write what a runner has to do. Raises ProfkitError."""
+    try:
+        file.write_bytes(msgspec.json.encode(job))
+    except OSError as error:
+        raise unwritable(file, error) from error
+
+
+def check_room(ended: process.Exit, log: Path) -> None:
     """Raise ProfkitError when the runner ended because it could not write: no implementation is to blame."""
     if ended.code != CANNOT_WRITE:
         return
@@ -169,11 +175,29 @@ def _verdict(phase: str, ended: process.Exit, follower: Follower, job: Job) -> t
     corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
     if corrupt is not None:
         return "corrupt", str(corrupt.data.get("reason", "")), ended.tail
-    if ended.hung:
-        limit = {**LIMITS, **job.limits}.get(phase, 0.0)
+    limit = {**LIMITS, **job.limits}.get(phase, 0.0) if ended.hung else None
+    return verdict(phase, ended, limit, job.memory)
+
+
+def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
+    """(status, reason, last lines) of a process that ended in `phase`; `limit` [s] if it was killed at that."""
+    if ended.memory:
+        have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
+        return "memory-limit", f"{have} of host memory in {phase}, the limit is {may}; killed", ended.tail
+    if limit is not None:
         return "hang", f"no end of {phase} after {limit:g} s; killed", ended.tail
     how = f"killed by {ended.signal}" if ended.signal else f"ended the process with exit code {ended.code}"
     return "crash", f"{how} during {phase}", ended.tail
 
 
-__all__ = ["Outcome", "command", "environment", "run_job"]
+__all__ = [
+    "Follower",
+    "Outcome",
+    "Progress",
+    "check_room",
+    "command",
+    "environment",
+    "run_job",
+    "verdict",
+    "write_job",
+]

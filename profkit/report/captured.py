@@ -11,6 +11,7 @@ import pandas as pd
 
 from profkit.captures import declared_of, hottest, timelines_of
 from profkit.report import units
+from profkit.report.messages import named, say
 from profkit.report.table import Table
 from profkit.run import Run
 
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 TOP_RANGES = 24
 TOP_KERNELS = 12
 NO_RANGE = "(no range)"
-_TOOLS = {
-    "ncu": "times: Nsight Compute's, launch by launch, kernels one at a time",
-    "nsys": "times: Nsight Systems', as the program ran",
-    "cupti": "times: CUPTI's, as the program ran under torch's profiler",
-    "nvprof": "times: nvprof's, averages of all launches",
-    "trtexec": "times: trtexec's, mean of one inference; FLOP and bytes are modelled from the layers' shapes",
-}
+_TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 
 
 def summary(run: Run) -> str:
@@ -77,20 +72,23 @@ def report(run: Run) -> str:
     return "\n".join(blocks).rstrip() + "\n"
 
 
-def headline(run: Run) -> str:
+def headline(run: Run, lang: str = "en") -> str:
     """How much ran, and the hottest kernel."""
     kernels = _hottest(run)
     if not len(kernels):
-        return "no kernels were captured"
+        return say("cap_nothing", lang)
     total = float(kernels["time"].sum()) if "time" in kernels else math.nan
-    thing = "layers" if _tool(run) == "trtexec" else "kernels"
-    said = f"{float(kernels['launches'].sum()):.0f} launches of {len(kernels)} {thing}, {units.text(total, 's')} of GPU time"
+    said = say(
+        "cap_layers" if _tool(run) == "trtexec" else "cap_kernels", lang,
+        launches=f"{float(kernels['launches'].sum()):.0f}", count=str(len(kernels)), time=units.text(total, "s"),
+    )  # fmt: skip
     if not total > 0:
         return said
     hot = kernels.iloc[0]
     name, time, bound = str(hot["kernel"]), float(hot["time"]), str(hot["bound_by"])
-    tail = f", bound by {bound}" if bound not in ("", "unknown") else ""
-    return f"{said}; hottest: {_short(name)}, {units.percent(time / total)}{tail}"
+    parts = [_short(name), units.percent(time / total)]
+    parts += [say("is_bound_by", lang, roof=named(bound, lang))] if bound not in ("", "unknown") else []
+    return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
 
 
 def _hottest(run: Run) -> pd.DataFrame:
@@ -99,7 +97,7 @@ def _hottest(run: Run) -> pd.DataFrame:
     return hottest(run, roofline_of(run, run.captured.launches))
 
 
-def ranges_table(run: Run) -> Table:
+def ranges_table(run: Run, lang: str = "en") -> Table:
     """One row a range, what is inside it included: launches, time, work, place under the roofs, declared work."""
     declared = declared_of(run)
     rows = run.metrics.to_dict("records")
@@ -110,15 +108,15 @@ def ranges_table(run: Run) -> Table:
     flops = [sum(one.flops.values()) if one is not None and one.flops else math.nan for one in said]
     moved = [one.bytes if one is not None and one.bytes is not None else math.nan for one in said]
     columns = [
-        ("range", [str(row["impl"]) or NO_RANGE for row in shown]),
-        ("launches", [f"{_value(row, 'kernels'):.0f}" for row in shown]),
-        _unit("time", [_value(row, "time") for row in shown], "s"),
-        ("share", [units.percent(_value(row, "time") / total) for row in shown]),
-        *([_unit("declared", flops, "FLOP"), _unit("declared", moved, "B")] if any(said) else []),
-        ("x floor", [units.digits(_value(row, "floor_ratio")) for row in shown]),
-        *_placed(shown),
-    ]
-    return _table([column for column in columns if column[0] != "x floor" or any(said)])
+        (say("range", lang), [str(row["impl"]) or NO_RANGE for row in shown]),
+        (say("js_launches", lang), [f"{_value(row, 'kernels'):.0f}" for row in shown]),
+        _unit(say("time", lang), [_value(row, "time") for row in shown], "s"),
+        (say("share", lang), [units.percent(_value(row, "time") / total) for row in shown]),
+        *([_unit(say("declared", lang), flops, "FLOP"), _unit(say("declared", lang), moved, "B")] if any(said) else []),
+        *([(say("x_floor", lang), [units.digits(_value(row, "floor_ratio")) for row in shown])] if any(said) else []),
+        *_placed(shown, lang),
+    ]  # fmt: skip
+    return _table(columns)
 
 
 def kernels_table(run: Run, *, code: bool = False) -> Table:
@@ -141,14 +139,14 @@ def kernels_table(run: Run, *, code: bool = False) -> Table:
     return _table(columns)
 
 
-def _placed(rows: list[Any]) -> list[tuple[str, list[str]]]:
+def _placed(rows: list[Any], lang: str = "en") -> list[tuple[str, list[str]]]:
     return [
-        _unit("achieved", [_value(row, "achieved_flops") for row in rows], "FLOP/s"),
+        _unit(say("achieved", lang), [_value(row, "achieved_flops") for row in rows], "FLOP/s"),
         _unit("DRAM", [_value(row, "dram_bandwidth") for row in rows], "B/s"),
-        ("of peak", [units.percent(_value(row, "dram_fraction")) for row in rows]),
+        (say("of_peak", lang), [units.percent(_value(row, "dram_fraction")) for row in rows]),
         ("FLOP/B", [units.digits(_value(row, "intensity" if "intensity" in row else "intensity_dram")) for row in rows]),
-        ("of attainable", [units.percent(_value(row, "attainable_fraction")) for row in rows]),
-        ("bound by", [str(row.get("bound_by", "")) for row in rows]),
+        (say("attainable", lang), [units.percent(_value(row, "attainable_fraction")) for row in rows]),
+        (say("bound_by", lang), [named(str(row.get("bound_by", "")), lang) for row in rows]),
     ]  # fmt: skip
 
 
@@ -157,7 +155,7 @@ def _table(columns: list[tuple[str, list[str]]]) -> Table:
     kept = [
         (head, cells)
         for head, cells in columns
-        if any(cell not in (units.MISSING, "", "unknown") for cell in cells)
+        if any(cell not in (units.MISSING, "", "unknown", named("unknown", "zh")) for cell in cells)
     ]
     return Table(
         [head for head, _ in kept], [list(cells) for cells in zip(*(cells for _, cells in kept), strict=True)]
@@ -184,18 +182,19 @@ def _tool(run: Run) -> str:
     return str(tools.iloc[0]) if len(tools) else ""
 
 
-def timing_line(run: Run) -> str:
+def timing_line(run: Run, lang: str = "en") -> str:
     """How the times were taken."""
-    return _TOOLS.get(_tool(run), "times: as the tool gave them")
+    tool = _tool(run)
+    return say(f"cap_{tool}" if tool in _TOOLS else "cap_other", lang)
 
 
-def missing(run: Run) -> list[str]:
+def missing(run: Run, lang: str = "en") -> list[str]:
     """A line when the run has no counters, and why."""
     counters = run.manifest.counters
     if counters.state == "collected":
         return []
-    why = counters.why or "only times were recorded"
-    return [f"no hardware counters: {why}; no FLOP, no bytes, no roofline" + (f" (fix: {counters.fix})" if counters.fix else "")]  # fmt: skip
+    said = say("cap_missing", lang, why=counters.why or say("cap_only_times", lang))
+    return [said + (f" ({say('p_fix', lang).lower()}: {counters.fix})" if counters.fix else "")]
 
 
 def _doubt_text(doubt: Any) -> str:

@@ -18,6 +18,8 @@ class Order:
     trtexec: Sequence[Path] = ()
     evaluations: Sequence[Path] = ()
     inputs: Sequence[str] = ()
+    others: Sequence[str] = ()
+    notes: Path | None = None
     convention: str = "gain"
     lint: Path | None = None
 
@@ -35,7 +37,9 @@ def _pr(order: Order) -> Written:
     from profkit.run import open_run
 
     run = open_run(_one(order))
-    return Written(pr.snippet(run), {pr.LIGHT: _drawn(run, "light"), pr.DARK: _drawn(run, "dark")})
+    return Written(
+        pr.snippet(run, order.lang), {pr.LIGHT: _drawn(run, "light"), pr.DARK: _drawn(run, "dark")}
+    )
 
 
 def _drawn(run: object, theme: str) -> bytes:
@@ -61,7 +65,7 @@ def _paddle(order: Order) -> Written:
     if order.lint is not None:
         return Written(lint(order.lint))
     cases = paddle.cases_of([choose(name) for name in order.runs], order.inputs)
-    return Written(paddle.report(cases, order.convention))
+    return Written(paddle.report(cases, order.convention, order.lang))
 
 
 def lint(path: Path) -> str:
@@ -90,23 +94,57 @@ def _tensorrt(order: Order) -> Written:
     from collectors import encoder_table
     from profkit.report import tensorrt
     from profkit.report.ladder import ladder_of, scene_of
+    from profkit.report.layers import read_layers
+    from profkit.run import open_run
     from roofline.plot import draw
 
     chosen = _expanded(order.runs)
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
     figure = {"ladder.png": _png(draw(scene_of(chosen, ladder)))} if ladder is not None else {}
     inputs = tensorrt.Inputs(
-        chosen=chosen, ladder=ladder, layers=tensorrt.read_layers(order.trtexec),
+        chosen=chosen, ladder=ladder, layers=read_layers(order.trtexec),
         evaluations=[(path.stem, encoder_table.read(path)) for path in order.evaluations],
-        figure=next(iter(figure), ""),
+        figure=next(iter(figure), ""), others=[open_run(name) for name in order.others],
+        notes=read_notes(order.notes) if order.notes is not None else {},
     )  # fmt: skip
     return Written(tensorrt.write(inputs, order.lang), figure)
+
+
+def read_notes(path: Path) -> dict[str, str]:
+    """The author's words from a TOML file: `name = "..."`, and `steps.NAME` under [steps].
+
+    Raises ProfkitError for a file that is not that.
+    """
+    import sys
+
+    from profkit.error import ProfkitError
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfkitError(
+            f"{path}: {error}", fix='give a TOML file: model = "...", [steps] NAME = "..."'
+        ) from error
+    flat = {f"{key}.{name}" if isinstance(value, dict) else key: text
+            for key, value in data.items()
+            for name, text in (value.items() if isinstance(value, dict) else (("", value),))}  # fmt: skip
+    wrong = [name for name, text in flat.items() if not isinstance(text, str)]
+    if wrong:
+        raise ProfkitError(f"{path}: {wrong[0]} is no text", fix="write it in quotes")
+    return flat
 
 
 def _expanded(names: Sequence[str]) -> list[Chosen]:
     """One run alone is its own ladder: the reference, then its candidates from slow to fast."""
     if len(names) != 1 or ":" in names[0]:
-        return [choose(name) for name in names]
+        chosen = [choose(name) for name in names]
+        # Steps of one run share it: it is analysed once.
+        runs = {one.run.path.resolve(): one.run for one in reversed(chosen)}
+        return [Chosen(runs[one.run.path.resolve()], one.impl, one.label) for one in chosen]
     best = choose(names[0])
     rows = best.run.analysis.impls
     timed = {str(row["impl"]): float(row["time"]) for row in rows.to_dict("records") if row["time"] > 0}
@@ -130,7 +168,7 @@ def _html(order: Order) -> Written:
     from profkit.report.html import page
     from profkit.run import open_run
 
-    return Written(page(open_run(_one(order))))
+    return Written(page(open_run(_one(order)), order.lang))
 
 
 DIALECTS: dict[str, Callable[[Order], Written]] = {

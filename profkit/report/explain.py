@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from analyzers.bottleneck import COLLECT, HINT, HOST, SCHEMA, Finding, Proof
 from profkit.report import units
 from profkit.report.markdown import short_name
+from profkit.report.messages import named, say
 from profkit.run import Run
 
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
+
+_COMMAND = re.compile(r"profkit profile SAMPLE( --(ncu|deep))*")
 
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
@@ -40,7 +45,7 @@ def text(run: Run, findings: Sequence[Finding]) -> str:
     """For the terminal: candidates first, the reference last."""
     parts = [f"{run.manifest.sample.id} on {run.manifest.device.get('name', 'unknown device')}"]
     for impl in in_order(run):
-        parts += ["", headline(run, impl), *_impl([one for one in findings if one.impl == impl])]
+        parts += ["", headline(run, impl), *_impl(run, [one for one in findings if one.impl == impl])]
     if all(one.severity == COLLECT for one in findings):
         parts += ["", "no rule found a reason"]
     return "\n".join(parts)
@@ -53,51 +58,68 @@ def in_order(run: Run) -> list[str]:
     return sorted(names, key=lambda name: name == analysis.reference)
 
 
-def headline(run: Run, impl: str) -> str:
+def headline(run: Run, impl: str, lang: str = "en") -> str:
     """Time, floor and what binds an implementation."""
     row = run.analysis.impl(impl)
     said = [f"{impl}: {units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["floor_ratio"])):
-        said.append(f"{units.digits(float(row['floor_ratio']))}x the floor of the algorithm")
+        said.append(say("times_floor", lang, ratio=units.digits(float(row["floor_ratio"]))))
     if str(row["bound_by"]) not in ("", "unknown", "nan"):
-        said.append(f"bound by {row['bound_by']}")
-    return ", ".join(said)
+        said.append(say("is_bound_by", lang, roof=named(str(row["bound_by"]), lang)))
+    return say("comma", lang).join(said)
 
 
-def _impl(findings: Sequence[Finding]) -> list[str]:
+def worded(one: Finding, lang: str) -> tuple[str, str, str]:
+    """Title, next step and expectation of a finding in a language."""
+    from analyzers.bottleneck_text import words
+
+    if lang == "en":
+        return one.title, one.next_step, one.expect
+    return words("collect" if one.severity == COLLECT else one.rule, one.variant, one.params, lang)
+
+
+def _impl(run: Run, findings: Sequence[Finding]) -> list[str]:
     told = [one for one in findings if one.severity != COLLECT]
     large = [one for one in told if not one.ratio < MINOR]
     lines: list[str] = []
     for number, one in enumerate(large[:SHOWN], 1):
-        lines += _finding(number, one)
+        lines += _finding(run, number, one)
     hidden = len(told) - len(large[:SHOWN])
     if hidden:
         lines.append(f"  and {hidden} smaller findings (--json has all)")
     missing = [one.rule for one in findings if one.severity == COLLECT]
     if missing:
         lines.append(f"  not checked, counters missing: {', '.join(missing)}")
-        lines.append(f"    collect: {next(one.next_step for one in findings if one.severity == COLLECT)}")
+        step = next(one.next_step for one in findings if one.severity == COLLECT)
+        lines.append(f"    collect: {runnable(step, run)}")
     return lines or ["  nothing found: no rule's evidence holds"]
 
 
-def _finding(number: int, one: Finding) -> list[str]:
+def _finding(run: Run, number: int, one: Finding) -> list[str]:
     lines = [f"  {number}. {gain(one)}: {one.title}"]
     if one.kernel:
         lines.append(f"     kernel: {short_name(one.kernel, 90)}")
     lines.append(f"     because: {'; '.join(proof(p) for p in one.evidence)}")
-    lines.append(f"     next: {one.next_step}")
+    lines.append(f"     next: {runnable(one.next_step, run)}")
     lines.append(f"     expect: {one.expect}")
     return lines
 
 
-def gain(one: Finding) -> str:
+def runnable(text: str, run: Run) -> str:
+    """A next step whose command can be pasted: this sample's path, this program's command line."""
+    manifest = run.manifest
+    if manifest.sample.path:
+        return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")
+    program = shlex.join(manifest.program) if manifest.program else "COMMAND"
+    return _COMMAND.sub(f"profkit profile --ncu --deep -- {program}".replace("\\", "\\\\"), text)
+
+
+def gain(one: Finding, lang: str = "en") -> str:
     """ "up to 58% (78.9 us)", or what kind of finding it is."""
-    if one.severity == HINT:
-        return "hint"
-    if one.severity == COLLECT:
-        return "not checked"
-    said = f"up to {units.percent(one.ratio)} ({units.text(one.upper_bound, 's')})"
-    return f"{said} of the caller's time" if one.severity == HOST else said
+    if one.severity in (HINT, COLLECT):
+        return say("hint" if one.severity == HINT else "not_checked", lang)
+    key = "up_to_host" if one.severity == HOST else "up_to"
+    return say(key, lang, ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
 
 
 def proof(one: Proof) -> str:

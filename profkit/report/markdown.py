@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from profkit.report import captured, table, units
+from profkit.report import captured, sanitizer, table, units
 from profkit.run import Run
 
 TOP_KERNELS = 15
@@ -22,6 +22,7 @@ def report(run: Run) -> str:
         *_kernels(run),
         *_floor(run),
         *captured.timeline_section(run),
+        *_sanitizer(run),
         *_method(run),
         *_doubts(run),
         *_trouble(run),
@@ -110,7 +111,17 @@ def _floor(run: Run) -> Iterator[str]:
         yield f"- {work.source}: {flops}, {units.text(work.bytes, 'B')} compulsory" + (
             f"; {work.note}" if work.note else ""
         )
-    head = ["", "time", "floor", "x floor", "floor set by", "DRAM bytes", "x compulsory", "counted by"]
+    head = [
+        "",
+        "time",
+        "floor",
+        "x floor",
+        "floor set by",
+        "hard floor",
+        "DRAM bytes",
+        "x compulsory",
+        "counted by",
+    ]
     cells = [
         [
             str(row["impl"]),
@@ -118,6 +129,7 @@ def _floor(run: Run) -> Iterator[str]:
             units.text(row["floor_time"], "s"),
             units.digits(row["floor_ratio"]),
             str(row["floor_bound_by"]),
+            units.text(row["floor_hard"], "s"),
             units.text(row["bytes"], "B"),
             units.digits(row["compulsory_ratio"]),
             str(row["work_source"]),
@@ -125,6 +137,14 @@ def _floor(run: Run) -> Iterator[str]:
         for row in rows.to_dict("records")
     ]
     yield "\n" + pipe_table(head, cells) + "\n"
+
+
+def _sanitizer(run: Run) -> Iterator[str]:
+    found = sanitizer.lines(run)
+    if found:
+        yield "## compute-sanitizer\n"
+        yield from (f"- {line.replace('|', chr(92) + '|')}" for line in found)
+        yield ""
 
 
 def _method(run: Run) -> Iterator[str]:

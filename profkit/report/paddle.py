@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from analyzers.speedup import FORMULAS, shown, speedup
 from profkit.report.ladder import Chosen
 from profkit.report.markdown import pipe_table
+from profkit.report.messages import say
 
-GAP = "[fill in]"
 HEAD = (
     "Case No.",
     "device",
@@ -37,20 +37,23 @@ class Case:
     peak: float = math.nan
 
 
-def report(cases: Sequence[Case], convention: str = "gain") -> str:
+def report(cases: Sequence[Case], convention: str = "gain", lang: str = "en") -> str:
     """The table, its convention, and a line for each case that is faster than its device can be."""
     with_torch = any(not math.isnan(case.pytorch) for case in cases)
     head = [*HEAD, RESULT[convention]] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
     places = _places(cases)
-    rows = [_row(number, case, convention, places, with_torch) for number, case in enumerate(cases, 1)]
-    lines = [pipe_table(head, rows), "", f"{RESULT[convention]}: {FORMULAS[convention]}; times in ms."]
+    gap = say("fill_in", lang)
+    rows = [_row(number, case, convention, places, with_torch, gap) for number, case in enumerate(cases, 1)]
+    colon, comma = say("colon", lang), say("comma", lang)
+    lines = [pipe_table(head, rows), "",
+             f"{RESULT[convention]}{colon}{FORMULAS[convention]}{comma}{say('in_ms', lang)}"]  # fmt: skip
     if with_torch:
-        lines.append(f"diff with PyTorch: {FORMULAS[convention]}, old = PyTorch.")
-    return "\n".join([*lines, *_implausible(cases)]) + "\n"
+        lines.append(f"diff with PyTorch{colon}{FORMULAS[convention]}{comma}{say('old_is_torch', lang)}")
+    return "\n".join([*lines, *_implausible(cases, lang)]) + "\n"
 
 
-def _row(number: int, case: Case, convention: str, places: int, with_torch: bool) -> list[str]:
-    cells = [str(number), case.device or GAP, case.input_type or GAP, case.input_shape or GAP,
+def _row(number: int, case: Case, convention: str, places: int, with_torch: bool, gap: str) -> list[str]:
+    cells = [str(number), case.device or gap, case.input_type or gap, case.input_shape or gap,
              _ms(case.before, places), _ms(case.after, places),
              shown(speedup(case.before, case.after, convention), convention)]  # fmt: skip
     if with_torch:
@@ -68,20 +71,21 @@ def _ms(seconds: float, places: int) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
 
 
-def _implausible(cases: Sequence[Case]) -> list[str]:
+def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
     lines = []
     for number, case in enumerate(cases, 1):
         rate = case.bytes / case.after
         if rate > case.peak:
-            lines.append(
-                f"Case {number}: {case.bytes / 1e9:.3g} GB in {case.after * 1e3:.4g} ms is {rate / 1e12:.3g} TB/s, above the "
-                f"device's {case.peak / 1e12:.3g} TB/s: check the bytes, the shape and the timing."
-            )
+            lines.append(say(
+                "implausible", lang, number=str(number), size=f"{case.bytes / 1e9:.3g}", ms=f"{case.after * 1e3:.4g}",
+                rate=f"{rate / 1e12:.3g}", peak=f"{case.peak / 1e12:.3g}",
+            ))  # fmt: skip
     return lines
 
 
 def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]:
-    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ...; `inputs`: "float32 [16,1024]" for each pair.
+    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ...; `inputs`: "float32 [16,1024]" for each pair, in the
+    place of what the run recorded.
 
     The reference of a pair is PyTorch's time. What the runs do not know is left as a gap.
     """
@@ -94,9 +98,20 @@ def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]
     cases = []
     for index in range(0, len(chosen), 2):
         before, after = chosen[index], chosen[index + 1]
-        kind, _, shape = (inputs[index // 2] if index // 2 < len(inputs) else "").partition(" ")
+        if index // 2 < len(inputs):
+            kind, _, shape = inputs[index // 2].partition(" ")
+        else:
+            kind, shape = _recorded(after.run.manifest.inputs)
         cases.append(_case(before, after, kind, shape))
     return cases
+
+
+def _recorded(inputs: Sequence[str]) -> tuple[str, str]:
+    """Type and shape of the inputs as the run has them: a shape an input, each type once."""
+    parts = [one.partition(" ")[::2] for one in inputs if "[" in one]
+    return ", ".join(dict.fromkeys(kind for kind, _ in parts)), ", ".join(
+        shape.replace(", ", ",") for _, shape in parts
+    )
 
 
 def _case(before: Chosen, after: Chosen, kind: str, shape: str) -> Case:

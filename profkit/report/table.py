@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.report import units
+from profkit.report.messages import named, say
 from profkit.run import Impl, Run
 
 NAN = math.nan
@@ -23,7 +24,7 @@ class Table:
     rows: list[list[str]]
 
 
-def verdict_table(run: Run) -> Table:
+def verdict_table(run: Run, lang: str = "en") -> Table:
     """Correct?, speedup with its interval, time, FLOP/s, DRAM, intensity, % of attainable, bound by.
 
     One unit a column. An implementation that was not measured has its status and dashes.
@@ -33,16 +34,17 @@ def verdict_table(run: Run) -> Table:
     rows = [metrics.loc[impl.name] if impl.name in metrics.index else None for impl in impls]
     columns = [
         ("", [impl.name for impl in impls]),
-        ("correct", [correctness(impl) for impl in impls]),
-        ("speedup", [speedup(row) for row in rows]),
-        _unit_column("time", rows, "time", "s"),
-        _unit_column("achieved", rows, "achieved_flops", "FLOP/s"),
+        (say("correct", lang), [correctness(impl, lang) for impl in impls]),
+        (say("speedup", lang), [speedup(row) for row in rows]),
+        _unit_column(say("time", lang), rows, "time", "s"),
+        _unit_column(say("achieved", lang), rows, "achieved_flops", "FLOP/s"),
         _unit_column("DRAM", rows, "dram_bandwidth", "B/s"),
-        ("of peak", _cells(rows, "dram_fraction", units.percent)),
+        (say("of_peak", lang), _cells(rows, "dram_fraction", units.percent)),
         ("FLOP/B", _cells(rows, "intensity", units.digits)),
-        ("of attainable", _cells(rows, "attainable_fraction", units.percent)),
-        ("bound by", [str(row["bound_by"]) if row is not None else units.MISSING for row in rows]),
-    ]
+        (say("attainable", lang), _cells(rows, "attainable_fraction", units.percent)),
+        (say("bound_by", lang),
+         [named(str(row["bound_by"]), lang) if row is not None else units.MISSING for row in rows]),
+    ]  # fmt: skip
     head = [name for name, _ in columns]
     return Table(head, [list(cells) for cells in zip(*(cells for _, cells in columns), strict=True)])
 
@@ -57,14 +59,14 @@ def _cells(rows: list[Any], name: str, render: Callable[[float], str]) -> list[s
     return [render(float(row[name])) if row is not None else units.MISSING for row in rows]
 
 
-def correctness(impl: Impl) -> str:
+def correctness(impl: Impl, lang: str = "en") -> str:
     """ "yes (5/5)", the name of what is wrong, or "reference"."""
     if impl.role == "reference":
-        return "reference" if impl.ok else impl.status
+        return say("reference", lang) if impl.ok else impl.status
     if impl.role == "callable":
-        return "not checked"
+        return say("not_checked", lang)
     passed = sum(check.passed for check in impl.checks)
-    return f"yes ({passed}/{len(impl.checks)})" if impl.ok else impl.status
+    return f"{say('yes', lang)} ({passed}/{len(impl.checks)})" if impl.ok else impl.status
 
 
 def speedup(row: Any) -> str:
@@ -75,17 +77,15 @@ def speedup(row: Any) -> str:
     return f"{value:.3g}x [{low:.3g}, {high:.3g}]"
 
 
-def verdict(run: Run) -> str:
+def verdict(run: Run, lang: str = "en") -> str:
     """The run in one sentence per candidate."""
     metrics = run.metrics.set_index("impl") if len(run.metrics) else pd.DataFrame()
     reference = run.manifest.reference
     if reference is not None and not reference.ok:
-        return f"the reference itself failed ({reference.status}): {reference.reason}"
+        return say("reference_failed", lang, status=reference.status, reason=reference.reason)
     if run.manifest.sample.kind == "callable":
-        return (
-            "\n".join(_unchecked(str(name), metrics.loc[name]) for name in metrics.index)
-            or "nothing was timed"
-        )
+        lines = [_unchecked(str(name), metrics.loc[name], lang) for name in metrics.index]
+        return "\n".join(lines) or say("nothing_timed", lang)
     words = []
     for impl in run.manifest.candidates:
         if impl.status == "skipped":
@@ -93,67 +93,66 @@ def verdict(run: Run) -> str:
         if not impl.ok:
             words.append(f"{impl.name}: {impl.status}: {impl.reason}")
         elif impl.name in metrics.index:
-            words.append(_sentence(impl.name, metrics.loc[impl.name]))
+            words.append(_sentence(impl.name, metrics.loc[impl.name], lang))
         else:
-            words.append(f"{impl.name}: correct, but not timed")
-    return "\n".join(words) or "no candidate could run on this device"
+            words.append(f"{impl.name}: {say('not_timed', lang)}")
+    return "\n".join(words) or say("no_candidate", lang)
 
 
-def _unchecked(name: str, row: Any) -> str:
+def _unchecked(name: str, row: Any, lang: str) -> str:
     """How long a callable takes, how far from the floor, bound by what."""
-    said = [f"{name}: {units.text(float(row['time']), 's')}"]
-    ratio = float(row["floor_ratio"])
-    said += [f"{ratio:.3g}x the floor of the algorithm"] if math.isfinite(ratio) else []
-    said += [f"bound by {row['bound_by']}"] if str(row["bound_by"]) not in ("", "unknown") else []
-    return ", ".join(said)
+    said = [f"{name}: {units.text(float(row['time']), 's')}", *_distance(row, lang)]
+    return say("comma", lang).join(said)
 
 
-def _sentence(name: str, row: Any) -> str:
+def _sentence(name: str, row: Any, lang: str) -> str:
     """Correct, how fast, how far from the floor, bound by what."""
-    value = float(row["speedup"])
-    pace = {
-        "faster": f"{value:.3g}x as fast as the reference", "slower": f"slower than the reference ({value:.3g}x)",
-        "same": "as fast as the reference", "undecided": f"speed undecided ({value:.3g}x, interval too wide)",
-    }.get(str(row["verdict"]), f"{value:.3g}x")  # fmt: skip
-    said = [f"{name}: correct", pace, f"{units.text(float(row['time']), 's')}"]
-    ratio = float(row["floor_ratio"])
-    if math.isfinite(ratio):
-        said.append(f"{ratio:.3g}x the floor of the algorithm")
-    if str(row["bound_by"]) not in ("", "unknown"):
-        said.append(f"bound by {row['bound_by']}")
-    return ", ".join(said)
+    verdict, value = str(row["verdict"]), f"{float(row['speedup']):.3g}x"
+    known = verdict in ("faster", "slower", "same", "undecided")
+    pace = say(f"pace_{verdict}", lang, value=value) if known else value
+    said = [
+        f"{name}: {say('is_correct', lang)}",
+        pace,
+        units.text(float(row["time"]), "s"),
+        *_distance(row, lang),
+    ]
+    return say("comma", lang).join(said)
 
 
-def counters_line(run: Run) -> str:
+def _distance(row: Any, lang: str) -> list[str]:
+    ratio, bound = float(row["floor_ratio"]), str(row["bound_by"])
+    said = [say("times_floor", lang, ratio=f"{ratio:.3g}")] if math.isfinite(ratio) else []
+    return said + (
+        [say("is_bound_by", lang, roof=named(bound, lang))] if bound not in ("", "unknown") else []
+    )
+
+
+def counters_line(run: Run, lang: str = "en") -> str:
     """One line that every renderer shows beside numbers when counters are missing; "" when they are there."""
     counters = run.manifest.counters
-    if counters.state == "collected":
-        return ""
-    return f"hardware counters are missing: {counters.why}; FLOP and bytes are the work model's, not measured"
+    return "" if counters.state == "collected" else say("counters_missing", lang, why=counters.why)
 
 
-def uncounted_line(run: Run) -> str:
+def uncounted_line(run: Run, lang: str = "en") -> str:
     """One line about implementations whose FLOP or bytes are not the hardware's although others' are."""
     if run.manifest.counters.state != "collected" or not len(run.metrics):
         return ""
     sources = [(str(r["impl"]), str(r["work_source"])) for r in run.metrics.to_dict("records")]
-    named = [f"{impl} ({source or 'unknown'})" for impl, source in sources if source != "counted"]
-    return f"not counted by the hardware, FLOP or bytes of: {', '.join(named)}" if named else ""
+    listed = [f"{impl} ({source or 'unknown'})" for impl, source in sources if source != "counted"]
+    return say("uncounted", lang, impls=", ".join(listed)) if listed else ""
 
 
-def timing_line(run: Run) -> str:
+def timing_line(run: Run, lang: str = "en") -> str:
     """How the times were taken."""
     timing = run.manifest.timing
     if not timing.method:
-        return "nothing was timed"
+        return say("nothing_timed", lang)
     method = run.analysis.method or timing.method
     rows = run.metrics[run.metrics["n"] > 0] if len(run.metrics) else run.metrics
     half = [(r["time_high"] - r["time_low"]) / 2 / r["time"] for r in rows.to_dict("records")]
-    reached = units.percent(max(half)) if half and math.isfinite(max(half)) else "an unknown share"
-    flushed = f"{timing.l2} cache" + (
-        f" ({units.text(timing.flush_bytes, 'B')} flushed before each call)" if timing.flush_bytes else ""
-    )
-    return (
-        f"times: median of {int(rows['n'].min()) if len(rows) else 0} or more, {timing.notes.get(method, timing.note)}; {flushed}; "
-        f"interleaved in random order; medians known to +-{reached}"
-    )
+    flushed = say("flushed", lang, size=units.text(timing.flush_bytes, "B")) if timing.flush_bytes else ""
+    return say(
+        "timing", lang, count=str(int(rows["n"].min()) if len(rows) else 0), state=named(timing.l2, lang), flushed=flushed,
+        note=timing.notes.get(method, timing.note) if lang == "en" else method,
+        reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share", lang),
+    )  # fmt: skip

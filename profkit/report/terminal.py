@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from profkit.report import captured, table, units
+from profkit.report import captured, sanitizer, table, units
 from profkit.run import Run
 
 
@@ -28,6 +28,8 @@ def summary(run: Run) -> str:
     if missing:
         parts += [missing] + ([f"  fix: {manifest.counters.fix}"] if manifest.counters.fix else [])
     parts += captured.timeline_lines(run)
+    checked = sanitizer.lines(run)
+    parts += ["compute-sanitizer:", *(f"  - {line}" for line in checked)] if checked else []
     doubts = run.analysis.doubts
     if doubts:
         parts.append("doubts:")

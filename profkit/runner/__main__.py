@@ -23,6 +23,8 @@ def main(job_file: str, events_file: str) -> int:
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
     job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
+    if job.mode == "candidate":
+        return _candidate(job)
     events = Events(Path(events_file), job.limits)
     from profkit.runner import session
 
@@ -32,7 +34,21 @@ def main(job_file: str, events_file: str) -> int:
     except CannotWriteError as error:
         sys.stderr.write(f"\n{error.strerror}\n")
         return CANNOT_WRITE
-    # Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured.
+    _end()
+    return 0
+
+
+def _candidate(job: Job) -> int:
+    """Answer the judge's questions about one candidate; nothing is said to the parent."""
+    from profkit.runner import candidate
+
+    candidate.serve(job)
+    _end()
+    return 0
+
+
+def _end() -> None:
+    """Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

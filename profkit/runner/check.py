@@ -2,11 +2,13 @@
 
 Tolerance: |candidate - reference| <= rtol * (|reference| + rms(reference)), with rtol by dtype. The
 second term makes it follow the scale of the output: an absolute 1e-4 would pass anything on outputs of
-1e-6, and fail honest rounding on outputs of 1e4. Integers and booleans must be equal.
+1e-6, and fail honest rounding on outputs of 1e4. Integers and booleans must be equal. The prober may
+set another rtol for an output of this problem.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,13 +28,17 @@ _RTOL_OTHER = 0.125
 
 @dataclass(frozen=True)
 class Verdict:
-    """One comparison. `status` is "ok" or what is wrong; `max_abs`, `max_rel` over all outputs."""
+    """One comparison. `status` is "ok" or what is wrong; `max_abs`, `max_rel` over all outputs; `mean_abs`, `median_abs`
+    of the output where each is largest.
+    """
 
     status: str
     what: str = ""
     max_abs: float | None = None
     max_rel: float | None = None
     tolerance: str = ""
+    mean_abs: float | None = None
+    median_abs: float | None = None
 
 
 def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
@@ -47,28 +53,34 @@ def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
         yield path, output
 
 
-def compare(candidate: Any, reference: Any) -> Verdict:
-    """Compare two outputs leaf by leaf; the first thing wrong decides."""
+def compare(candidate: Any, reference: Any, tolerances: Mapping[str, float] | None = None) -> Verdict:
+    """Compare two outputs leaf by leaf; the first thing wrong decides. tolerances: rtol of the outputs that have
+    one of their own, by where they are.
+    """
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
-    verdicts = [_leaf(where, a, b) for (where, a), (_, b) in zip(got, want, strict=True)]
+    own = tolerances or {}
+    verdicts = [_leaf(where, a, b, own.get(where)) for (where, a), (_, b) in zip(got, want, strict=True)]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
     largest = [
-        max((getattr(v, name) or 0.0 for v in verdicts), default=0.0) for name in ("max_abs", "max_rel")
+        max((getattr(v, name) or 0.0 for v in verdicts), default=0.0)
+        for name in ("max_abs", "max_rel", "mean_abs", "median_abs")
     ]
-    return Verdict("ok", "", largest[0], largest[1], "; ".join(dict.fromkeys(v.tolerance for v in verdicts)))
+    said = "; ".join(dict.fromkeys(v.tolerance for v in verdicts))
+    return Verdict("ok", "", largest[0], largest[1], said, largest[2], largest[3])
 
 
-def _leaf(where: str, got: Any, want: Any) -> Verdict:
+def rtol_of(dtype: torch.dtype) -> float:
+    """The rtol of an output type, where the problem does not ask for another."""
+    return RTOL.get(dtype, _RTOL_OTHER)
+
+
+def _leaf(where: str, got: Any, want: Any, rtol: float | None) -> Verdict:
     if not isinstance(want, torch.Tensor):
-        return (
-            Verdict("ok")
-            if got == want
-            else Verdict("mismatch", f"{where} is {got!r}, the reference gives {want!r}")
-        )
+        return _scalar(where, got, want)
     for status, have, need in _facts(got, want):
         if have != need:
             return Verdict(status, f"{where} is {have}, the reference gives {need}")
@@ -79,7 +91,19 @@ def _leaf(where: str, got: Any, want: Any) -> Verdict:
             if wrong
             else Verdict("ok", tolerance="equal")
         )
-    return _close(where, got, want)
+    return _close(where, got, want, rtol or rtol_of(want.dtype))
+
+
+def _scalar(where: str, got: Any, want: Any) -> Verdict:
+    """What is no tensor must be of the same type and equal; floating numbers as a float32 would be."""
+    if type(got) is not type(want):
+        return Verdict(
+            "wrong-type", f"{where} is {type(got).__name__}, the reference gives {type(want).__name__}"
+        )
+    near = isinstance(want, float) and math.isclose(got, want, rel_tol=RTOL[torch.float32])
+    if near or got == want or (got != got and want != want):
+        return Verdict("ok")
+    return Verdict("mismatch", f"{where} is {got!r}, the reference gives {want!r}")
 
 
 def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
@@ -90,12 +114,11 @@ def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
     yield "wrong-device", str(got.device.type), str(want.device.type)
 
 
-def _close(where: str, got: torch.Tensor, want: torch.Tensor) -> Verdict:
-    rtol = RTOL.get(want.dtype, _RTOL_OTHER)
+def _close(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float) -> Verdict:
     wide = torch.complex128 if want.is_complex() else torch.float64
     a, b = got.detach().to(wide), want.detach().to(wide)
     if b.numel() == 0:
-        return Verdict("ok", max_abs=0.0, max_rel=0.0)
+        return Verdict("ok", max_abs=0.0, max_rel=0.0, mean_abs=0.0, median_abs=0.0)
     same = (a == b) | (a.isnan() & b.isnan())
     finite = a.isfinite() & b.isfinite()
     strange = ~finite & ~same
@@ -110,6 +133,7 @@ def _close(where: str, got: torch.Tensor, want: torch.Tensor) -> Verdict:
     size = torch.where(finite, b.abs(), torch.zeros_like(b.real))
     wrong = int((error > rtol * (size + scale)).sum())
     largest, relative = float(error.max()), float((error / (size + scale).clamp_min(1e-300)).max())
-    tolerance = f"{str(want.dtype).removeprefix('torch.')}: rtol {rtol:g} of |ref| + rms(ref)"
+    tolerance = f"{str(want.dtype).removeprefix('torch.')}: rtol {rtol:.3g} of |ref| + rms(ref)"
     what = f"{where}: {wrong} of {b.numel()} elements differ, the worst by {largest:.3g} (rms {float(scale):.3g})"
-    return Verdict("mismatch" if wrong else "ok", what if wrong else "", largest, relative, tolerance)
+    status, mean, middle = "mismatch" if wrong else "ok", float(error.mean()), float(error.median())
+    return Verdict(status, what if wrong else "", largest, relative, tolerance, mean, middle)

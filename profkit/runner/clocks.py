@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -44,12 +44,12 @@ class CudaClock:
     def warm_up(self, call: Call) -> int:
         call()
         torch.cuda.synchronize(self._device)
-        end = time.perf_counter() + _WARM_SECONDS
+        end = perf_counter() + _WARM_SECONDS
         count, hosts = 1, []
-        while count < 4 or (time.perf_counter() < end and count < 1000):
-            began = time.perf_counter()
+        while count < 4 or (perf_counter() < end and count < 1000):
+            began = perf_counter()
             call()
-            hosts.append(time.perf_counter() - began)
+            hosts.append(perf_counter() - began)
             torch.cuda.synchronize(self._device)
             count += 1
         self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
@@ -60,11 +60,11 @@ class CudaClock:
         key = id(call)
         held = self._misses.get(key, 0) < self._TRIES
         self._prepare(key if held else None)
-        began = time.perf_counter()
+        began = perf_counter()
         start.record()
         call()
         stop.record()
-        host = time.perf_counter() - began
+        host = perf_counter() - began
         sound = not held or not start.query()
         torch.cuda.synchronize(self._device)
         if not sound:
@@ -116,10 +116,10 @@ class HostClock:
 
     def sample(self, call: Call) -> tuple[float, float, bool]:
         torch.cuda.synchronize(self._device)
-        began = time.perf_counter()
+        began = perf_counter()
         call()
         torch.cuda.synchronize(self._device)
-        seconds = time.perf_counter() - began
+        seconds = perf_counter() - began
         return seconds, seconds, True
 
     def state(self) -> Mapping[str, float]:
@@ -197,9 +197,9 @@ class CpuClock:
         self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
 
     def warm_up(self, call: Call) -> int:
-        end = time.perf_counter() + _WARM_SECONDS
+        end = perf_counter() + _WARM_SECONDS
         count = 0
-        while count < 3 or (time.perf_counter() < end and count < 1000):
+        while count < 3 or (perf_counter() < end and count < 1000):
             call()
             count += 1
         return count
@@ -207,9 +207,9 @@ class CpuClock:
     def sample(self, call: Call) -> tuple[float, float, bool]:
         if self._buffer is not None:
             self._buffer.add_(1)
-        began = time.perf_counter()
+        began = perf_counter()
         call()
-        seconds = time.perf_counter() - began
+        seconds = perf_counter() - began
         return seconds, seconds, True
 
     def state(self) -> Mapping[str, float]:

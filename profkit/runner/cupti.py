@@ -8,6 +8,7 @@ stream, is the call: `span` from its first start to its last end, `busy` the tim
 from __future__ import annotations
 
 import bisect
+import contextlib
 import csv
 import random
 import statistics
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner.clocks import CudaClock
+from profkit.runner.kineto import kind_of
 from profkit.runner.timing import Call, Sample
 from profkit.runner.whole import whole_file
 
@@ -42,6 +44,49 @@ class Activity:
     stream: int
 
 
+class Recording:
+    """Activities of the calls of this process while it is open; other processes may record at the same time."""
+
+    def __init__(self, clock: CudaClock) -> None:
+        self._clock = clock
+        self._plan: list[tuple[str, int, int]] = []
+        self._profiler: Any = None
+
+    def begin(self) -> None:
+        from torch.profiler import ProfilerActivity, profile
+
+        # CUPTI sets itself up when first started: a tenth of a second in which launches are slow.
+        with profile(activities=[ProfilerActivity.CUDA]):
+            torch.cuda._sleep(1)
+            torch.cuda.synchronize()
+        self._profiler = profile(activities=[ProfilerActivity.CUDA])
+        self._profiler.__enter__()
+
+    def take(self, name: str, call: Call, number: int) -> list[tuple[float, bool]]:
+        """PER_ROUND calls, each between two marks; what their event pairs read [s], and whether soundly."""
+        pairs = []
+        for trial in range(PER_ROUND):
+            seconds, _, sound = self._clock.sample(call)
+            torch.cuda._sleep(1)
+            self._plan.append((name, number, trial))
+            pairs.append((seconds, sound))
+        torch.cuda.synchronize()
+        return pairs
+
+    def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
+        """(samples, the activities of a middling call of each implementation). Raises CuptiError."""
+        torch.cuda.synchronize()
+        profiler = self._profiler
+        self.close()
+        return _attribute(self._plan, _activities(profiler), self._clock.l2)
+
+    def close(self) -> None:
+        """Stop recording, if it goes on."""
+        open_, self._profiler = self._profiler, None
+        if open_ is not None:
+            open_.__exit__(None, None, None)
+
+
 def sample(
     calls: Mapping[str, Call],
     clock: CudaClock,
@@ -52,29 +97,37 @@ def sample(
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """(samples by method "cupti", the activities of a middling call of each implementation).
 
-    `pairs` receives what event pairs round the very same launches read [s]. Raises CuptiError when records are missing, or another tool holds CUPTI.
+    `pairs` receives what event pairs round the very same launches read [s]. A call of another process brings
+    a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
     """
-    from torch.profiler import ProfilerActivity, profile
-
-    plan: list[tuple[str, int, int]] = []
+    local = Recording(clock)
+    recordings = {
+        name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()
+    }
     order, shuffle = list(calls), random.Random(seed)
-    # CUPTI sets itself up when first started: a tenth of a second in which launches are slow.
-    with profile(activities=[ProfilerActivity.CUDA]):
-        torch.cuda._sleep(1)
-        torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+    samples: list[Sample] = []
+    activities: dict[str, list[Activity]] = {}
+    with contextlib.ExitStack() as stack:
+        for recording in _each(recordings):
+            stack.callback(recording.close)
+            recording.begin()
         for number in range(ROUNDS):
             shuffle.shuffle(order)
             for name in order:
                 before(name)
-                for trial in range(PER_ROUND):
-                    seconds, _, sound = clock.sample(calls[name])
-                    torch.cuda._sleep(1)
-                    plan.append((name, number, trial))
+                for seconds, sound in recordings[name].take(name, calls[name], number):
                     if pairs is not None and sound:
                         pairs.setdefault(name, []).append(seconds)
-        torch.cuda.synchronize()
-    return _attribute(plan, _activities(profiler), clock.l2)
+        for recording in _each(recordings):
+            mine, seen = recording.end()
+            samples += mine
+            activities |= seen
+    return samples, activities
+
+
+def _each(recordings: Mapping[str, Any]) -> list[Any]:
+    """Every recording once, in the order of the calls."""
+    return list({id(recording): recording for recording in recordings.values()}.values())
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
@@ -106,19 +159,11 @@ def _activities(profiler: Any) -> list[Activity]:
     events = [
         event
         for event in profiler.profiler.kineto_results.events()
-        if event.device_type() == torch.autograd.DeviceType.CUDA and not _no_work(event.name())
+        if event.device_type() == torch.autograd.DeviceType.CUDA and kind_of(event)
     ]
     origin = min((event.start_ns() for event in events), default=0)
     found = [_activity(event, event.start_ns() - origin) for event in events]
     return sorted(found, key=lambda activity: activity.start)
-
-
-_NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
-
-
-def _no_work(name: str) -> bool:
-    """Whether a record is a wait or an annotation; a demangled kernel has its parameters behind its name."""
-    return name.startswith(_NO_WORK) and "(" not in name
 
 
 def _activity(event: Any, start: int) -> Activity:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 import traceback
@@ -12,7 +13,7 @@ from pathlib import Path
 import torch
 
 from profkit.launch.protocol import Job
-from profkit.runner import cupti, facts, timing
+from profkit.runner import cupti, facts, outside, timing, turns
 from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
 from profkit.runner.events import Events
 from profkit.runner.subject import ChangedResultError, TimedCall
@@ -20,6 +21,8 @@ from profkit.runner.subject import ChangedResultError, TimedCall
 SHORT = 20e-6
 """Seconds below which a graph of calls is timed as well."""
 SIDE_ROUNDS = 12
+RECHECKS = 1 / 8
+"""Share of rounds, drawn at random, after which the timed output is compared; every sixteenth is in any case."""
 MOST_RECORDINGS = 6
 """CUPTI keeps every record in memory until a recording ends, so long measurements are several of them."""
 
@@ -37,14 +40,17 @@ def time_all(
     host's view, graphs of short calls and CUPTI follow. A cross-check that fails is a doubt, never the end.
     """
     cold = job.l2 == "cold"
-    clock = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+    own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+    clock = turns.over(own, calls)
 
     def before(name: str) -> None:
         turn(name)
         calls[name].turn()
 
+    unforeseen = random.SystemRandom()
+
     def after(name: str, number: int) -> None:
-        if number % 16 == 0:
+        if number % 16 == 0 or unforeseen.random() < RECHECKS:
             calls[name].recheck()
 
     result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=before, after=after)
@@ -55,15 +61,19 @@ def time_all(
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
     samples = timing.drop_slow_rounds(result.samples, full)
     timing.write(samples, Path(job.timings))
-    notes, offset = {clock.method: clock.note}, 0.0
-    if isinstance(clock, CudaClock):
-        more, offset = _cross_checks(job, calls, samples, clock, device, events, before)
+    notes, offset = {clock.method: turns.notes(calls, clock)}, 0.0
+    if isinstance(own, CudaClock):
+        more, offset = _cross_checks(job, calls, samples, own, device, events, before)
         samples = [_less(s, offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
         notes["event"] += (
             f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
         )
+    if turns.suspects(calls):
+        samples += _from_outside(calls, samples, device, events, before)
+        timing.write(samples, Path(job.timings))
+        notes[outside.METHOD] = outside.NOTE
     used = {sample.method for sample in samples}
     events.send("timing", method=clock.method, note=clock.note, l2=clock.l2, flush_bytes=clock.flush_bytes,
                 rounds=result.rounds, warmup=result.warmup, budget=job.budget, target=job.target,
@@ -104,6 +114,30 @@ def _cross_checks(
     return more, offset
 
 
+def _from_outside(
+    calls: Mapping[str, TimedCall],
+    samples: list[timing.Sample],
+    device: torch.device,
+    events: Events,
+    before: Callable[[str], None],
+) -> list[timing.Sample]:
+    """The calls by this process's clock. Raises TimerLieError, in its own turn, for one whose process lies."""
+    exams = outside.examine(calls, samples, device, before)
+    liars, doubts = outside.judge(exams, turns.suspects(calls))
+    if liars:
+        # Another look: what else ran on the machine may have made it slow.
+        exams = outside.examine(calls, samples, device, before)
+        again, doubts = outside.judge(exams, turns.suspects(calls))
+        liars = [name for name in liars if name in again]
+    for doubt in doubts:
+        events.send("doubt", **doubt)
+    for exam in exams:
+        if exam.impl in liars:
+            before(exam.impl)
+            raise outside.TimerLieError(outside.accusation(exam))
+    return [sample for exam in exams for sample in exam.samples]
+
+
 def _less(sample: timing.Sample, offset: float) -> timing.Sample:
     """The sample without the event pair's own time [s]; nothing left means nothing measured."""
     seconds = sample.seconds - offset
@@ -114,7 +148,7 @@ def _host(
     calls: Mapping[str, TimedCall], device: torch.device, events: Events, before: Callable[[str], None]
 ) -> list[timing.Sample]:
     """The caller's view; none (and a doubt) when it fails."""
-    clock = HostClock(device)
+    clock = turns.over(HostClock(device), calls)
     try:
         return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS).samples
     except RuntimeError as error:
@@ -147,8 +181,9 @@ def _graph(
 ) -> list[timing.Sample]:
     """Graph samples of one call, none when it cannot be captured."""
     try:
+        clock = turns.over(GraphClock(device), {name: call})
         return timing.measure(
-            {name: call}, GraphClock(device), budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS
+            {name: call}, clock, budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS
         ).samples
     except RuntimeError:
         traceback.print_exc()

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy
 import torch
 
 
-def fresh(module: ModuleType, seed: int, device: torch.device) -> list[Any]:
-    """`get_inputs()` with torch's generators at `seed`; tensors moved to the device, the rest left alone."""
+def seed_all(seed: int) -> None:
+    """Put the generators of torch, of Python and of numpy to `seed`."""
     torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+
+
+def fresh(module: ModuleType, seed: int, device: torch.device) -> list[Any]:
+    """`get_inputs()` with all generators at `seed`; tensors moved to the device, the rest left alone."""
+    seed_all(seed)
     return [to_device(item, device) for item in module.get_inputs()]
 
 
@@ -29,9 +39,16 @@ def to_device(item: Any, device: torch.device) -> Any:
 
 
 def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    if tensor.device.type == device.type or tensor.is_contiguous():
+    if tensor.device.type == device.type:
         return tensor.to(device)
-    base = tensor.as_strided((_span(tensor),), (1,), tensor.storage_offset()).to(device)
+    return changed(tensor, lambda base: base.to(device))
+
+
+def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor after a change of its elements, with the layout it had."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return change(tensor)
+    base = change(tensor.as_strided((_span(tensor),), (1,), tensor.storage_offset()))
     return base.as_strided(tensor.shape, tensor.stride(), 0)
 
 
@@ -44,12 +61,55 @@ def _span(tensor: torch.Tensor) -> int:
 def clone(item: Any) -> Any:
     """A copy that shares no memory but keeps each tensor's layout."""
     if isinstance(item, torch.Tensor):
-        if item.is_contiguous() or item.numel() == 0:
-            return item.clone()
-        base = item.as_strided((_span(item),), (1,), item.storage_offset()).clone()
-        return base.as_strided(item.shape, item.stride(), 0)
+        return changed(item, torch.Tensor.clone)
     if isinstance(item, (list, tuple)):
         return type(item)(clone(part) for part in item)
     if isinstance(item, dict):
         return {key: clone(part) for key, part in item.items()}
     return item
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether `refill` can put one's data into the other: same nesting, layouts and types, same other values."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return (one.shape, one.stride(), one.dtype, one.device) == (
+            other.shape, other.stride(), other.dtype, other.device,
+        )  # fmt: skip
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    return type(one) is type(other) and bool(one == other)
+
+
+def refill(target: Any, source: Any) -> None:
+    """Copy the data of `source` into the very tensors of `target`, which is `alike`."""
+    if isinstance(target, torch.Tensor):
+        _memory(target).copy_(_memory(source))
+    elif isinstance(target, (list, tuple)):
+        for one, other in zip(target, source, strict=True):
+            refill(one, other)
+    elif isinstance(target, dict):
+        for key in target:
+            refill(target[key], source[key])
+
+
+def _memory(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements from the first to the last that the view touches, as one row."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return tensor
+    return tensor.as_strided((_span(tensor),), (1,), tensor.storage_offset())
+
+
+def described(arguments: Any) -> list[str]:
+    """Each input in words: "float32 [16, 1024]", a view with its strides, anything else as it prints, cut short."""
+    from profkit.runner.check import tensors
+
+    return [_described(leaf) for _, leaf in tensors(arguments)]
+
+
+def _described(leaf: Any) -> str:
+    if not isinstance(leaf, torch.Tensor):
+        return str(leaf)[:40]
+    said = f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}"
+    return said if leaf.is_contiguous() else f"{said} strides {list(leaf.stride())}"

@@ -11,6 +11,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,16 +105,22 @@ def is_compile_error(error: BaseException) -> bool:
 
 
 def instance(
-    module: ModuleType, class_name: str, init: list[Any], seed: int, device: torch.device
+    module: ModuleType,
+    class_name: str,
+    init: list[Any],
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype | None = None,
 ) -> torch.nn.Module:
-    """`class_name(*init)` with torch's generator at `seed`, moved to the device, in eval mode.
+    """`class_name(*init)` with torch's generator at `seed`, moved to the device, in eval mode; its floating
+    weights as `dtype`, if given.
 
     KernelBook's `[args, kwargs]` form of init inputs is understood as well.
     """
     torch.manual_seed(seed)
     arguments, keywords = split_init(init)
     model = getattr(module, class_name)(*arguments, **keywords)
-    return model.to(device).eval() if isinstance(model, torch.nn.Module) else model
+    return model.to(device, dtype).eval() if isinstance(model, torch.nn.Module) else model
 
 
 def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -121,3 +128,9 @@ def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
         return list(init[0]), dict(init[1])
     return list(init), {}
+
+
+def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Give a model these weights where all names and shapes are the same; else leave it alone."""
+    if {k: v.shape for k, v in model.state_dict().items()} == {k: v.shape for k, v in weights.items()}:
+        model.load_state_dict(weights)

@@ -6,8 +6,8 @@ import contextlib
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,11 +15,28 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import engine, facts, inputs, loading, work
-from profkit.runner.check import Verdict, compare
+from profkit.runner import (
+    engine,
+    facts,
+    heap,
+    inputs,
+    integrity,
+    judge,
+    loading,
+    precision,
+    prober,
+    settings,
+    work,
+)
+from profkit.runner.check import Verdict
+from profkit.runner.claims import RemoteCall
+from profkit.runner.conduct import Watched
 from profkit.runner.events import Events
+from profkit.runner.offence import OffenceError
 from profkit.runner.ranges import annotated
-from profkit.runner.subject import ChangedResultError, TimedCall, set_count
+from profkit.runner.remote import LostCandidateError, RemoteError, RemoteModel
+from profkit.runner.subject import MOST_SETS, TimedCall, set_count
+from profkit.runner.trials import Trials
 from profkit.runner.whole import CannotWriteError
 
 
@@ -31,6 +48,7 @@ class Implementation:
     module: ModuleType
     lock: loading.BuildLock
     model: Any
+    probe: prober.Probe = field(default_factory=prober.Probe)
 
 
 class LostContextError(Exception):
@@ -42,6 +60,8 @@ def run(job: Job, events: Events) -> None:
     try:
         _run(job, events)
     finally:
+        if job.trials and job.seeds:
+            events.send("seeds", seeds=job.seeds)
         loading.release_all()
 
 
@@ -51,15 +71,24 @@ def _run(job: Job, events: Events) -> None:
     torch.set_grad_enabled(False)
     if device.type == "cuda":
         _one_architecture(device)
-    reference, candidates = _load_all(job, device, events)
+    else:
+        heap.keep()
+    integrity.seal()
+    load = judge.assemble if job.mode == "judge" else _load_all
+    reference, candidates = load(job, device, events)
     if reference is None:
         return
     if job.mode == "counters":
         _annotated_calls(job, [reference, *candidates], reference, device, events)
         return
+    if job.mode == "sanitize":
+        _single_calls(job, candidates, reference, device, events)
+        return
     if not _answers(job, reference, device, events):
         return
+    _probe(job, reference, device, events)
     sound = [reference, *(c for c in candidates if _check(job, reference, c, device, events))]
+    judge.let_go([c for c in candidates if c not in sound])
     _work(job, reference, device, events)
     _time(job, sound, reference, device, events)
     if job.ceilings and device.type == "cpu":
@@ -102,16 +131,28 @@ def _load(
     """Import and construct one implementation; None (and an event) when that fails."""
     is_reference = subject.role == "reference"
     events.phase("load" if is_reference else "build", subject.name)
-    began = time.perf_counter()
+    began, switches, others = time.perf_counter(), precision.switches(), settings.read()
     with _blame(subject, events, "load-error") as failed:
         lock = loading.enter(Path(subject.file), Path(job.cache))
         module = loading.import_file(Path(subject.file), f"profkit_sample_{subject.name.replace('-', '_')}")
+        if is_reference:
+            precision.apply(module, job.precision)
+        else:
+            integrity.check()
         torch.manual_seed(seed)
         source = module if reference is None else reference.module
         init = source.get_init_inputs()
-        model = loading.instance(module, "Model" if is_reference else "ModelNew", init, seed, device)
+        dtype = precision.TYPES[job.precision]
+        model = loading.instance(module, "Model" if is_reference else "ModelNew", init, seed, device, dtype)
         if reference is not None:
             _same_weights(model, reference.model)
+            integrity.check()
+    if is_reference:
+        # What the reference's import replaces is part of the task.
+        integrity.seal()
+    else:
+        precision.keep(switches, subject.name, events)
+        settings.keep(others, subject.name, events)
     if failed:
         return None
     events.send("impl", subject.name, status="loaded", build_seconds=time.perf_counter() - began)
@@ -142,13 +183,20 @@ def _accuse(subject: Subject, error: Exception, events: Events, status: str) -> 
     """Say what `subject` did wrong; raise LostContextError when nothing can run after it."""
     if isinstance(error, CannotWriteError):
         raise error
-    found = "compile-error" if loading.is_compile_error(error) else status
+    if isinstance(error, LostCandidateError):
+        return
+    if isinstance(error, RemoteError):
+        error.report(subject, events, status)
+        return
+    found = "compile-error" if loading.is_compile_error(error) else getattr(error, "status", status)
     traceback.print_exception(error, file=sys.stderr)
-    reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    line = str(error).strip().partition("\n")[0]
+    reason = line if isinstance(error, OffenceError) else f"{type(error).__name__}: {line}"
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
-    if _context_lost(error):
+    if not isinstance(error, OffenceError) and _context_lost(error):
         events.send("corrupt", subject.name, reason=reason, tail=tail)
         raise LostContextError(reason) from error
+    integrity.restore()
     events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
 
 
@@ -178,9 +226,29 @@ def _answers(job: Job, reference: Implementation, device: torch.device, events: 
     """Whether the reference can be called at all; if not, no candidate is to blame."""
     events.phase("load", reference.subject.name)
     with _blame(reference.subject, events, "error") as failed:
-        _call(reference, inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device))
+        arguments = inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device)
+        output = _call(reference, arguments)
         _settle(device)
+        events.send("task", **precision.types(reference.model, arguments, output))
+        events.send("inputs", tensors=inputs.described(arguments))
     return not failed
+
+
+def _probe(job: Job, reference: Implementation, device: torch.device, events: Events) -> None:
+    """Find out what passes by accident, on inputs of other seeds than the trials'; no more than a doubt on failure."""
+    events.phase("work", reference.subject.name, factor=2.0)
+    try:
+        loading.use(reference.lock)
+        seed = judge.draw(1)[0] if job.trials else (job.seeds or [0])[0] + 1
+        reference.probe = prober.probe(
+            reference.model, lambda seed: inputs.fresh(reference.module, seed, device), (seed, seed + 1)
+        )
+        _settle(device)
+        reference.probe.report(events)
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        events.send("doubt", what="it is not known which trivial answers would pass",
+                    how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}", fix="")  # fmt: skip
 
 
 def _check(
@@ -188,12 +256,16 @@ def _check(
 ) -> bool:
     """Compare on every seed; the first failure ends it. True when the candidate may be timed."""
     name = candidate.subject.name
-    for number, seed in enumerate(job.seeds):
+    trials = _trials(reference, candidate, device, events)
+    for number, (seed, shape) in enumerate(_rounds(job, reference)):
         verdict: Verdict | None = None
         # Building may still go on inside the first call (Triton), so the first trial gets a build's limit.
         events.phase("build" if number == 0 else "check", name)
         with _blame(candidate.subject, events, "error") as failed:
-            verdict = _compare_on(seed, job.seeds[0], reference, candidate, device, events)
+            verdict = trials.on(_arguments(reference, seed, shape, device), seed)
+            _settle(device)
+        if verdict is not None and verdict.what and shape is not None:
+            verdict = replace(verdict, what=f"get_more_inputs()[{shape}]: {verdict.what}")
         if failed or verdict is None:
             return False
         events.send("check", name, seed=seed, **asdict(verdict))
@@ -204,27 +276,40 @@ def _check(
     return True
 
 
-def _compare_on(
-    seed: int,
-    first: int,
-    reference: Implementation,
-    candidate: Implementation,
-    device: torch.device,
-    events: Events,
-) -> Verdict:
-    arguments = inputs.fresh(reference.module, seed, device)
-    mine = inputs.clone(arguments)
-    # The same seed before both: a model that draws random numbers draws the same ones.
-    torch.manual_seed(seed)
-    want = _call(reference, arguments)
-    torch.manual_seed(seed)
-    got = _call(candidate, mine)
-    _settle(device)
-    changed = compare(mine, inputs.fresh(reference.module, seed, device)) if seed == first else Verdict("ok")
-    if changed.status != "ok" or changed.max_abs:
-        events.send("doubt", candidate.subject.name, what=f"{candidate.subject.name} changes its inputs",
-                    how_much=changed.what or f"by up to {changed.max_abs:.3g}", fix="work on a copy")  # fmt: skip
-    return compare(got, want)
+def _trials(
+    reference: Implementation, candidate: Implementation, device: torch.device, events: Events
+) -> Trials:
+    """The two as the trials call them: the reference as it is, the candidate under watch."""
+    remote = isinstance(candidate.model, RemoteModel)
+    watched = candidate.model if remote else Watched(candidate.model, device, candidate.subject.name, events)
+    watched.kinds = reference.probe.kinds
+
+    def ask(arguments: list[Any]) -> Any:
+        loading.use(candidate.lock)
+        switches, others = precision.switches(), settings.read()
+        output = watched(*arguments)
+        _settle(device)
+        precision.keep(switches, candidate.subject.name, events)
+        settings.keep(others, candidate.subject.name, events)
+        return output
+
+    return Trials(ask, lambda arguments: _call(reference, arguments), reference.probe)
+
+
+def _rounds(job: Job, reference: Implementation) -> Iterator[tuple[int, int | None]]:
+    """(seed, which of get_more_inputs) of every trial; None: get_inputs."""
+    yield from ((seed, None) for seed in job.seeds)
+    if job.seeds and hasattr(reference.module, "get_more_inputs"):
+        inputs.seed_all(job.seeds[0])
+        count = len(reference.module.get_more_inputs())
+        yield from ((job.seeds[-1] + 1 + shape, shape) for shape in range(count))
+
+
+def _arguments(reference: Implementation, seed: int, shape: int | None, device: torch.device) -> list[Any]:
+    if shape is None:
+        return inputs.fresh(reference.module, seed, device)
+    inputs.seed_all(seed)
+    return [inputs.to_device(item, device) for item in reference.module.get_more_inputs()[shape]]
 
 
 def _work(job: Job, reference: Implementation, device: torch.device, events: Events) -> None:
@@ -258,31 +343,39 @@ def _time(
         current.clear()
         try:
             with annotated(job.sample, "time"):
-                engine.time_all(job, _calls(job, sound, reference, device), device, events, turn)
+                engine.time_all(job, _calls(job, sound, reference, device, turn), device, events, turn)
         except Exception as error:
             if not current:
                 raise
-            _accuse(
-                current[0], error, events, "mismatch" if isinstance(error, ChangedResultError) else "error"
-            )
+            _accuse(current[0], error, events, "error")
+            judge.let_go([i for i in sound if i.subject is current[0]])
             sound = [i for i in sound if i.subject is not current[0]]
         else:
             return
 
 
 def _calls(
-    job: Job, sound: list[Implementation], reference: Implementation, device: torch.device
-) -> dict[str, TimedCall]:
+    job: Job,
+    sound: list[Implementation],
+    reference: Implementation,
+    device: torch.device,
+    turn: Callable[[str], None],
+) -> dict[str, Any]:
     """Every implementation with input sets of its own and the reference's answers to them."""
-    seeds = job.seeds or [0]
+    seeds = (judge.draw(MOST_SETS) if job.trials else job.seeds) or [0]
     first = inputs.fresh(reference.module, seeds[-1], device)
     seeds = seeds[-set_count(first, len(sound)) :]
     sets = [inputs.fresh(reference.module, seed, device) for seed in seeds]
-    expected = [inputs.clone(_call(reference, inputs.clone(arguments))) for arguments in sets]
-    calls = {}
+    answers = (inputs.clone(_call(reference, inputs.clone(arguments))) for arguments in sets)
+    expected = list(answers) if reference.probe.repeatable else [None] * len(sets)
+    calls: dict[str, Any] = {}
     for implementation in sound:
+        turn(implementation.subject.name)
         loading.use(implementation.lock)
-        calls[implementation.subject.name] = TimedCall(implementation.model, sets, expected)
+        kind = RemoteCall if isinstance(implementation.model, RemoteModel) else TimedCall
+        calls[implementation.subject.name] = kind(
+            implementation.model, sets, expected, reference.probe.tolerances
+        )
     return calls
 
 
@@ -308,6 +401,23 @@ def _annotated_calls(
                 call()
                 _settle(device)
             events.send("impl", name, status="counted")
+
+
+def _single_calls(
+    job: Job,
+    candidates: list[Implementation],
+    reference: Implementation,
+    device: torch.device,
+    events: Events,
+) -> None:
+    """One call of each candidate, on inputs that come from the host: what compute-sanitizer watches."""
+    for candidate in candidates:
+        arguments = inputs.fresh(reference.module, job.seeds[-1] if job.seeds else 0, device)
+        events.phase("sanitize", candidate.subject.name)
+        with _blame(candidate.subject, events, "error"):
+            _call(candidate, arguments)
+            _settle(device)
+            events.send("impl", candidate.subject.name, status="counted")
 
 
 def _ceilings(events: Events) -> None:

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from profkit.runner import inputs
-from profkit.runner.check import Verdict, compare, tensors
+from profkit.runner import inputs, integrity, lazy
+from profkit.runner.check import compare, tensors
+from profkit.runner.offence import OffenceError
 
 MOST_SETS = 3
 MEMORY = 2 << 30
 """Bytes that the input sets of all implementations may take together."""
 
 
-class ChangedResultError(Exception):
+_NEAR = 0.05
+
+
+class ChangedResultError(OffenceError):
     """A timed call gave another result than the checked one."""
+
+    def __init__(self, what: str, status: str = "mismatch") -> None:
+        super().__init__(status, what)
+
+
+def recheck(output: Any, expected: Sequence[Any], at: int, tolerances: Mapping[str, float]) -> None:
+    """Compare a timed output with the answer to input set `at`. Raises ChangedResultError saying whose it is."""
+    if expected[at] is None:
+        return
+    verdict = compare(output, expected[at], tolerances)
+    if verdict.status == "ok":
+        return
+    others = [other for number, other in enumerate(expected) if number != at]
+    if any(compare(output, other, tolerances).status == "ok" for other in others):
+        raise ChangedResultError("a timed call gave the answer to other inputs", "stops-computing")
+    status = (
+        "stops-computing" if verdict.status == "nan" or _mostly_wrong(output, expected[at]) else "mismatch"
+    )
+    raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)
+
+
+def _mostly_wrong(output: Any, want: Any) -> bool:
+    """Whether the output has another form, or a quarter of its elements nothing to do with what is wanted: no
+    race does that.
+    """
+    pairs = zip(tensors(output), tensors(want), strict=False)
+    return any(_unlike(got, right) for (_, got), (_, right) in pairs)
+
+
+def _unlike(got: Any, right: Any) -> bool:
+    if not (isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)):
+        return type(got) is not type(right)
+    if got.shape != right.shape:
+        return True
+    near = torch.isclose(got.to(torch.float64), right.to(torch.float64), rtol=_NEAR, atol=0.0)
+    return bool(near.to(torch.float64).mean() < 0.75)
 
 
 class TimedCall:
@@ -26,16 +66,29 @@ class TimedCall:
     the memory that the allocator will hand out next, so that an output which is not written shows.
     """
 
-    def __init__(self, model: Any, sets: Sequence[list[Any]], expected: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        sets: Sequence[list[Any]],
+        expected: Sequence[Any],
+        tolerances: Mapping[str, float] | None = None,
+    ) -> None:
         self._model = model
         self._sets = [inputs.clone(arguments) for arguments in sets]
-        self._expected = expected
+        self._expected = list(expected)
+        self._kinds = lazy.kinds(self._expected)
+        self._tolerances = tolerances or {}
         self._turn = -1
         self._output: Any = None
         self.turn()
 
     def __call__(self) -> Any:
         self._output = self._model(*self._arguments)
+        return self._output
+
+    @property
+    def last(self) -> Any:
+        """The output of the last call since the turn began; None when there was none."""
         return self._output
 
     def turn(self) -> None:
@@ -50,9 +103,24 @@ class TimedCall:
         """Compare the last timed output with the reference's. Raises ChangedResultError."""
         if self._output is None:
             return
-        verdict: Verdict = compare(self._output, self._expected[self._turn])
-        if verdict.status != "ok":
-            raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}")
+        integrity.check()
+        lazy.refuse(self._output, self._kinds)
+        recheck(self._output, self._expected, self._turn, self._tolerances)
+        other = (self._turn + 1) % len(self._sets)
+        if other != self._turn and self.exchange(self._turn, other):
+            answers = self._expected
+            answers[self._turn], answers[other] = answers[other], answers[self._turn]
+
+    def exchange(self, one: int, other: int) -> bool:
+        """Let two input sets change their contents, so that what is remembered by address is wrong."""
+        first, second = self._sets[one], self._sets[other]
+        if not inputs.alike(first, second):
+            return False
+        kept = inputs.clone(first)
+        inputs.refill(first, second)
+        inputs.refill(second, kept)
+        self._output = None
+        return True
 
 
 def _spoiled(tensor: torch.Tensor) -> torch.Tensor:

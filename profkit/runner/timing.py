@@ -95,7 +95,7 @@ def measure(
     most: int = MAX_ROUNDS,
     seed: int = 0,
 ) -> Result:
-    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits and blame),
+    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
     `after(impl, round)` that it is over; at least MIN_ROUNDS and at most `most` rounds are made.
     """
     order = list(calls)
@@ -111,7 +111,7 @@ def measure(
         shuffle.shuffle(order)
         for name in order:
             before(name)
-            samples += list(_visit(name, calls[name], clock, number))
+            samples += list(_visit(name, calls[name], clock, number, before))
             after(name, number)
         number += 1
         if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
@@ -121,8 +121,13 @@ def measure(
     return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
 
 
-def _visit(name: str, call: Call, clock: Clock, number: int) -> Iterator[Sample]:
+def _visit(
+    name: str, call: Call, clock: Clock, number: int, before: Callable[[str], None]
+) -> Iterator[Sample]:
     for trial in range(PER_ROUND):
+        if trial and clock.l2 == "cold":
+            # Other data for every sample: an answer kept from the last one is wrong.
+            before(name)
         seconds, host, sound = clock.sample(call)
         for _ in range(RETRIES if not sound else 0):
             seconds, host, sound = clock.sample(call)

@@ -23,11 +23,11 @@ import numpy as np
 
 from collectors.nsys_ranges import Range, adopted, by_thread, paths
 from profkit import annotation
-from profkit.captures import TRACE
+from profkit.launch.bootstrap import TRACE
+from profkit.runner.kineto import kind_of
 from profkit.runner.whole import whole_file
 
 MARK = "profkit:"
-_NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device", MARK)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -95,7 +95,7 @@ def rows(events: Any, gpu: Any, names: Mapping[int, tuple[str, str]]) -> list[di
     for event in events:
         name = event.name()
         if event.device_type() == gpu:
-            if not name.startswith(_NO_WORK) or ("(" in name and not name.startswith(MARK)):
+            if not name.startswith(MARK) and kind_of(event):
                 work.append(event)
         elif name.startswith(MARK):
             start = event.start_ns()
@@ -113,7 +113,7 @@ def rows(events: Any, gpu: Any, names: Mapping[int, tuple[str, str]]) -> list[di
         found.append({
             "range": path, "kernel": event.name(), "launch": number, "start": f"{(event.start_ns() - origin) * 1e-9:.9f}",
             "time": f"{event.duration_ns() * 1e-9:.9f}", "stream": event.device_resource_id(), "process": os.getpid(),
-            "kind": next((kind for kind in ("memcpy", "memset") if event.name().lower().startswith(kind)), "kernel"),
+            "kind": kind_of(event),
             "device": device, "cc": cc,
         })  # fmt: skip
     return found

@@ -3,7 +3,8 @@
 Matrix products, convolutions and attention are counted by torch's FlopCounterMode formulas. The rest
 follows an element-wise model: one FLOP per output element of a point-wise operation, one per input
 element of a reduction, and for normalisations and softmax the count of `_PER_ELEMENT`. Moving, casting
-and filling costs none. Bytes are compulsory: every input and parameter once in, every output once out.
+and filling costs none. Bytes are compulsory: every input and parameter once in, every output once out, in
+whole sectors where a view skips elements.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ _FREE = {
 _TENSOR_PIPE = {torch.float16: "tensor_fp16", torch.bfloat16: "tensor_bf16", torch.int8: "tensor_int8"}
 # Point-wise kernels on half types compute in FP32.
 _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
+SECTOR = 32
+"""Bytes that DRAM moves at least, on every NVIDIA GPU since Maxwell."""
+
 _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 
 
@@ -163,11 +167,29 @@ def declared(module: ModuleType) -> dict[str, Any] | None:
 
 
 def _bytes(found: Iterable[Any]) -> float:
-    """Bytes of the distinct elements of the distinct tensors."""
+    """Bytes that memory moves for the distinct tensors."""
     seen: dict[tuple[Any, ...], int] = {}
     for tensor in found:
         if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
             key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-            distinct = math.prod(n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
-            seen[key] = (distinct if tensor.numel() else 0) * tensor.element_size()
+            seen[key] = _moved(tensor)
     return float(sum(seen.values()))
+
+
+def _moved(tensor: torch.Tensor) -> int:
+    """Bytes of a tensor's distinct elements, with the gaps too small to be left out: memory moves whole sectors."""
+    if not tensor.numel():
+        return 0
+    size = int(tensor.element_size())
+    block, pieces, span = size, 1, size
+    for step, count in sorted(
+        (stride * size, n)
+        for n, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        if stride and n > 1
+    ):
+        span += step * (count - 1)
+        if pieces == 1 and step - block < SECTOR:
+            block += step * (count - 1)
+        else:
+            pieces *= count
+    return block if pieces == 1 else min(span, pieces * -(-block // SECTOR) * SECTOR)

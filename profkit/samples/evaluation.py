@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profkit.error import ProfkitError
-from profkit.samples import pairs
+from profkit.samples import backends, pairs
 from profkit.samples.kernelbench import (
     Baseline,
     Generated,
@@ -30,11 +30,14 @@ RESULTS = "eval_results.json"
 
 def evaluate(
     problems: Sequence[Problem], run_dir: Path, level: int, request: Request, *,
-    samples: Sequence[int] = (), again: bool = False, progress: Progress = lambda _: None,
+    samples: Sequence[int] = (), backend: Sequence[str] = (), again: bool = False,
+    progress: Progress = lambda _: None,
 ) -> Results:  # fmt: skip
     """Evaluate the candidates of a level; the content of eval_results.json, which is written after each.
 
-    One that is already in the file is passed over, by problem and by sample, unless `again`.
+    One that is already in the file is passed over, by problem and by sample, unless `again`, or unless its
+    backend was not installed then or its precision was another. `backend`: only candidates written in one of
+    these.
     """
     file = run_dir / RESULTS
     results = read_results(file) if file.exists() else {}
@@ -45,9 +48,13 @@ def evaluate(
     if not todo:
         raise ProfkitError(f"{run_dir}: no candidates of level {level} for these problems",
                            fix="they are named level_1_problem_2_sample_0_kernel.py")  # fmt: skip
+    todo = [g for g in todo if not backend or backends.detect(_text(g.path)) in backend]
+    if not todo:
+        raise ProfkitError(f"{run_dir}: no candidate of level {level} is written in {' or '.join(backend)}",
+                           fix="leave --backend out")  # fmt: skip
     for number, generated in enumerate(todo, 1):
         rows = results.setdefault(str(generated.problem), [])
-        if not again and any(row["sample_id"] == generated.sample for row in rows):
+        if not again and any(row["sample_id"] == generated.sample and _settled(row, request) for row in rows):
             continue
         progress(f"[{number}/{len(todo)}] {generated.path.name}")
         rows[:] = [row for row in rows if row["sample_id"] != generated.sample]
@@ -56,13 +63,31 @@ def evaluate(
     return results
 
 
+NOT_INSTALLED = "not-installed"
+
+
+def _settled(row: Record, request: Request) -> bool:
+    """Whether a row is of this precision, and of a backend that was there."""
+    own = (row.get("metadata") or {}).get("profkit") or {}
+    same = own.get("precision", request.precision) == request.precision
+    return same and own.get("status") != NOT_INSTALLED
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", "replace")
+
+
 def evaluate_one(problem: Problem, generated: Generated, request: Request) -> Record:
-    """One candidate against its problem. A candidate that is no Python or no ModelNew has not compiled."""
+    """One candidate against its problem. One that is no Python, no ModelNew, or of a backend that is not
+    installed here has not compiled.
+    """
     name = f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
-    source = generated.path.read_text("utf-8", "replace")
-    reason = not_a_candidate(source)
-    if reason:
-        return pairs.failed(generated.sample, reason)
+    source = _text(generated.path)
+    backend = backends.detect(source)
+    reason, absent = not_a_candidate(source), backends.missing(backend)
+    if reason or absent:
+        status = "no-candidate" if reason else NOT_INSTALLED
+        return pairs.failed(generated.sample, reason or absent, status=status, backend=backend)
     run = pairs.measure(problem.path.read_text("utf-8"), source, name, request)
     return pairs.record(run, generated.sample)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.error import ProfkitError
+from profkit.samples import backends
 
 _REFERENCE_NAMES = {"Model", "get_inputs", "get_init_inputs"}
 _HINTS = ("example_torchcode.py", "torchcode.py", "reference.py", "model.py")
@@ -22,7 +23,7 @@ _PLAIN = {"example_cudacode": "cuda", "cudacode_opt": "cuda", "example_cppcode":
 
 @dataclass(frozen=True)
 class Candidate:
-    """One implementation to judge. `backend`: cuda, cpp, triton or torch."""
+    """One implementation to judge. `backend`: one of backends.BACKENDS."""
 
     name: str
     path: Path
@@ -30,7 +31,7 @@ class Candidate:
 
     def runs_on(self, kind: str) -> bool:
         """Whether it can run on a device of this kind ("cuda" or "cpu")."""
-        return self.backend in (("cuda", "triton", "torch") if kind == "cuda" else ("cpp", "torch"))
+        return self.backend in (backends.GPU if kind == "cuda" else backends.CPU)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def resolve(path: Path) -> Sample:
     names = {file: defined_names(file) for file in sorted(path.glob("*.py"))}
     reference = _reference(path, names)
     candidates = tuple(
-        Candidate(_candidate_name(file), file, backend(file.read_text("utf-8", "replace")))
+        Candidate(_candidate_name(file), file, backends.detect(file.read_text("utf-8", "replace")))
         for file, defined in names.items()
         if "ModelNew" in defined
     )
@@ -109,17 +110,6 @@ def defined_names(file: Path) -> set[str]:
         elif isinstance(node, ast.Assign):
             found.update(target.id for target in node.targets if isinstance(target, ast.Name))
     return found
-
-
-def backend(source: str) -> str:
-    """How a candidate is built: cuda, triton, cpp, or plain torch."""
-    if re.search(r"^\s*(import triton|from triton)\b", source, re.M):
-        return "triton"
-    if "__global__" in source or re.search(r"\bcuda_sources\s*=", source):
-        return "cuda"
-    if re.search(r"\b(load_inline|load)\s*\(", source) and "cpp_extension" in source:
-        return "cuda" if re.search(r"\.cu\b", source) else "cpp"
-    return "torch"
 
 
 def _reference(path: Path, names: dict[Path, set[str]]) -> Path:

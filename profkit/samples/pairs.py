@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REFERENCE, CANDIDATE = "reference.py", "candidate.py"
 _BUILD = ("compile-error",)
 _BEFORE_CHECK = ("compile-error", "load-error")
-_WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "wrong-device", "wrong-type")
+_BROKE = ("load-error", "error", "crash", "corrupt", "hang", "memory-limit")
 NAN = math.nan
 
 AS_IS = """
@@ -66,13 +66,14 @@ def measure(reference: str, candidate: str, name: str, request: Request) -> Run:
 
 def record(run: Run, sample_id: int) -> Record:
     """A run as a row of eval_results.json. What KernelBench has no field for is in metadata.profkit."""
-    impl = run.manifest.candidates[0]
+    impl, reference = run.manifest.candidates[0], run.manifest.reference
     device = run.manifest.device
     hardware, where = str(device.get("name", "")), _device(device)
     stats = times(_seconds(run, impl.name), hardware, where) if impl.ok else {}
     metadata: Record = {
         "hardware": hardware,
         "device": where,
+        **_reference_trouble(impl, reference),
         **_trouble(impl, len(run.manifest.seeds)),
         "profkit": own(run, impl),
     }
@@ -83,14 +84,19 @@ def record(run: Run, sample_id: int) -> Record:
     }  # fmt: skip
 
 
-def failed(sample_id: int, error: str, *, kind: str = "compilation_error") -> Record:
+def failed(sample_id: int, error: str, *, status: str, backend: str) -> Record:
     """The row of a candidate that could not even be started."""
-    return {"sample_id": sample_id, "compiled": False, "correctness": False, "metadata": {kind: error},
+    metadata = {"compilation_error": error, "compilation_error_name": status,
+                "profkit": {"status": status, "backend": backend}}  # fmt: skip
+    return {"sample_id": sample_id, "compiled": False, "correctness": False, "metadata": metadata,
             "runtime": -1.0, "runtime_stats": {}}  # fmt: skip
 
 
 def own(run: Run, impl: Impl) -> Record:
     """What profkit knows beyond the official fields; SI units, None where unknown."""
+    from profkit.derive import reduced_precision
+
+    reduced = next((one.to_dict() for one in reduced_precision(run) if one.impl == impl.name), None)
     rows = {str(row["impl"]): row for row in run.analysis.impls.to_dict("records")}
     row, reference = rows.get(impl.name, {}), rows.get(run.analysis.reference, {})
     time, base, floor = (
@@ -103,9 +109,22 @@ def own(run: Run, impl: Impl) -> Record:
     }  # fmt: skip
     return {
         **{key: value if math.isfinite(value) else None for key, value in figures.items()},
-        "status": impl.status, "verdict": str(row.get("verdict", "") or ""), "method": run.analysis.method,
+        "unsound": [f"{f.tool}: {f.kind} in {f.kernel} {f.place}".rstrip() for f in impl.unsound],
+        "status": impl.status, "backend": impl.backend, "precision": run.manifest.precision,
+        "reduced_precision": reduced,
+        "verdict": str(row.get("verdict", "") or ""), "method": run.analysis.method,
         "run": str(run.path), "doubts": [doubt.what for doubt in run.analysis.doubts],
     }  # fmt: skip
+
+
+def _reference_trouble(impl: Impl, reference: Impl | None) -> Record:
+    """That the reference is to blame when a candidate's turn never came."""
+    if impl.status != "skipped" or reference is None or reference.ok:
+        return {}
+    return {
+        "error": f"the reference failed ({reference.status}): {reference.reason}",
+        "error_message": reference.tail[-3000:],
+    }
 
 
 def _trouble(impl: Impl, trials: int) -> Record:
@@ -114,20 +133,22 @@ def _trouble(impl: Impl, trials: int) -> Record:
     found: Record = {}
     if impl.checks:
         found["correctness_trials"] = f"({done} / {trials})"
-        found["max_difference"] = [
-            f"{check.max_abs:.6f}" for check in impl.checks if check.max_abs is not None
-        ]
-    if impl.status in _WRONG:
-        found |= {"correctness_issue": impl.reason, "correctness_issue_name": impl.status}
-    elif impl.status in _BUILD:
-        found |= {"compilation_error": impl.reason, "compilation_error_name": impl.status}
-    elif not impl.ok:
-        found |= {
+        for key, values in (
+            ("max_difference", [check.max_abs for check in impl.checks]),
+            ("avg_difference", [check.mean_abs for check in impl.checks]),
+        ):
+            found[key] = [f"{value:.6f}" for value in values if value is not None]
+    if impl.ok or impl.status == "skipped":
+        return found
+    if impl.status in _BUILD:
+        return found | {"compilation_error": impl.reason, "compilation_error_name": impl.status}
+    if impl.status in _BROKE:
+        return found | {
             "runtime_error": impl.reason,
             "runtime_error_name": impl.status,
             "runtime_error_traceback": impl.tail[-3000:],
         }
-    return found
+    return found | {"correctness_issue": impl.reason, "correctness_issue_name": impl.status}
 
 
 def baseline_record(run: Run, impl: str) -> Record:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.samples.folder import Sample
 
+_WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "mutates-inputs", "unwritten-output")
+
 if TYPE_CHECKING:
     from profkit.run import Run
 
@@ -45,7 +47,7 @@ def evidence(run: Run) -> list[str]:
         if kernel.get("impl") == analysis.reference and share >= 0.05:
             lines.append(_of_kernel(kernel, share))
     lines += [f"{impl.name} was tried and is wrong: {impl.reason}." for impl in run.manifest.candidates
-              if impl.status in ("mismatch", "nan", "wrong-shape", "wrong-dtype")]  # fmt: skip
+              if impl.status in _WRONG]  # fmt: skip
     return lines if rows else []
 
 

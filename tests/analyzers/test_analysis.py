@@ -279,3 +279,16 @@ def test_document_round_trip(timings, counters, h200):
 def test_another_schema_is_refused():
     with pytest.raises(AnalyzeError, match="schema"):
         Analysis.from_dict({"schema": "other/9"})
+
+
+def test_the_callers_time_is_known_whatever_timed_the_device():
+    """CUPTI sees the device alone: the caller's seconds come from the other methods, the smaller of the two."""
+    rows = [
+        {"impl": impl, "method": method, "round": r, "seconds": seconds, "host": host}
+        for r in range(12)
+        for impl in ("reference", "cuda")
+        for method, seconds, host in (("cupti", 5e-5, math.nan), ("event", 5e-5, 3e-5), ("host", 9e-5, 9e-5))
+    ]
+    result = analyze(pd.DataFrame(rows), None, None, Roofline("none"))
+    assert result.method == "cupti"
+    assert set(result.impls["host_time"]) == {3e-5}

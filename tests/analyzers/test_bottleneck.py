@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from analyzers.analysis import analyze
 from analyzers.bottleneck import COLLECT, RULES, TIME, Subject, examine
 from analyzers.bottleneck_text import CHINESE, ENGLISH, words
 from analyzers.explain import explain, kernel_subjects
+from analyzers.floor import Work
 from collectors import read
 from roofline.ceilings import Roofline, ncu_ceilings
 
@@ -129,6 +131,28 @@ def test_chains_of_launches():
         kernels=1.0, counted_time=49e-6, floor_time=4e-5, bytes=1e6, compulsory_bytes=1e6, distinct=1.0
     )
     assert rules_of(alone) == []
+    again = {"floor_time": 1e-8, "bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 1.0}
+    assert "fuse" in rules_of(call(kernels=128.0, counted_time=40e-6, **again))
+    assert "fuse" not in rules_of(call(kernels=2.0, counted_time=40e-6, **again))
+
+
+def test_each_range_has_its_own_work():
+    """What one range declares says nothing about the kernels of another."""
+    frame = read(RECORDED).query(
+        "kernel.str.startswith('stream_copy') or kernel.str.startswith('doubled_loop')"
+    )
+    frame = frame.assign(impl=["copy", "doubled"])
+    roof = Roofline("NVIDIA H200").with_(
+        ncu_ceilings({c: float(frame[c].median()) for c in frame if c.startswith("peak_")})
+    )
+    own = {"copy": (Work({}, 2.0**29),), "doubled": (Work({"fp32": 2.0 * 132 * 8 * 256 * 4096 * 8}, 1e6),)}
+    analysis = replace(analyze(None, frame, own, roof), own_works=own)
+    told = {(f.impl, f.rule): f for f in explain(analysis, roof, sms=132)}
+    assert told["doubled", "precision"].variant == ""
+    assert told["doubled", "precision"].params["wanted"] == "fp32"
+    shared = {(f.impl, f.rule): f for f in explain(replace(analysis, own_works={}), roof, sms=132)}
+    assert shared["copy", "dram-bound"].upper_bound >= told["copy", "dram-bound"].upper_bound
+    assert type(analysis).from_dict(analysis.to_dict()).own_works == own
 
 
 def test_the_host():

@@ -37,6 +37,8 @@ def test_trace_gives_one_row_a_launch(tmp_path, version):
     frame = validate(nsys.read(write(tmp_path / "any name.txt", gpu_trace(OPS, version))))
     assert frame["kernel"].tolist() == [op.name for op in OPS]
     assert frame["kind"].tolist() == ["memcpy", "kernel", "kernel", "kernel"]
+    assert frame["bytes"].iloc[0] == 40
+    assert frame["bytes"].iloc[1:].isna().all()
     assert frame["time"].tolist() == [5e-7, 1.5e-6, 7e-7, 3e-7]
     assert frame["start"].tolist() == [1e-6, 2e-6, 4e-6, 5e-6]
     assert frame["grid"].tolist() == ["", "64,2,1", "16,1,1", "16,1,1"]

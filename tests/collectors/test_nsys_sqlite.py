@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from pathlib import Path
 
@@ -33,6 +34,8 @@ def test_kernels_copies_and_memsets_by_start(tmp_path):
     frame = validate(collectors.read(sqlite_export(tmp_path / "r.sqlite", ops)))
     assert frame["kernel"].tolist() == ["[CUDA memcpy Host-to-Device]", "[CUDA memset]", "f(int)"]
     assert frame["kind"].tolist() == ["memcpy", "memset", "kernel"]
+    assert frame["bytes"].iloc[0] == 65536
+    assert math.isnan(frame["bytes"].iloc[2])
     assert frame["time"].tolist() == [1e-7, 5e-8, 5e-7]
     assert frame["grid"].tolist() == ["", "", "64,2,1"]
     assert frame["cc"].unique().tolist() == ["9.0"]

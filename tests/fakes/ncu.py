@@ -1,6 +1,7 @@
 """A stand-in for Nsight Compute: the same command line, the same words, exports recorded on an H200.
 
-It really starts its target, then writes what ncu would have written. Environment:
+It really starts its target, then writes what ncu would have written. With --kill yes it ends the target after a
+moment, if the recording has as many launches as --launch-count. Environment:
 
 FAKE_NCU_MODE     ok (default), permission, dcgm, lock, sandbox, stub: counters refused in ncu's words;
                   no_kernels; app_error; segv; unknown_metric; truncated; garbage; empty; hang
@@ -26,7 +27,7 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "ncu"
 
 VALUED = {
     "--cache-control", "--clock-control", "--config-file", "--graph-profiling", "--import", "--kernel-id",
-    "--kernel-name", "--kernel-name-base", "--launch-count", "--launch-skip", "--log-file", "--metrics",
+    "--kill", "--kernel-name", "--kernel-name-base", "--launch-count", "--launch-skip", "--log-file", "--metrics",
     "--nvtx-exclude", "--nvtx-include", "--page", "--pm-sampling-interval", "--print-details",
     "--print-metric-name", "--print-summary", "--print-units", "--replay-mode", "--section", "--set",
     "--target-processes", "--export", "-c", "-i", "-k", "-o", "-s",
@@ -81,8 +82,11 @@ def main(argv: list[str]) -> int:
     mode = os.environ.get("FAKE_NCU_MODE", "ok")
     if mode == "hang":
         hang(target)
-    code = start(target)
     text, forced = export(mode, options, target)
+    wanted = int((options.get("--launch-count") or options.get("-c") or ["0"])[-1])
+    reached = 0 < wanted <= sum(line.startswith('"') for line in text.splitlines()) - 2
+    text = cut(text, wanted) if reached else text
+    code = start(target, kill=reached and options.get("--kill", ["no"])[-1] == "yes")
     if code and mode in ("ok", "truncated"):
         noise, quote, table = text.partition('"ID"')
         text = f"{noise}==ERROR== The application returned an error code ({code}).\n{quote}{table}"
@@ -123,13 +127,26 @@ def parse(argv: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     return options, rest
 
 
-def start(target: list[str]) -> int:
+def cut(text: str, launches: int) -> str:
+    """The export with its header, its units and so many launches."""
+    table = [line for line in text.splitlines(keepends=True) if line.startswith('"')]
+    noise = "".join(line for line in text.splitlines(keepends=True) if not line.startswith('"'))
+    return noise + "".join(table[: launches + 2])
+
+
+def start(target: list[str], *, kill: bool = False) -> int:
     """Run the target and give its exit code; a signal counts as its number, as ncu does."""
     if os.environ.get("FAKE_NCU_TARGET") == "skip":
         if job_of(target) is not None:
             note_to(target[-1], '{"kind":"done"}')
         return 0
-    return abs(subprocess.run(target, check=False).returncode)
+    child = subprocess.Popen(target)
+    if kill:
+        try:
+            return abs(child.wait(timeout=1.0))
+        except subprocess.TimeoutExpired:
+            child.kill()
+    return abs(child.wait())
 
 
 def export(mode: str, options: dict[str, list[str]], target: list[str]) -> tuple[str, int]:

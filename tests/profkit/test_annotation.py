@@ -211,3 +211,72 @@ def test_annotate_without_a_listener_leaves_autograd_alone():
     torch = pytest.importorskip("torch")
     with annotate("backward"):
         assert torch._C._is_multithreading_enabled()
+
+
+def compiled(function, **options):
+    torch = pytest.importorskip("torch")
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    return torch.compile(function, backend=backend, **options), graphs, torch.ones(4)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_range_in_a_compiled_function_changes_no_graph(tmp_path, heard):
+    if heard:
+        annotation.listen(file=str(tmp_path / "w"))
+
+    def work(x):
+        with annotate("inner", flops=1):
+            y = x * 2
+        return y + 1
+
+    function, graphs, x = compiled(work, fullgraph=True)
+    with annotate("outer", flops=7):
+        assert function(x).tolist() == [3.0] * 4
+    assert len(graphs) == 1
+    # What was compiled is one piece: the range round the call alone is recorded.
+    assert set(read_declared(tmp_path / "w")) == ({"outer"} if heard else set())
+
+
+def test_a_decorated_function_compiles_whole(file):
+    @annotate("decorated")
+    def work(x):
+        return x + 1
+
+    function, graphs, x = compiled(work, fullgraph=True)
+    assert function(x).tolist() == [2.0] * 4
+    assert len(graphs) == 1
+
+
+def test_a_range_made_before_costs_a_graph_break_and_no_error(file):
+    made = annotate("made", flops=2)
+
+    def work(x):
+        with made:
+            return x + 1
+
+    function, _, x = compiled(work)
+    assert function(x).tolist() == [2.0] * 4
+    assert read_declared(file)["made"].passages == 1
+
+
+def test_the_first_range_of_a_process_may_be_in_a_compiled_function(tmp_path):
+    pytest.importorskip("torch")
+    code = (
+        "import torch\nfrom profkit import annotate\n"
+        "def work(x):\n    with annotate('a', flops=1):\n        return x + 1\n"
+        "print(torch.compile(work, backend='eager', fullgraph=True)(torch.ones(2)).tolist())\n"
+        "with annotate('after', flops=1): pass\n"
+    )
+    path = tmp_path / "w"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, annotation.VARIABLE: str(path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[2.0, 2.0]", done.stderr
+    assert set(read_declared(path)) == {"after"}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-from profkit.runner import cupti  # noqa: E402
+from profkit.runner import cupti, kineto  # noqa: E402
 
 EPOCH = 1_790_000_000_000_000_000
 
@@ -36,6 +36,43 @@ def test_what_is_no_work_is_left_out():
     assert (
         cupti._activities(profiler(event("Context Sync", 0, 5), event("aten::relu", 0, 5, device=cpu))) == []
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "found"),
+    [
+        ("kernel", "Stream_k_gemm", "kernel"), ("kernel", "gpu_sort", "kernel"), ("kernel", "memcpy_like", "kernel"),
+        ("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", "memcpy"), ("gpu_memset", "Memset (Device)", "memset"),
+        ("gpu_user_annotation", "my kernel(int)", ""), ("cuda_sync", "Stream Wait Event", ""), ("cuda_event", "x", ""),
+    ],
+)  # fmt: skip
+def test_the_type_of_a_record_says_whether_it_is_work(kind, name, found):
+    one = event(name, 0, 5)
+    one.activity_type = lambda: kind
+    assert kineto.kind_of(one) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Stream Wait Event", ""),
+        ("gpu_sort(int*)", "kernel"),
+        ("Memset (Device)", "memset"),
+        ("relu", "kernel"),
+    ],
+)
+def test_without_a_type_the_name_says_it(name, found):
+    assert kineto.kind_of(event(name, 0, 5)) == found
+
+
+def test_this_torch_gives_types():
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as recorded:
+        torch.ones(3) + 1
+    first = recorded.profiler.kineto_results.events()[0]
+    if hasattr(first, "activity_type"):
+        assert first.activity_type() == "cpu_op"
 
 
 def activities(*rows):

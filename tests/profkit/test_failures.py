@@ -216,10 +216,10 @@ def test_a_lock_file_of_a_dead_build_is_removed(tmp_path):
 # Signals
 
 
-def stop_at(word, number, folder, runs):
+def stop_at(word, number, folder, runs, *more):
     """(exit code, stderr, children left) of a run that is sent a signal once its progress shows `word`."""
     argv = [*CLI, "profile", str(folder), "--device", "cpu", "--budget", "60", "--target", "0",
-            "--runs", str(runs)]  # fmt: skip
+            "--runs", str(runs), *more]  # fmt: skip
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     seen = ""
     for line in child.stderr:

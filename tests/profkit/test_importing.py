@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import shutil
+import sqlite3
+import struct
+import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pandas as pd
@@ -242,3 +250,57 @@ def test_recorded_exports_are_imported(tmp_path, names):
     assert found.failures == []
     assert isinstance(found.run.kernels, pd.DataFrame)
     assert len(found.run.kernels)
+
+
+def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
+    base = sqlite3.connect(sqlite)
+    base.execute("CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT)")
+    base.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'TOKEN=hush')")
+    base.commit()
+    base.close()
+    plain, clean = tmp_path / "plain", tmp_path / "clean"
+    assert invoke(["import", str(sqlite), "-q", "-o", str(plain)]) == 0
+    assert invoke(["import", str(sqlite), str(NCU), "-q", "--scrub", "-o", str(clean)]) == 0
+    assert (plain / "imported" / sqlite.name).read_bytes() == sqlite.read_bytes()
+    assert b"hush" not in (clean / "imported" / sqlite.name).read_bytes()
+    assert (clean / "imported" / NCU.name).read_bytes() == NCU.read_bytes()
+    # What is checked when the run is read again is the copy.
+    assert invoke(["report", str(clean)]) == 0
+
+
+def test_the_readers_tell_how_far_they_are(tmp_path, ops):
+    trace = tmp_path / "trace.csv"
+    trace.write_text(gpu_trace(ops))
+    for file in (trace, NCU):
+        seen = []
+        import_files(
+            [file],
+            tmp_path / f"run-{file.stem}",
+            moved=lambda done, total, seen=seen: seen.append((done, total)),
+        )
+        assert seen
+        assert seen == sorted(seen)
+        done, total = seen[-1]
+        assert 0.5 * file.stat().st_size < done <= total <= file.stat().st_size
+
+
+def test_a_long_step_draws_a_bar_of_bytes_on_a_terminal(tmp_path):
+    """On a terminal of its own; a plain stderr gets one line a step (above)."""
+    code = (
+        "import time\nfrom profkit.cli import import_\nimport_.PATIENCE = 0.1\n"
+        "with import_._progress(False) as now:\n    now.say('reading big.csv')\n"
+        "    for done in range(10):\n        now.moved(done * 10**6, 10**7)\n        time.sleep(0.2)\n"
+    )
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=child, env=env)
+    os.close(child)
+    said = b""
+    with contextlib.suppress(OSError):
+        while block := os.read(parent, 4096):
+            said += block
+    os.close(parent)
+    assert process.wait() == 0
+    assert b"reading big.csv" in said
+    assert re.search(rb"\d+\.\d/10\.0\s*MB", said)

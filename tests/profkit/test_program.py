@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from nsys_exports import Base, Nvtx, Op, sqlite_export
 
 from profkit.cli.group import invoke
 from profkit.error import CannotProfileError, ProfkitError, ProgramFailedError
-from profkit.hot import base_name, hottest, stretch
+from profkit.hot import base_name, hottest, sample, stretch
 from profkit.launch.bootstrap import bootstrapped
 from profkit.program import choose_tools, name_of, profile_program
 from profkit.run import open_run
@@ -47,12 +48,12 @@ def with_ncu(runs, fake_ncu, monkeypatch):
 def with_nsys(runs, fake_nsys, monkeypatch, tmp_path):
     """with_nsys(mode, ops, ranges): a fake nsys whose sqlite export holds these operations."""
 
-    def install(mode="ok", ops=None, ranges=(), **settings):
+    def install(mode="ok", ops=None, ranges=(), base=None, **settings):
         monkeypatch.delenv("PROFKIT_NSYS", raising=False)
         folder = tmp_path / "nsys-data"
         folder.mkdir(exist_ok=True)
         made = ops if ops is not None else default_ops()
-        sqlite_export(folder / "report.sqlite", made, list(ranges), Base())
+        sqlite_export(folder / "report.sqlite", made, list(ranges), base or Base())
         return fake_nsys(mode, data=folder, **settings)
 
     return install
@@ -231,6 +232,96 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
     assert run.analysis.kernels["tool"].eq("ncu").all()
 
 
+ENDLESS = [
+    sys.executable,
+    "-c",
+    "import os, time\nif not os.environ.get('LC_ALL', '').endswith('8'): time.sleep(600)",
+]
+"""Ends under nsys, whose environment has LC_ALL=C.UTF-8, and not under ncu."""
+
+
+def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_nsys()
+    with_ncu("ok", log=log)
+    run = profile_program(ENDLESS, runs=runs, hot=2, limit=60.0)
+    argv = json.loads(log.read_text().splitlines()[-1])
+    assert argv[argv.index("--kill") + 1] == "yes"
+    manifest = open_run(run.path).manifest
+    assert (manifest.status, manifest.exit_code) == ("done", 0)
+    step = next(one for one in manifest.commands if one.step == "ncu")
+    assert step.exit_code == 9
+    assert "on purpose after 6 launches" in step.note
+    capture = next(one for one in manifest.captures if one.tool == "ncu")
+    assert (capture.ended, capture.partial, capture.rows) == (True, False, 6)
+    assert not any("error code" in doubt.what for doubt in run.analysis.doubts)
+
+
+@pytest.mark.parametrize("ops", [None, []])
+def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops):
+    with_nsys(ops=ops, base=Base(lost_calls=[90_000, 91_000]))
+    with_ncu("ok")
+    if ops is None:
+        run = profile_program(OK, runs=runs, hot=2)
+        assert any("ranked by CUPTI" in doubt.what for doubt in run.analysis.doubts)
+    else:
+        # This program launches nothing, whoever looks.
+        with pytest.raises(ProfkitError, match="launched none"):
+            profile_program(OK, runs=runs, hot=2)
+    steps = [one.step for one in open_run(runs).manifest.commands]
+    assert steps[:3] == ["nsys", "nsys-export", "cupti"]
+    assert ("ncu" in steps) == (ops is None)
+
+
+def test_where_nsys_could_not_import_all_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs):
+    with_nsys("partial")
+    with_ncu("ok")
+    run = profile_program(OK, runs=runs, hot=2)
+    assert any("ranked by CUPTI" in doubt.what for doubt in run.analysis.doubts)
+
+
+def test_what_nsys_says_of_the_machine_is_not_kept(with_nsys, runs, tmp_path):
+    with_nsys()
+    base = sqlite3.connect(tmp_path / "nsys-data" / "report.sqlite")
+    base.execute("CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT)")
+    base.execute("INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'TOKEN=hush')")
+    base.commit()
+    base.close()
+    run = profile_program(OK, runs=runs, tools=("nsys",))
+    assert len(run.captured.timeline) == len(default_ops())
+    assert not [file for file in run.path.rglob("*") if file.is_file() and b"hush" in file.read_bytes()]
+
+
+def test_hot_inside_ranges_takes_all_launches_there(with_nsys, with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_nsys()
+    with_ncu("ok", log=log)
+    profile_program(OK, runs=runs, hot=2, include=("profkit@a/",))
+    argv = json.loads(log.read_text().splitlines()[-1])
+    assert "-k" in argv
+    assert not {"--launch-skip", "--launch-count", "--kill"} & set(argv)
+
+
+def test_no_kill_lets_the_program_end_by_itself(with_nsys, with_ncu, runs, tmp_path):
+    log = tmp_path / "argv.jsonl"
+    with_nsys()
+    with_ncu("ok", log=log)
+    line = ["profile", "--hot", "2", "--no-kill", "-q", "--runs", str(runs), "--", *OK]
+    assert invoke(line) == 0
+    assert "--kill" not in json.loads(log.read_text().splitlines()[-1])
+    assert not open_run(runs).manifest.captures[-1].ended
+
+
+def test_a_program_that_fails_before_its_launches_are_captured_failed(with_ncu, runs):
+    with_ncu("app_error")
+    assert (
+        invoke(["profile", "--ncu", "--kill", "--launch-count", "99", "-q", "--runs", str(runs), "--", *OK])
+        == 1
+    )
+    manifest = open_run(runs).manifest
+    assert (manifest.status, manifest.exit_code) == ("failed", 3)
+
+
 def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     argv = [sys.executable, "-c", "print(1)"]
     assert choose_tools(type("W", (), {"tools": ("nsys",), "hot": 0, "require_counters": False})(), argv) == (
@@ -302,14 +393,27 @@ def test_base_names_are_those_ncu_matches(kernel, name):
     assert base_name(kernel) == name
 
 
-def test_the_stretch_holds_each_hot_kernel_and_is_late_and_short():
+def test_the_stretch_holds_each_hot_kernel_and_is_early_and_short():
     launches = list("aab" * 5 + "cc")
     first, end = stretch(launches, ["a", "b"], each=2)
     part = launches[first:end]
     assert (part.count("a"), part.count("b")) >= (2, 2)
     assert end - first == 4
-    assert end == 15
+    assert first == 2
     assert stretch(launches, ["c"], each=3) == (15, 17)
+
+
+def test_the_sample_skips_warm_up_where_enough_is_left():
+    assert sample(list("ab" * 5), ["a", "b"]) == (2, 8)
+    # Nothing of b would be left.
+    assert sample(list("aaab"), ["a", "b"]) == (0, 4)
+
+
+def test_the_sample_takes_fewer_launches_of_kernels_that_lie_far_apart():
+    launches = list(("a" * 30 + "b") * 4)
+    first, end = sample(launches, ["a", "b"])
+    assert set(launches[first:end]) == {"a", "b"}
+    assert end - first <= 12
 
 
 def test_hottest_ranks_by_summed_time():

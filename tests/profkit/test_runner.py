@@ -25,7 +25,7 @@ EXPECTED = {
     "exit": ("crash", "exit code 0"),
     "hang": ("hang", "no end of build after"),
     "loud": ("ok", ""),
-    "mutates": ("mismatch", "a timed call gave another result"),
+    "mutates": ("mutates-inputs", "256 of 256 elements of input"),
     "honest": ("ok", ""),
 }
 
@@ -73,12 +73,6 @@ def test_last_words_are_kept(gallery):
 
 def test_output_is_bounded(gallery):
     assert sum(file.stat().st_size for file in gallery[0].logs.glob("*.log")) < 4_000_000
-
-
-def test_changing_the_inputs_is_a_doubt(gallery):
-    assert [d["what"] for d in gallery[0].manifest.doubts if "changes its inputs" in d["what"]] == [
-        "mutates changes its inputs"
-    ]
 
 
 @pytest.mark.slow

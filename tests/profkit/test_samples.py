@@ -9,7 +9,7 @@ from profkit.error import CannotProfileError, ProfkitError
 from profkit.profiling import choose
 from profkit.request import Request
 from profkit.samples import find_samples, resolve
-from profkit.samples.folder import backend
+from profkit.samples.backends import detect
 
 
 def test_names_do_not_matter(tmp_path):
@@ -109,5 +109,5 @@ def test_find_samples(tmp_path):
         ("import torch\n", "torch"),
     ],
 )
-def test_backend(source, expected):
-    assert backend(source) == expected
+def test_detect(source, expected):
+    assert detect(source) == expected

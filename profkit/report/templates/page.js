@@ -9,6 +9,7 @@ const num = (x) => typeof x === "number" && isFinite(x);
 const dig = (x, n = 3) => { if (!num(x)) return "-"; if (x === 0) return "0"; const p = n - 1 - Math.floor(Math.log10(Math.abs(x)) + 1e-12); return p > 0 ? x.toFixed(Math.min(p, 12)) : String(Math.round(x / 10 ** -p) * 10 ** -p); };
 const STEPS = { "FLOP/s": [[1e15, "PFLOP/s"], [1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1e6, "MFLOP/s"], [1, "FLOP/s"]], "B/s": [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1, "B/s"]], s: [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]] };
 const say = (x, unit, n = 3) => { if (!num(x)) return "-"; const s = STEPS[unit].find((v) => Math.abs(x) >= v[0] * 0.9995) || STEPS[unit].at(-1); return dig(x / s[0], n) + " " + s[1]; };
+const tx = (key, ...parts) => D.words[key].replace(/\{(\d)\}/g, (_, i) => parts[i]);
 const pct = (x) => num(x) ? dig(x * 100) + "%" : "-";
 const impls = [...new Set(D.kernels.map((k) => k.impl).concat(D.impls))];
 const colour = {}; let next = 0;
@@ -46,7 +47,7 @@ function draw() {
   const every = (a, b) => { const s = Math.max(1, Math.ceil((b - a) / 9)), o = []; for (let e = Math.ceil(a); e <= b; e += s) o.push(e); return o; };
   for (const e of every(view.x0, view.x1)) { const x = X(10 ** e); grid.append(el("line", { x1: x, x2: x, y1: T, y2: H - B, stroke: "var(--grid)" }), el("text", { x, y: H - B + 16, "text-anchor": "middle" }, tick(e))); }
   for (const e of every(view.y0, view.y1)) { const y = Y(10 ** e); grid.append(el("line", { x1: L, x2: W - R, y1: y, y2: y, stroke: "var(--grid)" }), el("text", { x: L - 6, y: y + 4, "text-anchor": "end" }, say(10 ** e * 1.0001, "FLOP/s").replace(/\.0+ /, " ").replace("FLOP/s", "").trim())); }
-  grid.append(el("text", { x: (L + W - R) / 2, y: H - 8, "text-anchor": "middle" }, "Arithmetic intensity [FLOP/byte]"), el("text", { x: 14, y: (T + H - B) / 2, transform: `rotate(-90 14 ${(T + H - B) / 2})`, "text-anchor": "middle" }, "Performance [FLOP/s]"));
+  grid.append(el("text", { x: (L + W - R) / 2, y: H - 8, "text-anchor": "middle" }, tx("ai")), el("text", { x: 14, y: (T + H - B) / 2, transform: `rotate(-90 14 ${(T + H - B) / 2})`, "text-anchor": "middle" }, tx("perf")));
   const pipes = D.pipes.filter((c) => on.pipe.has(c) && roof[c]), levels = LEVELS.filter((n) => on.level.has(n));
   const top = pipes.length ? Math.max(...pipes.map((c) => roof[c].peak)) : 10 ** view.y1;
   const dash = (r) => r.source === "datasheet" ? { "stroke-dasharray": "6 4" } : {};
@@ -57,18 +58,18 @@ function draw() {
     const lx = Math.max(view.x0 + .12, view.y0 + .25 - Math.log10(r.peak)), slope = Math.atan2((H - T - B) / (view.y1 - view.y0), (W - L - R) / (view.x1 - view.x0)) * 180 / Math.PI; labels.push([X(10 ** lx), Y(10 ** lx * r.peak) - 6, `${n.toUpperCase()} ${say(r.peak, "B/s")}`, "start", -slope]); }
   const box = [];
   for (const [x, y, t, a, rot] of labels) { if (y < T + 8 || y > H - B) continue; let yy = y; while (!rot && box.some((b) => Math.abs(b - yy) < 13)) yy += 13; if (!rot) box.push(yy); body.append(el("text", { x, y: yy, "text-anchor": a, class: "rl", ...(rot ? { transform: `rotate(${rot} ${x} ${yy})` } : {}) }, t)); }
-  for (const f of D.floors) if (num(f.ai) && num(f.flops)) { body.append(el("circle", { cx: X(f.ai), cy: Y(f.flops), r: 7, class: "ghost" }), el("text", { x: X(f.ai) + (X(f.ai) > W - 180 ? -10 : 10), y: Y(f.flops) + 18, class: "rl", "text-anchor": X(f.ai) > W - 180 ? "end" : "start" }, "floor of the algorithm")); }
+  for (const f of D.floors) if (num(f.ai) && num(f.flops)) { body.append(el("circle", { cx: X(f.ai), cy: Y(f.flops), r: 7, class: "ghost" }), el("text", { x: X(f.ai) + (X(f.ai) > W - 180 ? -10 : 10), y: Y(f.flops) + 18, class: "rl", "text-anchor": X(f.ai) > W - 180 ? "end" : "start" }, tx("floor"))); }
   const all = marks().sort((a, b) => (b.k.share || 0) - (a.k.share || 0));
   for (const p of all) {
     const r = 4 + 9 * Math.sqrt(Math.min(1, Math.max(0, p.k.share || 0))), m = shape(p.n, X(p.x), Y(p.y), r);
     m.setAttribute("class", "mark" + (dimmed(p.k) ? " dim" : "") + (p.k.i === active || picked.has(p.k.i) ? " on" : ""));
     m.style.fill = colour[p.k.impl]; m.dataset.k = p.k.i; m.dataset.n = p.n; body.append(m);
   }
-  if (!all.length) body.append(el("text", { x: (L + W - R) / 2, y: (T + H - B) / 2, "text-anchor": "middle", class: "rl" }, D.kernels.length ? "No kernel counts FLOP here: see the bandwidth bars below" : "No kernel was counted: hardware counters are missing"));
+  if (!all.length) body.append(el("text", { x: (L + W - R) / 2, y: (T + H - B) / 2, "text-anchor": "middle", class: "rl" }, D.kernels.length ? tx("noflop") : tx("nocount")));
 }
 const dimmed = (k) => (query && !match(k)) || (picked.size > 0 && !picked.has(k.i) && k.i !== active);
 const match = (k) => (k.kernel + " " + k.impl).toLowerCase().includes(query);
-const words = (k, n = "dram") => [`${k.impl}, ${say(k.time, "s")}, ${pct(k.share)} of its time, ${dig(k.launches)} launches`, `${say(k.flops, "FLOP/s")} at ${dig(k.ai[n])} FLOP/B (${n.toUpperCase()}), ${say(k.dram, "B/s")} of DRAM`, `${pct(k.frac)} of attainable, bound by ${k.bound || "unknown"}`];
+const words = (k, n = "dram") => [tx("of_time", k.impl, say(k.time, "s"), pct(k.share), dig(k.launches)), tx("at", say(k.flops, "FLOP/s"), dig(k.ai[n]), n.toUpperCase(), say(k.dram, "B/s")), tx("bound", pct(k.frac), k.bound || "?")];
 function show(i, n, cx, cy) {
   active = i; const k = K[i];
   for (const m of plot.querySelectorAll(".mark")) m.classList.toggle("on", +m.dataset.k === i || picked.has(+m.dataset.k));
@@ -97,52 +98,61 @@ plot.addEventListener("keydown", (e) => {
   else if (e.key === "Enter" && active >= 0) { pick(active); e.preventDefault(); }
   else if (e.key === "+" || e.key === "=") zoom(1 / 1.3); else if (e.key === "-") zoom(1.3); else if (e.key === "0") reset(); else if (e.key === "Escape") { hide(); picked.clear(); mark(); draw(); }
 });
-function pick(i) { picked.has(i) ? picked.delete(i) : picked.add(i); mark(); draw(); $("live").textContent = (picked.has(i) ? "Picked " : "Left out ") + K[i].kernel + ": " + words(K[i]).join("; "); }
+function pick(i) { picked.has(i) ? picked.delete(i) : picked.add(i); mark(); draw(); $("live").textContent = (picked.has(i) ? tx("picked") : tx("unpicked")) + " " + K[i].kernel + ": " + words(K[i]).join("; "); }
 function controls() {
   const c = $("controls"), group = (title, names, set, text) => { const f = h("fieldset", {}, h("legend", {}, title)); for (const n of names) { const b = h("input", { type: "checkbox", checked: set.has(n), id: "t-" + n }); b.addEventListener("change", () => { b.checked ? set.add(n) : set.delete(n); reset(); }); f.append(h("label", {}, b, " " + text(n))); } c.append(f); };
-  if (LEVELS.length) group("Memory", LEVELS, on.level, (n) => ({ dram: "● DRAM", l2: "■ L2", l1: "▲ L1" }[n]));
-  if (D.pipes.length) group("Precision", D.pipes, on.pipe, (n) => n);
-  const key = h("fieldset", {}, h("legend", {}, "Colour")); for (const n of impls) key.append(h("span", {}, h("span", { className: "dot", style: `background:${colour[n]}` }), n + " ")); c.append(key);
-  for (const [t, f] of [["Zoom in", () => zoom(1 / 1.4)], ["Zoom out", () => zoom(1.4)], ["Show all", reset], ["Unpick", () => { picked.clear(); mark(); draw(); }]]) { const b = h("button", { type: "button", className: "b" }, t); b.addEventListener("click", f); c.append(b); }
+  if (LEVELS.length) group(tx("memory"), LEVELS, on.level, (n) => ({ dram: "● DRAM", l2: "■ L2", l1: "▲ L1" }[n]));
+  if (D.pipes.length) group(tx("precision"), D.pipes, on.pipe, (n) => n);
+  const key = h("fieldset", {}, h("legend", {}, tx("colour"))); for (const n of impls) key.append(h("span", {}, h("span", { className: "dot", style: `background:${colour[n]}` }), n + " ")); c.append(key);
+  for (const [t, f] of [[tx("in"), () => zoom(1 / 1.4)], [tx("out"), () => zoom(1.4)], [tx("all"), reset], [tx("unpick"), () => { picked.clear(); mark(); draw(); }]]) { const b = h("button", { type: "button", className: "b" }, t); b.addEventListener("click", f); c.append(b); }
 }
 /* kernels without FLOP have no place on a log axis: their bandwidth as bars */
 function bars() {
   const none = K.filter((k) => !(k.flops > 0) && num(k.dram) && num(k.time)).sort((a, b) => b.time - a.time); if (!none.length) return;
   const box = $("strip"), peak = roof.dram ? roof.dram.peak : NaN, most = Math.max(...none.map((k) => k.dram));
-  box.append(h("h3", {}, "Kernels without FLOP: DRAM bandwidth" + (num(peak) ? ` of ${say(peak, "B/s")}` : "")));
+  box.append(h("h3", {}, tx("bars") + (num(peak) ? tx("of", say(peak, "B/s")) : "")));
   for (const k of none.slice(0, 20)) { const f = k.dram / (num(peak) ? peak : most); box.append(h("div", { className: "bar" }, h("span", { title: k.kernel }, h("span", { className: "dot", style: `background:${colour[k.impl]}` }), `${k.impl}: ${k.kernel}`), h("span", { className: "t" }, h("i", { style: `width:${Math.min(100, f * 100)}%;background:${colour[k.impl]}` })), h("span", {}, `${say(k.dram, "B/s")}, ${pct(f)}`))); }
-  if (none.length > 20) box.append(h("p", { className: "note" }, `${none.length - 20} more in the table below`));
+  if (none.length > 20) box.append(h("p", { className: "note" }, tx("more", none.length - 20)));
 }
 
 /* ---- table ---- */
 const scaled = (unit, get) => { const v = K.map(get).filter(num).map(Math.abs), top = v.length ? v.reduce((a, b) => Math.max(a, b)) : 0, s = STEPS[unit].find((x) => top >= x[0]) || STEPS[unit].at(-1); return { label: s[1], cell: (x) => num(x) ? dig(x / s[0]) : "-" }; };
 const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
-const COLS = [["implementation", (k) => k.impl, null, "l"], ["kernel", (k) => k.kernel, null, "name l"], ["launches", (k) => k.launches, dig], ["share", (k) => k.share, pct], [`time [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell], [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell], ["of DRAM roof", (k) => k.dramf, pct], ["FLOP/B", (k) => k.ai.dram, dig], ["of attainable", (k) => k.frac, pct], ["occupancy", (k) => k.occ, pct], ["bound by", (k) => k.bound, null, "l"]];
+const COLS = [[tx("impl"), (k) => k.impl, null, "l"], [tx("kernel"), (k) => k.kernel, null, "name l"], [tx("launches"), (k) => k.launches, dig], [tx("share"), (k) => k.share, pct], [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell], [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell], [tx("dramf"), (k) => k.dramf, pct], ["FLOP/B", (k) => k.ai.dram, dig], [tx("frac"), (k) => k.frac, pct], [tx("occ"), (k) => k.occ, pct], [tx("boundby"), (k) => k.bound, null, "l"]];
 const rows = []; let sorted = { c: 4, dir: -1 };
 function table() {
   const tr = h("tr"); COLS.forEach((c, i) => { const b = h("button", { type: "button" }, c[0]), th = h("th", { scope: "col", className: c[3] || "" }, b); b.addEventListener("click", () => { sorted = { c: i, dir: sorted.c === i ? -sorted.dir : c[2] ? -1 : 1 }; order(); }); tr.append(th); });
   document.querySelector("#table thead").append(tr);
-  for (const k of K) { const r = h("tr"); for (const [t, get, fmt, cls] of COLS) { const td = h("td", { className: cls || "" }); if (t === "kernel") { const b = h("button", { type: "button", className: "pick", title: k.kernel }, k.kernel); b.setAttribute("aria-pressed", "false"); b.addEventListener("click", () => pick(k.i)); td.append(b); } else if (t === "implementation") td.append(h("span", { className: "dot", style: `background:${colour[k.impl]}` }), k.impl); else td.textContent = fmt ? fmt(get(k)) : get(k) || "-"; r.append(td); } rows.push(r); }
+  for (const k of K) { const r = h("tr"); for (const [, get, fmt, cls] of COLS) { const td = h("td", { className: cls || "" }); if (cls === "name l") { const b = h("button", { type: "button", className: "pick", title: k.kernel }, k.kernel); b.setAttribute("aria-pressed", "false"); b.addEventListener("click", () => pick(k.i)); td.append(b); } else if (get === COLS[0][1]) td.append(h("span", { className: "dot", style: `background:${colour[k.impl]}` }), k.impl); else td.textContent = fmt ? fmt(get(k)) : get(k) || "-"; r.append(td); } rows.push(r); }
   order();
 }
 function order() {
   const get = COLS[sorted.c][1], text = !COLS[sorted.c][2];
   const list = K.map((k) => k.i).sort((a, b) => { const x = get(K[a]), y = get(K[b]); if (text) return sorted.dir * String(x || "").localeCompare(String(y || "")) || a - b; if (!num(x) || !num(y)) return num(x) ? -1 : num(y) ? 1 : a - b; return sorted.dir * (x - y) || a - b; });
   const shown = list.filter((i) => !query || match(K[i]));
-  document.querySelector("#table tbody").replaceChildren(...shown.map((i) => rows[i]));
+  fill(shown);
   document.querySelectorAll("#table th").forEach((th, i) => { if (i === sorted.c) th.setAttribute("aria-sort", sorted.dir > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort"); });
-  $("count").textContent = `${shown.length} of ${K.length} kernels`;
+  $("count").textContent = tx("count", shown.length, K.length);
 }
+/* what fits a screen at once, the rest after the frame that shows it */
+const FIRST = 60; let filling = 0;
+function fill(shown) {
+  const body = document.querySelector("#table tbody"), turn = ++filling;
+  body.replaceChildren(...shown.slice(0, FIRST).map((i) => rows[i]));
+  const rest = () => { if (turn !== filling) return; body.append(...shown.slice(FIRST).map((i) => rows[i])); ready(); };
+  if (shown.length > FIRST) requestAnimationFrame(() => setTimeout(rest)); else ready();
+}
+function ready() { if (document.documentElement.dataset.ready) return; performance.mark("ready"); document.documentElement.dataset.ready = "1"; }
 function mark() { rows.forEach((r, i) => { r.classList.toggle("picked", picked.has(i)); r.querySelector(".pick").setAttribute("aria-pressed", String(picked.has(i))); }); }
 $("filter").addEventListener("input", (e) => { query = e.target.value.trim().toLowerCase(); order(); draw(); });
 
 /* ---- times ---- */
 function strips() {
-  const box = $("strips"), sets = D.timings; if (!sets.length) { box.append(h("p", { className: "note" }, "Nothing was timed.")); return; }
+  const box = $("strips"), sets = D.timings; if (!sets.length) { box.append(h("p", { className: "note" }, tx("nottimed"))); return; }
   const q = (v, p) => { const i = (v.length - 1) * p, a = Math.floor(i), b = Math.ceil(i); return v[a] + (v[b] - v[a]) * (i - a); };
   for (const s of sets) {
     const v = [...s.seconds].sort((a, b) => a - b), med = q(v, .5), lo = v[0], hi = v.at(-1), pad = (hi - lo) * .05 || med * .01, x = (t) => 14 + (t - lo + pad) / (hi - lo + 2 * pad) * 932;
-    const svg = el("svg", { viewBox: "0 0 960 96", role: "img", "aria-label": `${s.impl}, ${s.method}: ${v.length} samples, median ${say(med, "s")}, quartiles ${say(q(v, .25), "s")} to ${say(q(v, .75), "s")}, from ${say(lo, "s")} to ${say(hi, "s")}` });
+    const svg = el("svg", { viewBox: "0 0 960 96", role: "img", "aria-label": tx("samples_label", s.impl, s.method, v.length, say(med, "s"), say(q(v, .25), "s"), say(q(v, .75), "s"), say(lo, "s"), say(hi, "s")) });
     const bins = Math.min(40, Math.max(8, Math.ceil(Math.sqrt(v.length) * 2))), count = Array(bins).fill(0); for (const t of v) count[Math.min(bins - 1, Math.floor((t - lo) / (hi - lo || 1) * bins))]++;
     const top = Math.max(...count), bwid = (x(hi) - x(lo)) / bins; count.forEach((c, i) => { if (c) svg.append(el("rect", { x: x(lo) + i * bwid, y: 52 - 44 * c / top, width: Math.max(1, bwid - 1), height: 44 * c / top, style: `fill:${colour[s.impl]};fill-opacity:.35` })); });
     v.forEach((t, i) => svg.append(el("circle", { cx: x(t), cy: 60 + (i * 7 % 13), r: 2, style: `fill:${colour[s.impl]};fill-opacity:.6` })));
@@ -150,10 +160,9 @@ function strips() {
     svg.append(el("line", { x1: 14, x2: 946, y1: 77, y2: 77, stroke: "var(--line)" }));
     for (const [t, a] of [[lo, "start"], [hi, "end"]]) svg.append(el("text", { x: x(t), y: 91, "text-anchor": a, style: "fill:var(--muted)" }, say(t, "s", 4)));
     if (Math.abs(x(med) - x(lo)) > 70 && Math.abs(x(hi) - x(med)) > 70) svg.append(el("text", { x: x(med), y: 91, "text-anchor": "middle", style: "fill:var(--fg)" }, say(med, "s", 4)));
-    box.append(h("h3", {}, h("span", { className: "dot", style: `background:${colour[s.impl]}` }), `${s.impl}: median ${say(med, "s")}, ${v.length} samples (${s.method})`), svg);
+    box.append(h("h3", {}, h("span", { className: "dot", style: `background:${colour[s.impl]}` }), tx("samples", s.impl, say(med, "s"), v.length, s.method)), svg);
   }
 }
 if (K.length && !D.floors.length && !K.some((k) => k.flops > 0)) for (const e of [document.querySelector(".plot"), $("plot-help"), $("controls")]) e.hidden = true;
-controls(); draw(); bars(); table(); strips();
-document.documentElement.dataset.ready = "1";
+controls(); draw(); bars(); strips(); table();
 })();

@@ -1,0 +1,86 @@
+"""What the libraries' kernel names say about the tensor pipe they run on.
+
+cuBLAS, cuDNN and CUTLASS spell the type in which a product is computed:
+sm80_xmma_gemm_f32f32_tf32f32_f32_..., cutlass_80_tensorop_s1688gemm_... (FP32 operands: TF32),
+ampere_bf16_s16816gemm_bf16_..., nvjet_sm90_tst_... (h: fp16, t: bf16), GemmUniversal<... cutlass::half_t ...>.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+UNKNOWN = "tensor"
+"""On a tensor pipe, in a type that the name does not tell."""
+
+_XMMA = re.compile(
+    r"_xmma_\w*?_((?:tf32|bf16|f16|f32|f64|i8|u8|e4m3|e5m2){2})_((?:tf32|bf16|f16|f32|f64|i32|i8|e4m3|e5m2){2})_"
+)
+_NVJET = re.compile(r"\bnvjet_(?:sm\d+_)?([a-z])")
+_CLASSIC = re.compile(
+    r"(?:^|_)(fp16_|bf16_)?([hscdzi])(?:884|1688|16816|16832|161616)(tf32|bf16|f16|f32|fastf32)?(?:gemm|fprop|dgrad|wgrad)"
+)
+_TEMPLATES = {
+    "tfloat32_t": "tf32",
+    "bfloat16_t": "bf16",
+    "float_e4m3_t": "fp8",
+    "float_e5m2_t": "fp8",
+    "half_t": "fp16",
+}
+_TENSOR = re.compile(r"tensorop|wgmma|warpgroup|fmha|flash_fwd", re.I)
+_FAST = re.compile(r"FastF32|fastf32|3xtf32", re.I)
+
+
+@lru_cache(maxsize=4096)
+def tensor_type(kernel: str) -> str:
+    """tf32, bf16, fp16, fp8, UNKNOWN, or "" for a kernel that is not known to be on a tensor pipe of these."""
+    if _FAST.search(kernel):
+        return ""
+    for reader in (_xmma, _nvjet, _classic, _template):
+        found = reader(kernel)
+        if found is not None:
+            return found
+    return UNKNOWN if _TENSOR.search(kernel) else ""
+
+
+def _xmma(kernel: str) -> str | None:
+    match = _XMMA.search(kernel)
+    if match is None:
+        return None
+    computed = match[2]
+    for token, kind in (("tf32", "tf32"), ("bf16", "bf16"), ("e4m3", "fp8"), ("e5m2", "fp8")):
+        if computed.startswith(token):
+            return kind
+    return "fp16" if computed.startswith("f16") else ""
+
+
+def _nvjet(kernel: str) -> str | None:
+    match = _NVJET.search(kernel)
+    return None if match is None else {"h": "fp16", "t": "bf16"}.get(match[1], UNKNOWN)
+
+
+def _classic(kernel: str) -> str | None:
+    match = _CLASSIC.search(kernel)
+    if match is None:
+        return None
+    text = match[0]
+    if "bf16" in text or re.search(r"gemm_bf16", kernel):
+        return "bf16"
+    if "f32" in (match[3] or "") and "tf32" not in match[3]:
+        return ""
+    if match[2] in "dzi":
+        return ""
+    if "tf32" in text or re.search(r"_optimized_tf32|_tf32_", kernel):
+        return "tf32"
+    if match[2] == "h" or "f16" in text or re.search(r"gemm_fp16|gemm_f16|_f16_|884", kernel):
+        return "fp16"
+    # FP32 operands, single precision sums, on a pipe that takes nothing wider than TF32.
+    return "tf32" if re.search(r"1688", text) and not re.search(r"turing|_75_", kernel) else UNKNOWN
+
+
+def _template(kernel: str) -> str | None:
+    if not re.search(r"gemm|conv|fmha|flash|mma", kernel, re.I) or re.search(r"reduce", kernel, re.I):
+        return None
+    if "cutlass" not in kernel and "cute" not in kernel:
+        return None
+    return next((kind for mark, kind in _TEMPLATES.items() if mark in kernel), None)

@@ -1,0 +1,287 @@
+"""A judge's process with the reference, and a process for each candidate: started, watched, ended together.
+
+The judge asks, over a socket to each candidate, and tells the parent what becomes of them: `overdue` is to be
+killed, `lost` has ended by itself. A candidate that falls leaves the judge and the others alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from profkit.error import ProfkitError, unwritable
+from profkit.launch import process
+from profkit.launch.protocol import LIMITS, Job, Subject
+from profkit.launch.runner import (
+    Follower,
+    Outcome,
+    Progress,
+    check_room,
+    command,
+    environment,
+    verdict,
+    write_job,
+)
+
+SLACK = 30.0
+"""Seconds the judge gets beyond the limit that it keeps for a candidate."""
+_ROOM = 4 << 30
+_FAREWELL = 2.0
+
+
+def _sharing() -> dict[str, str]:
+    """OpenMP's threads sleep between parallel regions: those of a process whose turn it is not would spin on the
+    cores of the one that is timed. What the user says of it holds.
+    """
+    told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
+    return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class JudgeFollower(Follower):
+    """Follows the judge's events. `overdue`: candidate -> (phase, its limit [s]); `lost`: candidate -> phase."""
+
+    def __init__(self, path: Path, limits: dict[str, float], progress: Progress) -> None:
+        super().__init__(path, limits, progress)
+        self.overdue: dict[str, tuple[str, float]] = {}
+        self.lost: dict[str, str] = {}
+        self._seen = 0
+
+    def __call__(self, elapsed: float) -> float:
+        deadline = super().__call__(elapsed)
+        for event in self.events[self._seen :]:
+            if event.kind == "overdue":
+                self.overdue[event.impl] = (str(event.data["phase"]), float(event.data["limit"]))
+            elif event.kind == "lost":
+                self.lost[event.impl] = str(event.data["phase"])
+        self._seen = len(self.events)
+        return deadline + SLACK
+
+    def phase_of(self, name: str) -> str:
+        """The phase in which an implementation was last heard of."""
+        return next((e.phase for e in reversed(self.events) if e.kind == "phase" and e.impl == name), "start")
+
+
+class Child(threading.Thread):
+    """Runs one candidate's process and says at once when it falls."""
+
+    def __init__(
+        self, job: Job, argv: list[str], log: Path, line: int, follower: JudgeFollower, progress: Progress
+    ) -> None:
+        super().__init__(daemon=True)
+        self.subject = job.subjects[0]
+        self.argv, self.log = argv, log
+        self.ended: process.Exit | None = None
+        self.error: ProfkitError | None = None
+        self.closing = threading.Event()
+        self.over = threading.Event()
+        self.line = line
+        self._job, self._follower, self._progress = job, follower, progress
+
+    def run(self) -> None:
+        try:
+            self.ended = process.run(
+                self.argv, log=self.log, env=environment(_sharing()), watch=self._deadline, memory=self._job.memory,
+                hand_over=[self.line],
+            )  # fmt: skip
+        except ProfkitError as error:
+            self.error = error
+            return
+        # Who leaves quietly was most likely let go; otherwise the judge will say so.
+        if not self.closing.is_set() and (self.ended.code or self.ended.memory):
+            self._progress(f"{self.subject.name}: {self._fate(self.ended)[1]}")
+
+    def _deadline(self, elapsed: float) -> float | None:
+        gone = self.over.is_set() or self.subject.name in self._follower.overdue
+        return 0.0 if gone else None
+
+    def _fate(self, ended: process.Exit) -> tuple[str, str, str]:
+        name = self.subject.name
+        phase, limit = self._follower.overdue.get(name, (self._follower.phase_of(name), None))
+        return verdict(phase, ended, limit, self._job.memory)
+
+    @property
+    def fallen(self) -> tuple[str, str, str] | None:
+        """(status, reason, last lines) when it went before the judge let it go."""
+        name, follower = self.subject.name, self._follower
+        if self.ended is None or not (self.ended.memory or name in follower.overdue or name in follower.lost):
+            return None
+        return self._fate(self.ended)
+
+
+def run_isolated(
+    job: Job, logs: Path, *, progress: Progress = lambda _: None, outcome: Outcome | None = None
+) -> Outcome:
+    """Run a "measure" job with every implementation in a process of its own; see runner.run_job.
+
+    Should the judge itself fall while it deals with a candidate, everything starts again without that one.
+    """
+    outcome = outcome if outcome is not None else Outcome()
+    subjects = list(job.subjects)
+    while True:
+        follower, ended, log = _sitting(job, subjects, logs, progress, outcome)
+        if any(event.kind == "done" for event in follower.events):
+            outcome.finished = True
+            return outcome
+        check_room(ended, log)
+        name, phase = follower.where
+        culprit = next((subject for subject in subjects if subject.name == name), None)
+        if culprit is None:
+            return outcome
+        limit = {**LIMITS, **job.limits}.get(phase, 0.0) + SLACK if ended.hung else None
+        outcome.fallen.setdefault(name, verdict(phase, ended, limit, 0))
+        subjects = [subject for subject in subjects if subject.name not in outcome.fallen]
+        if culprit.role == "reference" or len(subjects) < 2:
+            return outcome
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The files of one start in the logs directory."""
+
+    logs: Path
+    stem: str
+
+    def of(self, what: str, name: str = "") -> Path:
+        return self.logs / f"{self.stem}{f'-{name}' if name else ''}.{what}"
+
+
+def _sitting(
+    job: Job, subjects: Sequence[Subject], logs: Path, progress: Progress, outcome: Outcome
+) -> tuple[JudgeFollower, process.Exit, Path]:
+    """One judge and its candidates from start to end."""
+    number = sum(1 for argv, _, _ in outcome.exits if argv[-1].endswith("events.jsonl"))
+    names = _Names(logs, f"{job.mode}-{number + 1}" if number else job.mode)
+    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress)
+    with _private_directory() as folder, contextlib.ExitStack() as stack:
+        lines = _Lines(subjects)
+        stack.callback(lines.close)
+        candidates = [subject for subject in subjects if subject.role != "reference"]
+        reference = next(Path(subject.file) for subject in subjects if subject.role == "reference")
+        children = [_child(job, s, reference, folder, lines, names, follower, progress) for s in candidates]
+        judge = msgspec.structs.replace(
+            job, mode="judge", subjects=list(subjects), channels=dict(lines.judges), exchange=str(folder)
+        )
+        write_job(judge, names.of("job.json"))
+        argv, log = command(names.of("job.json"), names.of("events.jsonl")), names.of("log")
+        stack.callback(_dismiss, children, outcome)
+        ended: process.Exit | None = None
+        try:
+            for child in children:
+                child.start()
+            ended = process.run(
+                argv, log=log, env=environment(_sharing()), watch=follower, hand_over=[*lines.give_judges()]
+            )
+            follower(ended.wall)
+            outcome.exits.append((argv, ended, log))
+        finally:
+            outcome.events += follower.events
+            _take_leave(children, patience=_FAREWELL if ended is not None else 0.0)
+    for child in children:
+        if child.error is not None:
+            raise child.error
+    return follower, ended, log
+
+
+class _Lines:
+    """A pair of connected sockets for every candidate, until they are handed over."""
+
+    def __init__(self, subjects: Sequence[Subject]) -> None:
+        self.judges: dict[str, int] = {}
+        self.candidates: dict[str, int] = {}
+        for subject in subjects:
+            if subject.role != "reference":
+                one, other = socket.socketpair()
+                self.judges[subject.name], self.candidates[subject.name] = one.detach(), other.detach()
+
+    def give_judges(self) -> list[int]:
+        given = list(self.judges.values())
+        self.judges = {}
+        return given
+
+    def close(self) -> None:
+        """Close those that nobody took."""
+        for line in [*self.judges.values(), *self.candidates.values()]:
+            os.close(line)
+
+
+def _child(
+    job: Job, subject: Subject, reference: Path, folder: Path, lines: _Lines, names: _Names,
+    follower: JudgeFollower, progress: Progress,
+) -> Child:  # fmt: skip
+    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed."""
+    place = folder / subject.name
+    line = lines.candidates.pop(subject.name)
+    mine = msgspec.structs.replace(
+        job, mode="candidate", subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, place / "code")))],
+        seeds=[], trials=0, timings="", channels={subject.name: line}, exchange=str(place),
+    )  # fmt: skip
+    file = names.of("job.json", subject.name)
+    write_job(mine, file)
+    return Child(
+        mine, command(file, Path(os.devnull)), names.of("log", subject.name), line, follower, progress
+    )
+
+
+def stage(subject: Subject, reference: Path, place: Path) -> Path:
+    """A folder for a candidate with what lies beside it, but not the reference; its file in there.
+
+    This keeps a candidate from importing the reference by accident, not from looking for it.
+    """
+    source = Path(subject.file)
+    place.mkdir(parents=True, mode=0o700)
+    try:
+        for entry in source.parent.iterdir():
+            if entry.name not in (reference.name, source.name, "__pycache__"):
+                (place / entry.name).symlink_to(entry.resolve())
+        return Path(shutil.copy(source, place / source.name))
+    except OSError as error:
+        raise unwritable(place, error) from error
+
+
+@contextlib.contextmanager
+def _private_directory() -> Iterator[Path]:
+    """A directory for tensors that only this user can enter; in memory when there is room."""
+    shared = Path("/dev/shm")
+    roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= _ROOM
+    with tempfile.TemporaryDirectory(
+        prefix="profkit-", dir=shared if roomy else None, ignore_cleanup_errors=True
+    ) as name:
+        yield Path(name)
+
+
+def _take_leave(children: Sequence[Child], patience: float) -> None:
+    """The judge has hung up, so the candidates go; who has not gone after `patience` seconds is killed."""
+    for child in children:
+        child.closing.set()
+    end = time.monotonic() + patience
+    for child in children:
+        if child.ident is not None:
+            child.join(max(0.0, end - time.monotonic()))
+            child.over.set()
+
+
+def _dismiss(children: Sequence[Child], outcome: Outcome) -> None:
+    """Wait for the candidates' ends and note what became of them."""
+    for child in children:
+        child.over.set()
+        if child.ident is None:
+            os.close(child.line)
+            continue
+        child.join()
+        if child.ended is not None:
+            outcome.exits.append((child.argv, child.ended, child.log))
+            if child.fallen is not None:
+                outcome.fallen[child.subject.name] = child.fallen
+
+
+__all__ = ["run_isolated", "stage"]

@@ -1,0 +1,261 @@
+"""A candidate's own process: loads it, then answers the judge's questions until the judge hangs up.
+
+Nothing of the reference is here but what a call needs: inputs, weights, the arguments of the constructor. What
+this process says about itself is a claim, which the judge checks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from profkit.launch.protocol import Job
+from profkit.runner import cupti, exchange, facts, heap, inputs, integrity, lazy, loading, precision, settings
+from profkit.runner.channel import Channel, EndedError
+from profkit.runner.check import tensors
+from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.runner.conduct import Watched
+from profkit.runner.offence import OffenceError
+from profkit.runner.outside import batch, place
+from profkit.runner.prober import same
+from profkit.runner.subject import TimedCall
+
+
+class Notes:
+    """Takes the doubts of this process; they travel with the next answer. `capped`: its GPU memory is limited."""
+
+    def __init__(self, capped: bool = False) -> None:
+        self.capped = capped
+        self.doubts: list[dict[str, Any]] = []
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        if kind == "doubt":
+            self.doubts.append(data)
+
+
+def serve(job: Job) -> None:
+    """Load the job's one candidate and answer until the judge has no more questions."""
+    subject = job.subjects[0]
+    channel = Channel(job.channels[subject.name])
+    notes = Notes(bool(job.gpu_memory))
+    try:
+        guest = Guest(job, notes)
+        _answer(channel, notes, guest.load, "load-error")
+        while True:
+            question = channel.receive()
+            name = str(question.pop("ask"))
+            act: Callable[..., dict[str, Any] | None] = getattr(guest, name)
+            _answer(channel, notes, partial(act, **question), "load-error" if name == "build" else "")
+    except EndedError:
+        return
+    finally:
+        loading.release_all()
+
+
+def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | None], status: str) -> None:
+    try:
+        reply = act() or {}
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        reply = {"failed": _failure(error, status, notes.capped)}
+    channel.send({**reply, "doubts": notes.doubts})
+    notes.doubts = []
+
+
+def _failure(error: Exception, status: str, capped: bool) -> dict[str, str]:
+    """What the judge is told of an exception. `capped`: whether GPU memory was limited on purpose."""
+    from profkit.runner.session import _context_lost as context_lost
+
+    integrity.restore()
+    text = str(error).strip()
+    if isinstance(error, OffenceError):
+        return {"status": error.status, "reason": text[:500], "tail": ""}
+    if loading.is_compile_error(error):
+        status = "compile-error"
+    elif context_lost(error):
+        status = "corrupt"
+    elif isinstance(error, torch.cuda.OutOfMemoryError) and capped:
+        status = "memory-limit"
+    reason = f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:500]
+    return {
+        "status": status,
+        "reason": reason,
+        "tail": "".join(traceback.format_exception(error)).strip()[-3000:],
+    }
+
+
+class Guest:
+    """The candidate and what it is asked. Each public method after `load` is one question of the judge's."""
+
+    def __init__(self, job: Job, notes: Notes) -> None:
+        self._job = job
+        self._notes = notes
+        self._folder = Path(job.exchange)
+        self._device = facts.choose(job.device)
+        self._clocks: dict[str, Any] = {}
+        self._sets: list[list[Any]] = []
+        torch.set_grad_enabled(False)
+        if self._device.type == "cpu":
+            heap.keep()
+        integrity.seal()
+        if self._device.type == "cuda" and job.gpu_memory:
+            total = torch.cuda.get_device_properties(self._device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, job.gpu_memory / total), self._device)
+
+    def load(self) -> dict[str, Any]:
+        """Import the candidate; its extensions are built here, while other processes do the same."""
+        from profkit.runner.session import _one_architecture as one_architecture
+
+        subject = self._job.subjects[0]
+        if self._device.type == "cuda":
+            one_architecture(self._device)
+        began = time.perf_counter()
+        self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
+        before = _switches()
+        self._module = loading.import_file(
+            Path(subject.file), f"profkit_sample_{subject.name.replace('-', '_')}"
+        )
+        integrity.check()
+        self._keep(before)
+        return {"seconds": time.perf_counter() - began}
+
+    def build(self, given: str, seed: int) -> dict[str, Any]:
+        """Construct the model with the reference's arguments and weights."""
+        began = time.perf_counter()
+        told = exchange.read(self._folder / given, torch.device("cpu"), trusted=True)
+        dtype = precision.TYPES[self._job.precision]
+        before = _switches()
+        self._model = loading.instance(self._module, "ModelNew", told["init"], seed, self._device, dtype)
+        if told["weights"] is not None and isinstance(self._model, torch.nn.Module):
+            loading.take_weights(self._model, told["weights"])
+        integrity.check()
+        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        self._keep(before)
+        return {"seconds": time.perf_counter() - began}
+
+    def call(self, given: str, output: str, seed: int, kinds: Sequence[str]) -> dict[str, Any]:
+        """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
+        loading.use(self._lock)
+        arguments = exchange.read(self._folder / given, self._device, trusted=True)
+        before, switches = inputs.clone(arguments), _switches()
+        torch.manual_seed(seed)
+        self._watched.kinds = kinds
+        got = self._watched(*arguments)
+        self._settle()
+        self._keep(switches)
+        changed = ""
+        if not same(arguments, before):
+            changed = f"{Path(output).stem}-inputs.pt"
+            exchange.write(exchange.describe(arguments), self._folder / changed)
+        exchange.write(exchange.describe(got), self._folder / output)
+        del got, arguments, before
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        return {"changed": changed}
+
+    def set(self, given: str) -> None:
+        """One more input set for the timed calls."""
+        self._sets.append(exchange.read(self._folder / given, self._device, trusted=True))
+
+    def ready(self) -> None:
+        self._watched.forget()
+        self._call = TimedCall(self._model, self._sets, [None] * len(self._sets))
+        self._sets = []
+
+    def turn(self) -> None:
+        self._call.turn()
+
+    def run(self) -> None:
+        self._call()
+        self._settle()
+
+    def output(self, output: str) -> dict[str, Any]:
+        """The output of the last timed call."""
+        integrity.check()
+        if self._call.last is None:
+            return {"there": False}
+        lazy.refuse(self._call.last, self._watched.kinds)
+        exchange.write(exchange.describe(self._call.last), self._folder / output)
+        return {"there": True}
+
+    def exchange(self, one: int, other: int) -> dict[str, Any]:
+        """Let two input sets change their contents."""
+        return {"done": self._call.exchange(one, other)}
+
+    def warm_up(self, method: str) -> dict[str, Any]:
+        return {"calls": self._clock(method).warm_up(self._call)}
+
+    def sample(self, method: str) -> dict[str, Any]:
+        seconds, host, sound = self._clock(method).sample(self._call)
+        self._settle()
+        return {"seconds": _number(seconds), "host": _number(host), "sound": sound}
+
+    def note(self, method: str) -> dict[str, Any]:
+        return {"note": self._clock(method).note}
+
+    def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
+        """Calls back to back, and elements of the last output that show it is there."""
+        seconds = batch(self._call, count, hold, self._device)
+        leaves = [leaf for _, leaf in tensors(self._call.last)]
+        return {"seconds": seconds, "values": [_element(leaves, leaf, index) for leaf, index in probes]}
+
+    def record(self) -> None:
+        self._recording = cupti.Recording(self._clock("event"))
+        self._recording.begin()
+
+    def recorded(self, name: str, number: int) -> dict[str, Any]:
+        return {"pairs": self._recording.take(name, self._call, number)}
+
+    def records(self) -> dict[str, Any]:
+        samples, activities = self._recording.end()
+        return {
+            "samples": [{k: _number(v) for k, v in asdict(sample).items()} for sample in samples],
+            "activities": {name: [asdict(a) for a in rows] for name, rows in activities.items()},
+        }
+
+    def stop_recording(self) -> None:
+        self._recording.close()
+
+    def _clock(self, method: str) -> Any:
+        if method not in self._clocks:
+            cold = self._job.l2 == "cold"
+            makers: dict[str, Callable[[], Any]] = {
+                "event": lambda: CudaClock(self._device, cold=cold), "host": lambda: HostClock(self._device),
+                "graph": lambda: GraphClock(self._device), "wall": lambda: CpuClock(cold=cold),
+            }  # fmt: skip
+            self._clocks[method] = makers[method]()
+        return self._clocks[method]
+
+    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]]) -> None:
+        precision.keep(before[0], self._job.subjects[0].name, cast(Any, self._notes))
+        settings.keep(before[1], self._job.subjects[0].name, self._notes)
+
+    def _settle(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _switches() -> tuple[dict[str, Any], dict[str, Any]]:
+    return precision.switches(), settings.read()
+
+
+def _element(leaves: list[Any], leaf: int, index: int) -> float | None:
+    """One element as a number, None when there is no such tensor."""
+    found = leaves[leaf] if leaf < len(leaves) else None
+    if not isinstance(found, torch.Tensor) or index >= found.numel():
+        return None
+    value = float(found[place(index, found.shape)])
+    return None if value != value else value
+
+
+def _number(value: Any) -> Any:
+    """A float that JSON can hold: null for NaN."""
+    return None if isinstance(value, float) and value != value else value

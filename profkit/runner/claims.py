@@ -1,0 +1,166 @@
+"""The timed calls of a candidate in another process: what it claims of them, and what this process sees of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from profkit.runner.check import tensors
+from profkit.runner.cupti import Activity, CuptiError
+from profkit.runner.outside import place
+from profkit.runner.remote import Remote, RemoteError, RemoteModel
+from profkit.runner.subject import ChangedResultError, recheck
+from profkit.runner.timing import Sample
+
+_RECHECK = 1 / 48
+"""Share of timed calls, drawn at random, whose output is fetched and compared at once."""
+_PROBES = 8
+_PROBE_RTOL = 0.05
+"""Probes show that a result is there, not how exact it is; the comparison of whole outputs does that."""
+
+
+class RemoteCall:
+    """What TimedCall is for a candidate of this process; the clocks there are asked through it."""
+
+    def __init__(
+        self,
+        model: RemoteModel,
+        sets: Sequence[list[Any]],
+        expected: Sequence[Any],
+        tolerances: Mapping[str, float] | None = None,
+    ) -> None:
+        self.remote = model.remote
+        self._expected = list(expected)
+        self._tolerances = tolerances or {}
+        self._count = len(sets)
+        self._at = 0
+        self._chance = random.SystemRandom()
+        self.remote.phase = "check"
+        for arguments in sets:
+            self.remote.ask("set", given=self.remote.hand_over(arguments))
+        self.remote.ask("ready")
+
+    def __call__(self) -> None:
+        self.remote.phase = "time"
+        self.remote.ask("run")
+
+    def turn(self) -> None:
+        """Go to the next input set; the memory of the last output is spoiled there."""
+        self.remote.phase = "time"
+        self._at = (self._at + 1) % self._count
+        self.remote.ask("turn")
+
+    def recheck(self) -> None:
+        """Fetch the last output and compare it with the reference's. Raises ChangedResultError."""
+        file = self.remote.fresh_file()
+        if not self.remote.ask("output", output=file.name).get("there"):
+            return
+        recheck(self.remote.output(file), self._expected, self._at, self._tolerances)
+        self._exchange()
+
+    def _exchange(self) -> None:
+        """Let two input sets change their contents, so that what is remembered by address is wrong."""
+        one, other = self._at, (self._at + 1) % self._count
+        if one != other and self.remote.ask("exchange", one=one, other=other)["done"]:
+            self._expected[one], self._expected[other] = self._expected[other], self._expected[one]
+
+    def warm_up(self, method: str) -> int:
+        return int(self.remote.ask("warm_up", method=method)["calls"])
+
+    def sample(self, method: str) -> tuple[float, float, bool]:
+        """(device seconds, host seconds, sound) as the process claims; now and then its output is compared."""
+        told = self.remote.ask("sample", method=method)
+        if self._chance.random() < _RECHECK:
+            self.recheck()
+        return float(_nan(told["seconds"])), float(_nan(told["host"])), bool(told["sound"])
+
+    def note(self, method: str) -> str:
+        return str(self.remote.ask("note", method=method)["note"])[:300]
+
+    def batch(self, count: int, hold: float) -> tuple[float, float]:
+        """(seconds by this process's clock, seconds the other process claims) of `count` calls back to back.
+
+        The answer has to hold elements of the last output that are named with the question, so the work is
+        done when it comes. Raises ChangedResultError when they are wrong.
+        """
+        self._at = (self._at + 2) % self._count
+        probes = self._probes(self._expected[self._at])
+        places = [[leaf, index] for leaf, index, _, _ in probes]
+        began = time.perf_counter()
+        told = self.remote.ask("batch", count=count, hold=hold, probes=places)
+        wall = time.perf_counter() - began
+        _same_elements(probes, told["values"])
+        return wall, float(told["seconds"])
+
+    def _probes(self, expected: Any) -> list[tuple[int, int, float, float]]:
+        """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
+        leaves = [leaf for _, leaf in tensors(expected)]
+        real = [n for n, leaf in enumerate(leaves)
+                if isinstance(leaf, torch.Tensor) and leaf.numel() and not leaf.is_complex()]  # fmt: skip
+        found = []
+        for _ in range(_PROBES if real else 0):
+            number = self._chance.choice(real)
+            leaf = leaves[number]
+            index = self._chance.randrange(leaf.numel())
+            value = float(leaf[place(index, leaf.shape)])
+            part = leaf.flatten()[:4096].to(torch.float64).nan_to_num(0.0, 0.0, 0.0)
+            found.append(
+                (number, index, value, _PROBE_RTOL * (abs(value) + float(part.square().mean().sqrt())))
+            )
+        return found
+
+    def recording(self) -> RemoteRecording:
+        return RemoteRecording(self.remote)
+
+
+class RemoteRecording:
+    """A CUPTI recording in the candidate's process; see cupti.Recording."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+
+    def begin(self) -> None:
+        self._cupti("record")
+
+    def take(self, name: str, call: Any, number: int) -> list[tuple[float, bool]]:
+        told = self._remote.ask("recorded", name=name, number=number)
+        return [(float(seconds), bool(sound)) for seconds, sound in told["pairs"]]
+
+    def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
+        told = self._cupti("records")
+        samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
+        return samples, {name: [Activity(**row) for row in rows] for name, rows in told["activities"].items()}
+
+    def close(self) -> None:
+        if not self._remote.gone:
+            self._cupti("stop_recording")
+
+    def _cupti(self, question: str) -> dict[str, Any]:
+        try:
+            return self._remote.ask(question)
+        except RemoteError as error:
+            raise CuptiError(str(error)) from error
+
+
+def _nan(value: Any) -> Any:
+    return float("nan") if value is None else value
+
+
+def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequence[Any]) -> None:
+    if len(values) != len(probes):
+        raise ChangedResultError("a timed call gave another number of outputs than the checked one")
+    for (leaf, index, want, slack), got in zip(probes, values, strict=True):
+        strange = want != want or abs(want) == float("inf")
+        if not strange and not (isinstance(got, (int, float)) and abs(got - want) <= slack):
+            raise ChangedResultError(
+                f"element {index} of output {leaf} was {got} when the timed calls were said to be done; "
+                f"the reference gives {want:.6g}",
+                "stops-computing",
+            )
+
+
+__all__ = ["RemoteCall", "RemoteRecording"]

@@ -1,0 +1,248 @@
+"""The checked calls of a candidate: its answers, and whether it comes by them honestly.
+
+Each checked call is made on tensors it has not seen. Then the contents of these and of the tensors of the call
+before change places, and both are asked again: same addresses, other data. An answer kept from before is
+wrong then, whatever it was kept by: address, shape, object, or the number of the call. The calls are made in
+the process the candidate lives in; what they return is compared with the reference by whoever asked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs, integrity, lazy, leftovers, streams
+from profkit.runner.check import compare, tensors
+from profkit.runner.offence import OffenceError
+from profkit.runner.prober import same
+
+MEMORY = 8 << 30
+"""Bytes of inputs and outputs above which no second set of them is kept."""
+_GRACE = 0.25
+_STEP = 0.025
+_TRIES = 6
+"""Calls that an unwritten output gets to show a mark: the C library does not always give the same block again."""
+_PAIRS = 3
+_FASTER, _SURELY_FASTER = 4.0, 2.0
+_WORTH_WHILE = 50e-6
+_NUDGE = 0.9990234375
+_clock = time.perf_counter
+
+
+@dataclass
+class _Before:
+    """The last checked call: its tensors, its answer and the seed it was made under."""
+
+    arguments: list[Any]
+    output: Any
+    seed: int
+
+
+class Watched:
+    """A model, called with care. Raises OffenceError; what the model raises goes through.
+
+    `kinds`: those of the reference's output (lazy.kinds), which are no offence here either.
+    """
+
+    kinds: Collection[str] = ()
+
+    def __init__(self, model: Any, device: torch.device, name: str, events: Any) -> None:
+        self._model = model
+        self._device = device
+        self._name = name
+        self._events = events
+        self._before: _Before | None = None
+        self._times: list[tuple[float, float]] = []
+        self._host = 0.0
+        self._calls = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The answer as it was when the call returned. The generators are at the seed they had before the call."""
+        seed, given = torch.initial_seed(), list(arguments)
+        kept = inputs.clone(given)
+        answer, took = self._once(given, seed, self._before.output if self._before else None)
+        if not (same(given, kept) and self._is_here(answer)):
+            # Changed inputs and answers elsewhere are the caller's to judge.
+            self._before = None
+            return answer
+        self._again(given, kept, answer, seed, took)
+        return answer
+
+    def _once(self, arguments: list[Any], seed: int, like: Any) -> tuple[Any, float]:
+        """(a copy of the answer taken at once, seconds) of one call; freed memory for an output `like` that is marked."""
+        leftovers.leave(like)
+        self._settle()
+        inputs.seed_all(seed)
+        tasks = _tasks()
+        began = _clock()
+        output = self._model(*arguments)
+        lazy.refuse(output, self.kinds)
+        copy = inputs.clone(output)
+        self._settle()
+        took = _clock() - began
+        self._host = took
+        integrity.check()
+        self._calls += 1
+        if not self._is_here(copy):
+            return copy, took
+        if self._device.type == "cuda" and not same(output, copy):
+            # The copy was queued on the caller's stream, behind all that this stream knows of.
+            raise OffenceError("side-stream", "the answer came only after the caller's stream was done")
+        if _tasks() > tasks or (self._calls == 1 and threading.active_count() > 1):
+            self._finished_late(output, copy)
+        mark = leftovers.found(copy)
+        if mark:
+            raise OffenceError("unwritten-output", mark)
+        return copy, took
+
+    def _is_here(self, answer: Any) -> bool:
+        """Whether an answer's tensors are on the device, where they can be compared."""
+        leaves = (leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor))
+        return all(leaf.device.type == self._device.type for leaf in leaves)
+
+    def _finished_late(self, output: Any, copy: Any) -> None:
+        """Raise OffenceError when the output changes although the call has returned."""
+        for _ in range(int(_GRACE / _STEP)):
+            time.sleep(_STEP)
+            self._settle()
+            if not same(inputs.clone(output), copy):
+                raise OffenceError("works-after-return", "the output changed after the call had returned")
+
+    def _again(self, given: list[Any], kept: list[Any], answer: Any, seed: int, took: float) -> None:
+        """The same data in other tensors and other data in the same tensors, as far as memory allows."""
+        last, self._before = self._before, None
+        if 2 * (_size(kept) + _size(answer)) > self._room():
+            self._events.send("doubt", self._name, **_unwatched(self._name))
+            return
+        if last is None or not inputs.alike(last.arguments, given):
+            verdict = compare(self._once(inputs.clone(kept), seed, answer)[0], answer)
+            if verdict.status != "ok":
+                for _ in range(_TRIES):
+                    self._once(inputs.clone(kept), seed, answer)
+                raise OffenceError(
+                    "mismatch", f"a second call on the same data gave another answer: {verdict.what}"
+                )
+        else:
+            inputs.refill(given, last.arguments)
+            inputs.refill(last.arguments, kept)
+            self._expect(given, last.seed, last.output, answer)
+            self._times.append((took, self._expect(last.arguments, seed, answer, last.output)))
+            if self._device.type == "cuda":
+                self._stands_in_line(kept, seed, answer)
+            inputs.refill(given, kept)
+            self._remembers(kept)
+        self._before = _Before(given, answer, seed)
+
+    def _expect(self, arguments: list[Any], seed: int, want: Any, stale: Any) -> float:
+        """Seconds of a call that must give `want`; `stale` is what a candidate that remembers would give."""
+        got, took = self._once(arguments, seed, want)
+        if compare(got, want).status == "ok":
+            return took
+        if compare(got, stale).status == "ok":
+            raise OffenceError("caches-results", "other data got the answer to the data of the call before")
+        raise OffenceError(
+            "caches-results", "right on new tensors, wrong on the same tensors with other data in them"
+        )
+
+    def _remembers(self, arguments: list[Any]) -> None:
+        """Raise OffenceError when data seen before is answered many times faster than new data."""
+        if len(self._times) < _PAIRS or not _faster(self._times[-_PAIRS:], _FASTER):
+            return
+        pairs, arguments = [], inputs.clone(arguments)
+        for _ in range(2 * _PAIRS):
+            _nudge(arguments)
+            pairs.append((self._timed(arguments), self._timed(arguments)))
+        if _faster(pairs, _SURELY_FASTER):
+            times = sum(new for new, _ in pairs) / sum(old for _, old in pairs)
+            raise OffenceError(
+                "caches-results", f"data seen before is answered {times:.3g} times faster than new data"
+            )
+
+    def _timed(self, arguments: list[Any]) -> float:
+        self._settle()
+        began = _clock()
+        self._model(*arguments)
+        self._settle()
+        return _clock() - began
+
+    def _stands_in_line(self, arguments: list[Any], seed: int, answer: Any) -> None:
+        """Raise OffenceError when an answer is there while the caller's stream stands still, or not yet there when
+        that stream is done. The data is new: nothing in memory is the answer to it.
+        """
+        leftovers.leave(answer)
+        mine = _unseen(arguments)
+        inputs.seed_all(seed)
+        held = streams.behind_hold(lambda: self._model(*mine), answer, self._device, self._host)
+        state = list(self._model.state_dict().values()) if isinstance(self._model, torch.nn.Module) else []
+        if compare(held.output, answer).status == "ok" or not streams.own_memory(held.output, mine, state):
+            return
+        if held.early is not None and compare(held.early, held.output).status == "ok":
+            raise OffenceError("side-stream", "the answer was there while the caller's stream was still held")
+        if compare(held.late, held.output).status != "ok":
+            raise OffenceError("side-stream", "the answer came only after the caller's stream was done")
+
+    def forget(self) -> None:
+        """Let go of the tensors that were kept for the next checked call."""
+        self._before = None
+
+    def _room(self) -> int:
+        """Bytes that second sets may take."""
+        if self._device.type != "cuda":
+            return MEMORY
+        return min(MEMORY, int(torch.cuda.mem_get_info(self._device)[0]) // 4)
+
+    def _settle(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def _faster(pairs: list[tuple[float, float]], times: float) -> bool:
+    """Whether every second number is at least `times` smaller than every first."""
+    first, second = min(new for new, _ in pairs), max(old for _, old in pairs)
+    return first > times * second and first - second > _WORTH_WHILE
+
+
+def _unwatched(name: str) -> dict[str, str]:
+    return {
+        "what": f"{name} was not asked again: no memory for a second set of its inputs",
+        "how_much": "answers kept from call to call, and work on other streams, would not show",
+        "fix": "check it on smaller inputs as well (get_more_inputs)",
+    }
+
+
+def _unseen(arguments: list[Any]) -> list[Any]:
+    """Other data of the same kind: floating numbers a quarter smaller, and one place on."""
+    mine: list[Any] = inputs.clone(arguments)
+    for _, leaf in tensors(mine):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim():
+            leaf.copy_(leaf.roll(1, -1) * 0.75)
+    return mine
+
+
+def _nudge(arguments: list[Any]) -> None:
+    """Change the data a little, in place; whole numbers change places."""
+    for _, leaf in tensors(arguments):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            leaf.mul_(_NUDGE)
+        elif isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.is_contiguous():
+            leaf.copy_(leaf.flip(0))
+
+
+def _size(item: Any) -> int:
+    return sum(
+        leaf.numel() * leaf.element_size() for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor)
+    )
+
+
+def _tasks() -> int:
+    """Threads of this process, Python's or not."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return threading.active_count()

@@ -1,0 +1,102 @@
+"""Tensors from process to process: a file each in a private directory, deleted once read.
+
+What comes from a candidate is read with torch's weights-only loader: data, never code.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import tensors
+from profkit.runner.whole import CannotWriteError
+
+_SLACK = 1 << 20
+_ALIEN = "__not_a_tensor__"
+
+
+def write(value: Any, file: Path) -> None:
+    """Save tensors in any nesting, as copies on the CPU. Raises CannotWriteError when there is no room."""
+    size = sum(
+        leaf.untyped_storage().nbytes()
+        for _, leaf in tensors(value)
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.device.type != "meta"
+    )
+    free = shutil.disk_usage(file.parent).free
+    if size + _SLACK > free:
+        room = f"{size / 1e9:.3g} GB are to be handed over and {free / 1e9:.3g} GB are free"
+        raise CannotWriteError(file, OSError(errno.ENOSPC, f"{room}; set TMPDIR to a place with room"))
+    try:
+        torch.save(inputs.to_device(value, torch.device("cpu")), file)
+    except OSError as error:
+        raise CannotWriteError(file, error) from error
+    except RuntimeError as error:
+        # torch's writer says no more than this when the disk fills up.
+        if "PytorchStreamWriter" not in str(error):
+            raise
+        raise CannotWriteError(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+
+
+def read(file: Path, device: torch.device, *, trusted: bool) -> Any:
+    """Load what `write` saved, onto the device, and delete the file. Raises ValueError for anything else."""
+    try:
+        if not stat.S_ISREG(os.lstat(file).st_mode):
+            raise ValueError(f"{file.name} is no file")
+        value = torch.load(file, map_location="cpu", weights_only=not trusted)
+    except OSError as error:
+        raise ValueError(f"{file.name}: {error.strerror}") from error
+    finally:
+        file.unlink(missing_ok=True)
+    return inputs.to_device(value, device)
+
+
+def describe(output: Any) -> dict[str, Any]:
+    """An output as plain data for `write`: its tensors, the device each is on, and the names of other things."""
+    devices: list[str] = []
+    return {"value": _plain(output, devices), "devices": devices}
+
+
+def _plain(item: Any, devices: list[str]) -> Any:
+    if isinstance(item, torch.Tensor):
+        devices.append(item.device.type)
+        if item.is_meta:
+            return torch.zeros((), dtype=item.dtype).expand(item.shape)
+        return item.detach().as_subclass(torch.Tensor)
+    if item is None or isinstance(item, (bool, int, float, complex, str)):
+        return item
+    if isinstance(item, Mapping):
+        return {str(key): _plain(part, devices) for key, part in item.items()}
+    if isinstance(item, (list, tuple)):
+        parts = [_plain(part, devices) for part in item]
+        return tuple(parts) if isinstance(item, tuple) else parts
+    return {_ALIEN: type(item).__name__}
+
+
+def restore(described: Any, device: torch.device) -> Any:
+    """The output that was described, its tensors where they were. Raises ValueError when it is nothing such."""
+    if not isinstance(described, dict) or not isinstance(described.get("devices"), list):
+        raise ValueError("not a described output")
+    return _back(described.get("value"), iter(described["devices"]), device)
+
+
+def _back(item: Any, devices: Any, device: torch.device) -> Any:
+    if isinstance(item, torch.Tensor):
+        kind = str(next(devices, "cpu"))
+        if kind == device.type:
+            return inputs.to_device(item, device)
+        return item.to("meta") if kind != "cpu" else item.to("cpu")
+    if isinstance(item, dict):
+        if set(item) == {_ALIEN}:
+            return type(str(item[_ALIEN]), (), {})()
+        return {key: _back(part, devices, device) for key, part in item.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item)(_back(part, devices, device) for part in item)
+    return item

@@ -1,0 +1,23 @@
+"""Which of kineto's GPU records are work: kernels, copies and fills, not waits and not echoes of ranges.
+
+Kineto says it by the type of the record where torch hands that on; older ones leave the name alone to tell by.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+"""Kineto's types of GPU work -> kinds of the launches frame."""
+_NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
+
+
+def kind_of(event: Any) -> str:
+    """ "kernel", "memcpy" or "memset" of a GPU record; "" when it is no work."""
+    if hasattr(event, "activity_type"):
+        return WORK.get(event.activity_type(), "")
+    name = event.name()
+    # A demangled kernel has its parameters behind its name.
+    if name.startswith(_NO_WORK) and "(" not in name:
+        return ""
+    return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")

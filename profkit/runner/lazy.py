@@ -1,0 +1,75 @@
+"""Is an output a result, or only the promise of one?
+
+A tensor subclass, a proxy or a container with its own `__getitem__` can put the work off until somebody
+looks: after the clock was stopped. So outputs must be plain, to the exact type, unless the reference's are
+of that very type as well.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from profkit.runner.offence import OffenceError
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, list, tuple, dict, OrderedDict)
+_SCALARS = (str, bytes, bool, int, float, complex, type(None))
+_HOOKS = ("__torch_function__", "__torch_dispatch__", "__await__", "result", "wait")
+
+
+def kinds(output: Any) -> frozenset[str]:
+    """The types an output is made of, by their full names."""
+    return frozenset(_name(type(part)) for _, part in _parts(output, "output"))
+
+
+def refuse(output: Any, allowed: Collection[str] = ()) -> None:
+    """Raise OffenceError when some part of the output may do its work later. `allowed`: the reference's kinds."""
+    for where, part in _parts(output, "output"):
+        kind = type(part)
+        if _name(kind) in allowed:
+            continue
+        if _deferred(part, kind):
+            raise OffenceError(
+                "lazy-output", f"{where} is a {_name(kind)}, no plain tensor: it can work when looked at"
+            )
+
+
+def _deferred(part: Any, kind: type) -> bool:
+    if kind in _PLAIN:
+        return kind is torch.Tensor and _wrapped(part)
+    if kind in _SCALARS:
+        return False
+    if isinstance(part, tuple) and _is_record(kind):
+        return False
+    if isinstance(part, (torch.Tensor, Mapping, Sequence, Iterator)) or callable(part):
+        return True
+    return any(hasattr(kind, hook) for hook in _HOOKS)
+
+
+def _wrapped(tensor: torch.Tensor) -> bool:
+    """Whether it is one of functorch's wrappers, which pose as plain tensors."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+
+
+def _is_record(kind: type) -> bool:
+    """Named tuples and torch.return_types: tuples with names and nothing of their own to run on access."""
+    own = vars(kind)
+    return "__getitem__" not in own and "__iter__" not in own and ("_fields" in own or "n_fields" in own)
+
+
+def _parts(output: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """The output and everything in it; a container that is not plain is not opened."""
+    yield where, output
+    if isinstance(output, dict) and type(output) in _PLAIN:
+        for key, value in output.items():
+            yield from _parts(value, f"{where}[{key!r}]")
+    elif type(output) in (list, tuple) or (isinstance(output, tuple) and _is_record(type(output))):
+        for index, value in enumerate(output):
+            yield from _parts(value, f"{where}[{index}]")
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,111 @@
+"""The reference in another precision than its own: how much does the answer change?"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import tensors
+from profkit.runner.precision import cast
+
+PRECISIONS = ("tf32", "fp16", "bf16")
+ELEMENTS = 1 << 20
+"""Elements of an output that are looked at."""
+PATIENCE = 10.0
+"""Seconds for all precisions together; none is begun that might take longer."""
+_HARDER = 3.0
+_TYPES = {"float64": torch.float64, "fp16": torch.float16, "bf16": torch.bfloat16}
+_DROPPED = 13
+"""Mantissa bits of a float32 that TF32 has not."""
+
+
+class Again:
+    """The reference, asked again in other precisions as long as there is time for it. `notes`: what was left out."""
+
+    def __init__(self, model: Any, arguments: list[Any], seconds: float) -> None:
+        self._model = model
+        self._arguments = arguments
+        self._seconds = seconds
+        self._end = time.monotonic() + PATIENCE
+        self.notes: list[str] = []
+
+    def thinned(self, precision: str) -> dict[str, Any] | None:
+        """The answer in that precision, thinned; None (and a note) when there is none."""
+        if time.monotonic() + _HARDER * self._seconds > self._end:
+            self.notes.append(f"{precision} not tried: a call takes {self._seconds:.2g} s")
+            return None
+        try:
+            return thinned(lowered(self._model, inputs.clone(self._arguments), precision))
+        except Exception as error:
+            traceback.print_exc()
+            line = str(error).partition("\n")[0][:120]
+            self.notes.append(f"{precision} not tried: {type(error).__name__}: {line}")
+            return None
+
+
+def thinned(output: Any) -> dict[str, Any]:
+    """The leaves of an output by where they are; of large tensors some elements, evenly spread, all flat."""
+    return {where: thin(leaf) if isinstance(leaf, torch.Tensor) else leaf for where, leaf in tensors(output)}
+
+
+def thin(tensor: torch.Tensor) -> torch.Tensor:
+    """At most ELEMENTS of a tensor as a flat copy: every n-th, n odd so that no column is favoured."""
+    flat = tensor.detach().reshape(-1)
+    step = -(-flat.numel() // ELEMENTS) | 1
+    return flat[:: max(1, step)].clone()
+
+
+def lowered(model: Any, arguments: list[Any], precision: str) -> Any:
+    """The answer as that precision gives it: tf32 rounds what comes in, the others compute in their type."""
+    if precision != "tf32":
+        return _converted(model, arguments, _TYPES[precision])
+    rounded = copy.deepcopy(model)
+    if isinstance(rounded, torch.nn.Module):
+        for tensor in [*rounded.parameters(), *rounded.buffers()]:
+            tensor.data = rounded_to_tf32(tensor.data)
+    return rounded(*_mapped(arguments))
+
+
+def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
+    """float32 values with a mantissa of 10 bits, to nearest; anything else unchanged."""
+    if tensor.dtype is not torch.float32:
+        return tensor
+    bits = tensor.contiguous().view(torch.int32)
+    nearest = ((bits + (1 << (_DROPPED - 1))) >> _DROPPED) << _DROPPED
+    return torch.where(tensor.isfinite(), nearest.view(torch.float32), tensor)
+
+
+def _mapped(item: Any) -> Any:
+    if isinstance(item, torch.Tensor):
+        return inputs.changed(item, rounded_to_tf32)
+    if isinstance(item, (list, tuple)):
+        return type(item)(_mapped(part) for part in item)
+    if isinstance(item, dict):
+        return {key: _mapped(part) for key, part in item.items()}
+    return item
+
+
+def _converted(model: Any, arguments: list[Any], dtype: torch.dtype) -> Any:
+    other = copy.deepcopy(model)
+    if isinstance(other, torch.nn.Module):
+        other = other.to(dtype)
+    with _default(dtype):
+        return other(*cast(arguments, dtype))
+
+
+@contextlib.contextmanager
+def _default(dtype: torch.dtype) -> Iterator[None]:
+    """What the reference makes inside is made in this type as well."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

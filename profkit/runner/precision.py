@@ -1,0 +1,112 @@
+"""The precision of a task: what both sides are cast to, and torch's own switches kept where the reference has them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import tensors
+
+TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def cast(item: Any, dtype: torch.dtype) -> Any:
+    """Floating tensors in any nesting of lists, tuples and dicts as `dtype`, layout kept; the rest untouched.
+
+    Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
+    """
+    if isinstance(item, torch.Tensor):
+        return inputs.changed(item, lambda base: base.to(dtype)) if item.is_floating_point() else item
+    if isinstance(item, (list, tuple)):
+        return type(item)(cast(part, dtype) for part in item)
+    if isinstance(item, dict):
+        return {key: cast(part, dtype) for key, part in item.items()}
+    return item
+
+
+def apply(module: ModuleType, precision: str) -> None:
+    """Let a reference's getters give their tensors in this precision; "" leaves them alone."""
+    dtype = TYPES[precision]
+    if dtype is None:
+        return
+    for name in ("get_inputs", "get_init_inputs", "get_more_inputs"):
+        if hasattr(module, name):
+            setattr(module, name, partial(_got, getattr(module, name), dtype))
+
+
+def _got(getter: Callable[[], Any], dtype: torch.dtype) -> Any:
+    return cast(getter(), dtype)
+
+
+def types(model: Any, arguments: Any, output: Any) -> dict[str, Any]:
+    """The types of a task's inputs, weights and outputs by torch's names, each once, sorted."""
+    weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    parts = {"inputs": arguments, "weights": weights, "outputs": output}
+    return {name: sorted(set(_names(part))) for name, part in parts.items()}
+
+
+def _names(part: Any) -> Iterator[str]:
+    for _, leaf in tensors(part):
+        if isinstance(leaf, torch.Tensor):
+            yield str(leaf.dtype).removeprefix("torch.")
+
+
+def switches() -> dict[str, Any]:
+    """The process-wide settings of torch that decide in which precision its own operators compute."""
+    found: dict[str, Any] = {}
+    for name, (holder, attribute) in _places().items():
+        # torch refuses to read an old switch once a new one was set, and has the new ones only from 2.9 on.
+        with contextlib.suppress(RuntimeError, AttributeError):
+            found[name] = getattr(holder, attribute)
+    with contextlib.suppress(RuntimeError):
+        found["float32 matmul precision"] = torch.get_float32_matmul_precision()
+    return found | {"default type": torch.get_default_dtype()}
+
+
+def _places() -> dict[str, tuple[Any, str]]:
+    backends = torch.backends
+    places = {"TF32 in cuDNN": (backends.cudnn, "allow_tf32")}
+    for name, path in {"matmul": "cuda.matmul", "convolution": "cudnn.conv"}.items():
+        with contextlib.suppress(AttributeError):
+            places[f"float32 {name}"] = (attrgetter(path)(backends), "fp32_precision")
+    return places
+
+
+def _restore(before: Mapping[str, Any]) -> None:
+    torch.set_default_dtype(before["default type"])
+    if "float32 matmul precision" in before:
+        torch.set_float32_matmul_precision(before["float32 matmul precision"])
+    for name, (holder, attribute) in _places().items():
+        if name in before:
+            with contextlib.suppress(RuntimeError, AttributeError):
+                setattr(holder, attribute, before[name])
+
+
+class Listener(Protocol):
+    """Whoever takes events: the file the parent follows, or the process that drives a candidate."""
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None: ...
+
+
+def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
+    """Undo what a candidate switched for the whole process, the reference included, and say so."""
+    now = switches()
+    changed = [f"{key}: {old} -> {now[key]}" for key, old in before.items() if now.get(key, old) != old]
+    if not changed:
+        return
+    _restore(before)
+    events.send(
+        "doubt", name, what=f"precision: {name} switches it for the whole process, the reference included",
+        how_much=f"{'; '.join(changed)}; switched back before the reference ran again",
+        fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
+    )  # fmt: skip
+
+
+__all__ = ["TYPES", "apply", "cast", "keep", "switches", "types"]

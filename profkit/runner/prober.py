@@ -1,0 +1,234 @@
+"""What passes by accident? Answers that nobody should get away with, tried before any candidate.
+
+Zeros, ones, the mean, an answer to other inputs, half an answer, the input itself: whatever passes at the
+usual tolerance makes it tighter for this problem, down to the rounding an honest implementation may have.
+Where that does not help, the problem cannot tell, and the run says so. Rounding is the reference against
+itself in float64; where that is larger than the usual tolerance allows, the tolerance follows it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import rtol_of, tensors
+from profkit.runner.events import Events
+from profkit.runner.lazy import kinds
+from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
+from profkit.runner.trivial import trivial
+from profkit.runner.work import FlopModel
+
+_SAFETY = {torch.float32: 16.0, torch.float64: 16.0, torch.complex64: 16.0}
+_SAFETY_OTHER = 4.0
+JUMPS = "it jumps, or cancels"
+_WIDER = 4.0
+_WIDEST = 0.05
+_UNEVEN = 0.5
+"""A trivial answer must miss the tolerance by this factor."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What is known of a problem before any candidate is judged.
+
+    `tolerances`: rtol by output, where it is not the usual one; `rounding`: largest error of the reference
+    against itself in float64, in the units of rtol (None: not known); `passing`: trivial answers that pass
+    all the same; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
+    pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers;
+    `kinds`: what its outputs are made of.
+    """
+
+    tolerances: dict[str, float] = field(default_factory=dict)
+    rounding: float | None = None
+    passing: list[str] = field(default_factory=list)
+    tightened: list[str] = field(default_factory=list)
+    indistinct: list[str] = field(default_factory=list)
+    mutates: bool = False
+    random: bool = False
+    kinds: frozenset[str] = frozenset()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same call gives the same answer again, so that timed calls can be compared."""
+        return not (self.mutates or self.random)
+
+    def report(self, events: Events) -> None:
+        """Say what was found, and what of it weakens a verdict."""
+        said = {key: value for key, value in asdict(self).items() if key != "kinds"}
+        events.send("probe", **said)
+        for doubt in self._doubts():
+            events.send("doubt", **doubt)
+
+    def _doubts(self) -> Iterator[dict[str, str]]:
+        if self.passing:
+            yield {"what": f"trivial answers pass for this task: {', '.join(self.passing)}",
+                   "how_much": "no tolerance that leaves room for rounding tells them from the reference's answer",
+                   "fix": "draw inputs on which the output depends"}  # fmt: skip
+        for note in self.notes:
+            if note.endswith(JUMPS):
+                yield {"what": "rounding alone changes the reference's answer by more than any tolerance",
+                       "how_much": note, "fix": "draw inputs away from jumps, or return what is compared before them"}  # fmt: skip
+        if not self.repeatable:
+            yield {"what": "timed calls are not compared with the reference",
+                   "how_much": "the reference changes its inputs" if self.mutates else "the reference draws random numbers",
+                   "fix": "give a reference whose answer depends on its inputs alone"}  # fmt: skip
+
+
+def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) -> Probe:
+    """Try the trivial answers on the reference's answers to two seeds."""
+    arguments = draw(seeds[0])
+    kept = inputs.clone(arguments)
+    began, generators = time.perf_counter(), _generators()
+    whole, depth = _depth(model, arguments)
+    again = Again(model, kept, time.perf_counter() - began)
+    mutates, random = not same(arguments, kept), not same(_generators(), generators)
+    answer, given, made_of = thinned(whole), _passed_through(kept, whole), kinds(whole)
+    del whole, arguments
+    other = thinned(model(*draw(seeds[1])))
+    noise = distances(again.thinned("float64"), answer)
+    tolerances = _wider(answer, noise, again.notes)
+    floors = _floors(answer, noise, depth)
+    tightened: list[str] = []
+    passing: list[str] = []
+    for name, trial in trivial(answer, given, other):
+        found = _tightened(distances(trial, answer), answer, tolerances, floors)
+        if found is not None:
+            (tightened if found else passing).append(name)
+            tolerances |= found
+            if name == "zeros" and not found:
+                break  # so does every part of an answer
+    lower = _indistinct(again, answer, tolerances)
+    return Probe(tolerances, _finite(noise), passing, tightened, lower, mutates, random, made_of, again.notes)
+
+
+def _finite(noise: Mapping[str, float]) -> float | None:
+    known = [value for value in noise.values() if math.isfinite(value)]
+    return max(known, default=None)
+
+
+def _generators() -> list[Any]:
+    """The state of torch's generators."""
+    found = [torch.get_rng_state()]
+    return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
+
+
+def _depth(model: Any, arguments: list[Any]) -> tuple[Any, float]:
+    """(the answer, operations an element of it took): rounding grows with their root."""
+    with FlopModel("") as counter:
+        answer = inputs.clone(model(*arguments))
+    elements = sum(leaf.numel() for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor))
+    return answer, sum(counter.flops.values()) / max(1, elements)
+
+
+def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
+    """An input of the very form of the only output."""
+    (_, only), *more = tensors(answer)
+    if more or not isinstance(only, torch.Tensor):
+        return None
+    given = (leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor))
+    return next((thin(leaf) for leaf in given if (leaf.shape, leaf.dtype) == (only.shape, only.dtype)), None)
+
+
+def distances(trial: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> dict[str, float]:
+    """By output, how far `trial` is off in the units of rtol; infinite where no tolerance would do."""
+    found = {}
+    for where, want in answer.items() if trial is not None else ():
+        got = trial.get(where) if trial is not None else None
+        if not isinstance(want, torch.Tensor):
+            found[where] = 0.0 if type(got) is type(want) and got == want else math.inf
+        elif not isinstance(got, torch.Tensor) or got.shape != want.shape:
+            found[where] = math.inf
+        elif want.is_floating_point() or want.is_complex():
+            found[where] = _distance(got, want)
+        else:
+            found[where] = 0.0 if bool((got == want).all()) else math.inf
+    return found
+
+
+def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = got.to(wide), want.to(wide)
+    finite = b.isfinite()
+    if bool((finite != a.isfinite()).any()):
+        return math.inf
+    a, b = a[finite], b[finite]
+    if b.numel() == 0:
+        return 0.0
+    scale = b.abs().square().mean().sqrt()
+    size = (b.abs() + scale).clamp_min(1e-300)
+    return float(((a - b).abs() / size).max())
+
+
+def _wider(answer: Mapping[str, Any], noise: Mapping[str, float], notes: list[str]) -> dict[str, float]:
+    """rtol of the outputs whose own rounding leaves the usual one no room."""
+    found = {}
+    for where, leaf in answer.items():
+        own = noise.get(where, 0.0)
+        if not isinstance(leaf, torch.Tensor) or own * _WIDER <= rtol_of(leaf.dtype):
+            continue
+        if own * _WIDER <= _WIDEST:
+            found[where] = own * _WIDER
+        else:
+            notes.append(f"{where} is off by {own:.2g} of its size from itself in float64: {JUMPS}")
+    return found
+
+
+def _floors(answer: Mapping[str, Any], noise: Mapping[str, float], depth: float) -> dict[str, float]:
+    """By floating output, the rtol below which honest implementations would fail."""
+    found = {}
+    for where, leaf in answer.items():
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            unit = torch.finfo(leaf.dtype).eps
+            least = unit * max(16.0 if leaf.dtype in _SAFETY else 2.0, 2.0 * math.sqrt(depth))
+            found[where] = max(_SAFETY.get(leaf.dtype, _SAFETY_OTHER) * noise.get(where, 0.0), least)
+    return found
+
+
+def _tightened(
+    far: Mapping[str, float],
+    answer: Mapping[str, Any],
+    tolerances: Mapping[str, float],
+    floors: Mapping[str, float],
+) -> dict[str, float] | None:
+    """None when the answer fails anyway; else the one rtol that makes it fail, {} when none can."""
+    usual = {
+        w: tolerances.get(w) or rtol_of(leaf.dtype)
+        for w, leaf in answer.items()
+        if isinstance(leaf, torch.Tensor)
+    }
+    if any(far[where] > usual.get(where, 0.0) for where in answer):
+        return None
+    where = max(floors, key=lambda w: far[w] / floors[w], default="")
+    if not where or far[where] * _UNEVEN < floors[where]:
+        return {}
+    return {where: far[where] * _UNEVEN}
+
+
+def _indistinct(again: Again, answer: Mapping[str, Any], tolerances: Mapping[str, float]) -> list[str]:
+    """The lower precisions in which the reference passes for itself; a float32 problem's only."""
+    types = {v.dtype for v in answer.values() if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    if types != {torch.float32}:
+        return []
+    found = []
+    for name in PRECISIONS:
+        far = distances(again.thinned(name), answer)
+        if far and all(d <= (tolerances.get(w) or rtol_of(torch.float32)) for w, d in far.items()):
+            found.append(name)
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal element by element, NaN being equal to itself; what is no tensor does not count."""
+    pairs = zip(tensors(one), tensors(other), strict=True)
+    return all(_equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())

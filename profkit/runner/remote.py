@@ -1,0 +1,174 @@
+"""The judge's view of a candidate in a process of its own: called and timed as if it were here.
+
+Whatever the candidate's process answers is a claim. Outputs are compared here and time limits are kept here; how
+it is timed is in claims.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.launch.protocol import LIMITS, Job, Subject
+from profkit.runner import exchange
+from profkit.runner.channel import Channel, EndedError, OverdueError
+from profkit.runner.check import tensors
+from profkit.runner.events import Events
+
+_QUIET = 1.0
+"""Seconds between two announcements of the same phase."""
+_LAST_BREATH = 10.0
+
+
+class LostCandidateError(Exception):
+    """The candidate's process is gone or was told to go: the parent says how it ended."""
+
+
+class RemoteError(RuntimeError):
+    """The candidate's process reported an exception. `status` is what it is called in the manifest, "" for that
+    of the phase.
+    """
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        super().__init__(str(told.get("reason", ""))[:500])
+        self.status = str(told.get("status", ""))
+        self.tail = str(told.get("tail", ""))[-3000:]
+
+    def report(self, subject: Subject, events: Events, status: str) -> None:
+        sys.stderr.write(f"{subject.name}: {self.tail}\n")
+        events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
+
+
+class Remote:
+    """A candidate's process: one question at a time, each with the time limit of its phase."""
+
+    def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
+        self.subject = subject
+        self.channel = Channel(job.channels[subject.name])
+        self.device = device
+        self.phase = "build"
+        self._folder = Path(job.exchange) / subject.name
+        self._limits = {**LIMITS, **job.limits}
+        self._events = events
+        self._said = ("", 0.0)
+        self._files = 0
+        self.gone = False
+
+    def ask(self, question: str, **told: Any) -> dict[str, Any]:
+        """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
+        self.send(question, **told)
+        return self.answer(self._limits[self.phase])
+
+    def send(self, question: str, **told: Any) -> None:
+        if self.gone:
+            raise LostCandidateError(self.subject.name)
+        self._announce()
+        try:
+            self.channel.send({"ask": question, **told})
+        except EndedError as error:
+            raise self._lost() from error
+
+    def answer(self, limit: float) -> dict[str, Any]:
+        try:
+            reply = self.channel.receive(limit)
+        except OverdueError as error:
+            raise self.overdue(limit) from error
+        except EndedError as error:
+            raise self._lost() from error
+        for doubt in reply.get("doubts", []):
+            self._events.send("doubt", self.subject.name, **{k: str(doubt.get(k, "")) for k in ("what", "how_much", "fix")})  # fmt: skip
+        if "failed" in reply:
+            raise RemoteError(reply["failed"])
+        return reply
+
+    def overdue(self, limit: float) -> LostCandidateError:
+        """Have the process killed and wait until it is gone, so that it disturbs nobody else."""
+        self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
+        self.channel.wait_for_end(_LAST_BREATH)
+        return self._lost(told=True)
+
+    def _lost(self, *, told: bool = False) -> LostCandidateError:
+        if not told:
+            self._events.send("lost", self.subject.name, phase=self.phase)
+        self.gone = True
+        self.channel.close()
+        return LostCandidateError(self.subject.name)
+
+    def _announce(self) -> None:
+        """Let the parent know what is going on; it gives this process more time than the candidate's limit."""
+        now = time.monotonic()
+        if self._said[0] != self.phase or now > self._said[1] + _QUIET:
+            self._said = (self.phase, now)
+            self._events.phase(self.phase, self.subject.name)
+
+    def let_go(self) -> None:
+        """Hang up; the process ends when it notices."""
+        if not self.gone:
+            self.gone = True
+            self.channel.close()
+
+    def hand_over(self, value: Any) -> str:
+        """Write a value where the candidate's process reads it; the file's name."""
+        file = self.fresh_file()
+        exchange.write(value, file)
+        return file.name
+
+    def fresh_file(self) -> Path:
+        self._files += 1
+        return self._folder / f"{self._files}.pt"
+
+    def output(self, file: Path) -> Any:
+        """What the candidate wrote. Raises RemoteError when it is nothing that can be read as data."""
+        try:
+            return exchange.restore(exchange.read(file, torch.device("cpu"), trusted=False), self.device)
+        except Exception as error:
+            what = str(error).partition("\n")[0][:300]
+            raise RemoteError({"reason": f"its output cannot be read as tensors: {what}"}) from error
+
+
+class RemoteModel:
+    """A candidate's model, called as if it were in this process: inputs go over, outputs come back.
+
+    The generators there get the seed that this process's were last given. What the call changes in its inputs
+    is changed in these as well.
+    """
+
+    kinds: Collection[str] = ()
+    """What the reference's outputs are made of (lazy.kinds)."""
+
+    def __init__(self, remote: Remote) -> None:
+        self.remote = remote
+        self._calls = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        # Building may still go on inside the first call (Triton), so it gets a build's limit.
+        self.remote.phase = "build" if self._calls == 0 else "check"
+        self._calls += 1
+        if self.remote.device.type == "cuda":
+            torch.cuda.empty_cache()
+        told, answer = self.remote.hand_over(list(arguments)), self.remote.fresh_file()
+        reply = self.remote.ask(
+            "call", given=told, output=answer.name, seed=torch.initial_seed(), kinds=sorted(self.kinds)
+        )
+        output = self.remote.output(answer)
+        if reply.get("changed"):
+            self._change(arguments, self.remote.output(answer.with_name(str(reply["changed"]))))
+        return output
+
+    def _change(self, arguments: Sequence[Any], changed: Any) -> None:
+        pairs = zip(tensors(list(arguments)), tensors(changed), strict=False)
+        for (_, mine), (_, theirs) in pairs:
+            if (
+                isinstance(mine, torch.Tensor)
+                and isinstance(theirs, torch.Tensor)
+                and mine.shape == theirs.shape
+            ):
+                mine.copy_(theirs)
+
+
+__all__ = ["LostCandidateError", "Remote", "RemoteError", "RemoteModel"]

@@ -1,0 +1,78 @@
+"""torch's process-wide settings that are no matter of precision: kept as they were, and told when switched.
+
+What decides in which precision torch computes is kept by precision.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from profkit.runner.events import Events
+
+_Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
+
+
+def _attribute(holder: Any, name: str) -> _Setting:
+    return lambda: getattr(holder, name), lambda value: setattr(holder, name, value)
+
+
+def _default_device(device: torch.device) -> None:
+    """Back to a device that nobody had set: the CPU is what torch says when there is none."""
+    torch.set_default_device(None if device.type == "cpu" else device)
+
+
+def _settings() -> dict[str, _Setting]:
+    backends = torch.backends
+    found: dict[str, _Setting] = {
+        "autograd": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "threads": (torch.get_num_threads, torch.set_num_threads),
+        "deterministic algorithms": (
+            torch.are_deterministic_algorithms_enabled,
+            torch.use_deterministic_algorithms,
+        ),
+        "cuDNN": _attribute(backends.cudnn, "enabled"),
+        "cuDNN benchmark": _attribute(backends.cudnn, "benchmark"),
+        "cuDNN deterministic": _attribute(backends.cudnn, "deterministic"),
+        "FP16 reductions": _attribute(backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
+        "BF16 reductions": _attribute(backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
+        "default device": (torch.get_default_device, _default_device),
+    }
+    for kind in ("cpu", "cuda"):
+        found[f"{kind} autocast"] = (
+            partial(torch.is_autocast_enabled, kind),
+            partial(torch.set_autocast_enabled, kind),
+        )
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        found["current stream"] = (torch.cuda.current_stream, torch.cuda.set_stream)
+    return found
+
+
+def read() -> dict[str, Any]:
+    """Every setting this torch has, by name."""
+    found = {}
+    for name, (get, _) in _settings().items():
+        with contextlib.suppress(RuntimeError, AttributeError):
+            found[name] = get()
+    return found
+
+
+def keep(before: Mapping[str, Any], name: str, events: Events | Any) -> None:
+    """Undo what a candidate switched since `read`, and say so."""
+    switched = []
+    for key, (get, put) in _settings().items():
+        with contextlib.suppress(RuntimeError, AttributeError):
+            now = get()
+            if key in before and now != before[key]:
+                put(before[key])
+                switched.append(f"{key}: {before[key]} -> {now}")
+    if switched:
+        events.send(
+            "doubt", name, what=f"settings: {name} switches torch's for the whole process",
+            how_much=f"{'; '.join(switched)}; switched back",
+            fix="leave the process as it was: the caller's other work lives in it",
+        )  # fmt: skip

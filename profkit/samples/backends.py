@@ -1,0 +1,56 @@
+"""What a candidate is written in, read from its source, and whether that can be had here."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+
+BACKENDS = ("cuda", "triton", "cute", "tilelang", "cpp", "torch-compile", "torch")
+"""cute is CUTLASS's Python DSL; cuda and cpp are built by torch.utils.cpp_extension."""
+
+GPU = ("cuda", "triton", "cute", "tilelang", "torch-compile", "torch")
+CPU = ("cpp", "torch-compile", "torch")
+
+_PACKAGES = {  # backend -> (package as imported, name to install), the first imported one decides
+    "tilelang": ("tilelang", "tilelang"),
+    "cute": ("cutlass", "nvidia-cutlass-dsl"),
+    "triton": ("triton", "triton"),
+}
+
+
+def detect(source: str) -> str:
+    """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch."""
+    imported = set(_imports(source))
+    for backend, (package, _) in _PACKAGES.items():
+        if package in imported:
+            return backend
+    if "__global__" in source or re.search(r"\bcuda_sources\s*=", source):
+        return "cuda"
+    if re.search(r"\b(load_inline|load)\s*\(", source) and "cpp_extension" in source:
+        return "cuda" if re.search(r"\.cu\b", source) else "cpp"
+    return "torch-compile" if re.search(r"\btorch\.compile\b", source) else "torch"
+
+
+def _imports(source: str) -> Iterator[str]:
+    """The top packages a source imports, anywhere in it."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        yield from re.findall(r"^\s*(?:import|from)\s+(\w+)", source, re.M)
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def missing(backend: str) -> str:
+    """Why a backend cannot run here ("tilelang is not installed: pip install tilelang"); "" when it can."""
+    package, install = _PACKAGES.get(backend, ("", ""))
+    if not package or importlib.util.find_spec(package) is not None:
+        return ""
+    named = backend if backend == package else f"{package}, which {backend} candidates need,"
+    return f"{named} is not installed: pip install {install}"

@@ -1,0 +1,174 @@
+"""The precision audit on recorded launches of an H200, on names alone, and where it has to be silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from synthetic import launches
+
+from analyzers.dots import tf32_dots
+from analyzers.kernel_names import UNKNOWN, tensor_type
+from analyzers.precision import audit, task_bits
+from collectors import read
+
+H200 = Path(__file__).parents[2] / "examples/h200"
+FP32 = {"inputs": ["float32"], "weights": ["float32", "int64"], "outputs": ["float32"]}
+BF16 = {"inputs": ["bfloat16"], "weights": [], "outputs": ["bfloat16"]}
+
+
+def recorded(sample: str, impl: str, name: str) -> pd.DataFrame:
+    """The launches ncu counted for one implementation of a recorded run, under another name."""
+    frame = read(H200 / sample / "ncu.csv")
+    return frame[frame["impl"] == impl].assign(impl=name)
+
+
+def together(*parts: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat(parts, ignore_index=True)
+
+
+def one(frame, task=FP32, dots=()):
+    found = audit(frame, task, "reference", {"fast": dots})
+    return found[0] if found else None
+
+
+def test_a_recorded_bf16_product_beside_a_recorded_fp32_reference_is_named():
+    frame = together(recorded("ICVXKH", "reference", "reference"), recorded("ICHTCM", "triton", "fast"))
+    found = one(frame)
+    assert (found.used, found.task, found.evidence) == ("bf16", "FP32", "counters")
+    assert found.time_share == pytest.approx(1.0)
+    assert found.flop_share > 0.95
+    doubt = found.doubt()
+    assert doubt.what.startswith("precision: fast computes in BF16")
+    assert "100% of its kernel time" in doubt.how_much
+    assert "counters" in doubt.how_much
+
+
+def test_the_recorded_bf16_task_is_in_order():
+    frame = together(recorded("ICHTCM", "reference", "reference"), recorded("ICHTCM", "triton", "fast"))
+    assert one(frame, BF16) is None
+    # Were it a task in FP32 whose reference takes bf16 itself, the precision would be the same.
+    assert one(frame, FP32) is None
+
+
+@pytest.mark.parametrize("sample", sorted(p.name for p in H200.iterdir() if (p / "ncu.csv").exists()))
+def test_no_recorded_candidate_is_accused(sample):
+    frame = read(H200 / sample / "ncu.csv")
+    names = {str(name): () for name in frame["impl"].unique() if name != "reference"}
+    task = BF16 if sample in ("ICHTCM", "ICGRMS") else FP32
+    assert audit(frame, task, "reference", names) == []
+
+
+GEMM = 2.0 * 512**3
+
+
+def row(impl, pipe, flop, time=1e-4, kernel="k(float*)"):
+    return {"impl": impl, "kernel": kernel, pipe: flop, "time": time}
+
+
+def test_tf32_by_counters_and_its_shares():
+    frame = launches(
+        row("reference", "flop_fp32", GEMM, 1e-3),
+        row("fast", "op_tensor_tf32", GEMM, 2e-4, "mm"),
+        row("fast", "flop_fp32", GEMM / 4, 6e-4, "epilogue"),
+    )
+    found = one(frame)
+    assert (found.used, found.kernels) == ("tf32", ("mm",))
+    assert found.time_share == pytest.approx(0.25)
+    assert found.flop_share == pytest.approx(0.8)
+
+
+def test_silent_where_the_reference_does_the_same_or_the_product_is_put_together():
+    same = launches(row("reference", "op_tensor_tf32", GEMM), row("fast", "op_tensor_tf32", GEMM))
+    assert one(same) is None
+    three = launches(row("reference", "flop_fp32", GEMM), row("fast", "op_tensor_tf32", 3 * GEMM))
+    assert one(three) is None
+    trace = launches(
+        row("reference", "flop_fp32", GEMM), {**row("fast", "flop_fp32", GEMM), "op_tensor_tf32": 1e-4 * GEMM}
+    )
+    assert one(trace) is None
+    lower = launches(row("reference", "op_tensor_tf32", GEMM), row("fast", "op_tensor_bf16", GEMM))
+    assert one(lower).used == "bf16"
+
+
+def named(**kernels):
+    """A frame of kernels and times alone, as CUPTI gives it."""
+    frame = pd.DataFrame([{"impl": impl, "kernel": kernel, "time": 1e-4} for impl, kernel in kernels.items()])
+    return frame.assign(kind="kernel", cc="9.0")
+
+
+SIMT = "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(cutlass_80_simt_sgemm::Params)"
+TF32 = (
+    "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_kernel__5x_cublas"
+)
+
+
+def test_by_name_where_nothing_was_counted():
+    found = one(named(reference=SIMT, fast=TF32))
+    assert (found.used, found.evidence, found.time_share) == ("tf32", "kernel names", 1.0)
+    assert found.to_dict()["flop_share"] is None
+    assert one(named(reference=TF32, fast=TF32)) is None
+    assert one(named(reference=SIMT, fast=SIMT)) is None
+    assert one(named(reference="nvjet_sm90_sss_64x64_NNT", fast=TF32)) is None
+    assert one(named(fast=TF32)) is None
+    assert one(named(reference=SIMT, fast=TF32), {"inputs": ["int64"]}) is None
+
+
+def test_by_the_source_of_a_triton_kernel():
+    frame = named(reference=SIMT, fast="matmul_kernel_0d1d2d")
+    assert one(frame) is None
+    assert one(frame, dots=["matmul_kernel"]).evidence == "source"
+    assert one(frame, BF16, ["matmul_kernel"]) is None
+    assert one(named(reference=TF32, fast="matmul_kernel"), dots=["matmul_kernel"]) is None
+
+
+def test_dots_that_take_tf32():
+    head = "import triton.language as tl\n"
+    calls = {
+        "plain": "tl.dot(a, b)", "kept": "tl.dot(a, b, input_precision='ieee')", "old": "tl.dot(a, b, allow_tf32=False)",
+        "three": "tl.dot(a, b, acc, 'tf32x3')", "asked": "tl.dot(a, b, acc, input_precision='tf32')",
+        "given": "tl.dot(a, b, input_precision=PRECISION)", "flag": "tl.dot(a, b, allow_tf32=ALLOW)", "other": "np.dot(a, b)",
+    }  # fmt: skip
+    source = head + "".join(f"def {name}(a, b, acc): return {call}\n" for name, call in calls.items())
+    assert tf32_dots(source) == {"plain", "asked"}
+    assert tf32_dots("def (") == set()
+
+
+def test_bits_of_a_task():
+    assert [task_bits(t) for t in (FP32, BF16, {"inputs": ["int32"], "outputs": ["bool"]}, {})] == [
+        24,
+        8,
+        0,
+        0,
+    ]
+    assert task_bits({"inputs": ["float32"], "outputs": ["float64"]}) == 24
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        (TF32, "tf32"),
+        (SIMT, ""),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x16_stage4", "tf32"),
+        ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8_stage3_warpsize4x2x1_ffma_aligna4", ""),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "bf16"),
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_stage3_warpsize2x2x1", ""),
+        ("cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4", "tf32"),
+        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_128x64_64x3_nn_align8", "bf16"),
+        ("cutlass_80_tensorop_d884gemm_64x32_16x4_nn_align1", ""),
+        ("cutlass_tensorop_s1688f32gemm_128x128", ""),
+        ("ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x5_tn", "fp16"),
+        ("ampere_sgemm_128x64_nn", ""),
+        ("volta_h884gemm_64x64_ldg8_nn", "fp16"),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", "bf16"),
+        ("nvjet_hsh_128x128_64x6", "fp16"),
+        ("nvjet_sm90_sss_64x64", UNKNOWN),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80", UNKNOWN),
+        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float>", ""),
+        ("void at::native::vectorized_elementwise_kernel<8, at::native::float16_copy_kernel_cuda>", ""),
+        ("cast_to_bf16_kernel(float const*, __nv_bfloat16*)", ""),
+    ],
+)
+def test_names(kernel, kind):
+    assert tensor_type(kernel) == kind

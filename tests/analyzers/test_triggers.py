@@ -1,0 +1,113 @@
+"""Every rule on an H200: kernels built to trigger it, and siblings built not to; samples of S1 where they do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from analyzers.bottleneck import COLLECT, RULES, examine
+from collectors.counters import counter_set
+from profkit.derive import roofline_of
+from profkit.report.explain import findings_of
+from profkit.run import open_run
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests/data/triggers"
+H200 = ROOT / "examples/h200"
+sys.path.insert(0, str(ROOT / "tests/triggers"))
+
+import kernels  # noqa: E402  (a script beside the tests, not a package)
+
+recorded = pytest.mark.skipif(not RECORDED.exists(), reason="not recorded yet: tests/triggers/record.py")
+
+SAMPLES = [
+    # rule, variant, (sample, implementation) that triggers it, (sample, implementation) that does not
+    ("launch-bound", "", ("ICMTNY", "ori"), ("ICMTNY", "cuda")),
+    ("host-bound", "", ("ICMTNY", "reference"), ("ICDQRM", "cuda")),
+    ("fuse", "", ("ICKGLU", "reference"), ("ICKGLU", "triton")),
+    ("fuse", "", ("ICGRMS", "reference"), ("ICGRMS", "cuda")),
+    ("small-grid", "", ("ICVXKH", "cuda"), ("ICDQRM", "cuda")),
+    ("latency", "", ("ICFSMX", "reference"), ("ICFSMX", "cuda")),
+    ("dram-excess", "", ("ICNPLY", "reference"), ("ICNPLY", "cuda")),
+    ("l2-bound", "", ("ICJTRP", "reference"), ("ICJTRP", "cuda")),
+    ("uncoalesced", "suspected", ("ICJTRP", "ori"), ("ICJTRP", "cuda")),
+    ("use-tensor-cores", "exact", ("ICPDGM", "cuda"), ("ICPDGM", "reference")),
+    ("pipe-bound", "tensor", ("ICHTCM", "triton"), ("ICHTCM", "cuda")),
+    ("dram-bound", "headroom", ("ICJTRP", "cuda"), ("ICDQRM", "cuda")),
+    ("modelled", "near", ("ICDQRM", "reference"), ("ICDQRM", "cuda")),
+]
+
+
+def findings(path, *, shallow=False):
+    """A recorded run's findings; shallow: as if the deep counters had not been collected."""
+    run = open_run(path)
+    if shallow and run.launches is not None:
+        own = set(counter_set("deep")) - set(counter_set("default"))
+        deep = [name for name in run.launches if name in own]
+        plain = run.launches.drop(columns=deep)
+        run.__dict__["launches"] = plain
+        if run.manifest.unjudged:
+            captured = run.captured
+            run.__dict__["captured"] = type(captured)(plain, captured.timeline)
+    with_measured(run)
+    return [one for one in findings_of(run) if one.severity != COLLECT]
+
+
+def with_measured(run):
+    """The roofs of an H200 measured in another run, where this one has none."""
+    if not run.manifest.ceilings and run.manifest.device.get("kind") == "cuda":
+        run.manifest.ceilings = open_run(H200 / "ICJTRP").manifest.ceilings
+        run.__dict__["roofline"] = roofline_of(run, run.launches)
+
+
+def told(found, rule, impl, variant=""):
+    return [one for one in found if (one.rule, one.impl) == (rule, impl) and variant in ("", one.variant)]
+
+
+@pytest.mark.parametrize(("rule", "variant", "hit", "miss"), SAMPLES)
+def test_samples_of_s1(rule, variant, hit, miss):
+    for (sample, impl), wanted in ((hit, True), (miss, False)):
+        found = findings(H200 / sample, shallow=True)
+        assert bool(told(found, rule, impl, variant)) == wanted, [one.title for one in found]
+
+
+@pytest.fixture(scope="module")
+def program():
+    return {shallow: findings(RECORDED / "kernels", shallow=shallow) for shallow in (False, True)}
+
+
+@recorded
+@pytest.mark.parametrize("pair", kernels.PAIRS, ids=lambda pair: f"{pair.rule}-{pair.hit}")
+def test_kernels_built_for_it(program, pair):
+    found = program[pair.shallow]
+    mine = [one for one in found if one.impl == pair.hit]
+    titles = [one.title for one in mine]
+    assert told(found, pair.rule, pair.hit, pair.variant), titles
+    assert not told(found, pair.rule, pair.miss, pair.variant), pair.miss
+    if pair.first:
+        assert mine[0].rule == pair.rule, titles
+
+
+@recorded
+def test_a_slow_host():
+    found = findings(RECORDED / "slow_host")
+    assert told(found, "host-bound", "reference")
+    assert not told(found, "host-bound", "candidate")
+
+
+@recorded
+def test_the_recording_holds_nothing_of_the_machine():
+    for file in RECORDED.rglob("*.*"):
+        text = file.read_text("utf-8")
+        assert not [name for name in ("root", "home", "work", "tmp") if f"/{name}/" in text], file
+
+
+def test_every_rule_has_a_trigger_on_an_h200():
+    """In this file's tables, or among the kernels of test_bottleneck.py."""
+    from test_bottleneck import PAIRS
+
+    examine([], {})
+    named = {rule for rule, *_ in PAIRS} | {rule for rule, *_ in SAMPLES} | {p.rule for p in kernels.PAIRS}
+    assert set(RULES) == named

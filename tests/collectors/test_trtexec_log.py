@@ -1,0 +1,179 @@
+"""What trtexec prints: layer tables of three generations, the summary, cut logs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import collectors
+from collectors import CollectError, trtexec
+from collectors.frame import validate
+
+ROWS = [
+    ("Reformatting CopyNode for Input Tensor 0 to conv 1", 0.0077),
+    ("{ForeignNode[embed + (Unnamed Layer* 3) [Shuffle]...add 4]}", 0.8929),
+    ("fc 1000", 0.0432),
+]
+COUNT = 2094
+STAMP = "[05/08/2024-14:05:14] [I] "
+
+
+def table(style, rows=ROWS, count=COUNT, total=True):
+    """The lines after the heading; style 10: name behind, 8: before, 7: before and without median."""
+    full = sum(mean for _, mean in rows) * count
+    rows = [*rows, ("Total", full / count)] if total else rows
+    wide = max(len(name) for name, _ in rows) + 2
+    lines = {
+        10: ["   Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer"],
+        8: [f"{'Layer':>{wide}}   Time (ms)   Avg. Time (ms)   Median Time (ms)   Time %"],
+        7: [f"{'Layer':>{wide}}   Time (ms)   Avg. Time (ms)   Time %"],
+    }[style]
+    for name, mean in rows:
+        time, share = mean * count, 100 * mean * count / full
+        lines.append({
+            10: f"{time:11.2f} {mean:12.4f} {mean:12.4f} {share:9.1f}   {name}",
+            8: f"{name:>{wide}}{time:12.2f}{mean:17.4f}{mean:19.4f}{share:9.1f}",
+            7: f"{name:>{wide}}{time:12.2f}{mean:17.2f}{share:9.1f}",
+        }[style])  # fmt: skip
+    return lines
+
+
+SUMMARY = """
+=== Device Information ===
+Selected Device: NVIDIA A100-SXM4-80GB
+Compute Capability: 8.0
+=== Performance summary ===
+Throughput: 1057.2 qps
+Latency: min = 0.93 ms, max = 1.2 ms, mean = 0.951 ms, median = 0.95 ms, percentile(99%) = 1.1 ms
+Enqueue Time: min = 0.02 ms, max = 0.2 ms, mean = 0.03 ms, median = 0.03 ms, percentile(99%) = 0.1 ms
+GPU Compute Time: min = 0.9 ms, max = 1 ms, mean = 0.941 ms, median = 0.94 ms, percentile(99%) = 0.99 ms
+Total Host Walltime: 3.0 s
+""".strip().splitlines()
+
+
+def log(*parts, stamp=STAMP):
+    lines = ["&&&& RUNNING TensorRT.trtexec [TensorRT v8601] # trtexec --dumpProfile"]
+    lines += [stamp + line for part in parts for line in part]
+    return "\n".join([*lines, "&&&& PASSED TensorRT.trtexec [TensorRT v8601]", ""])
+
+
+def heading(count=COUNT):
+    return ["", f"=== Profile ({count} iterations ) ==="]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def one(text, name="trtexec.log", encoding="utf-8"):
+        (tmp_path / name).write_bytes(text.encode(encoding))
+        return tmp_path / name
+
+    return one
+
+
+@pytest.mark.parametrize("style", [10, 8, 7])
+@pytest.mark.parametrize("stamp", [STAMP, "[I] ", ""])
+def test_the_layers_of_every_generation(write, style, stamp):
+    frame = collectors.read(write(log(SUMMARY, heading(), table(style), stamp=stamp)))
+    validate(frame)
+    assert list(frame["kernel"]) == [name for name, _ in ROWS]
+    assert frame["time"].tolist() == pytest.approx([mean * 1e-3 for _, mean in ROWS], rel=2e-3)
+    assert set(frame["kind"]) == {"layer"}
+    assert (frame["device"].iloc[0], frame["cc"].iloc[0]) == ("NVIDIA A100-SXM4-80GB", "8.0")
+    assert frame.attrs["count"] == COUNT
+    medians = [one["median"] for one in frame.attrs["layers"]]
+    assert (medians == pytest.approx([mean * 1e-3 for _, mean in ROWS])) == (style != 7)
+
+
+def test_the_mean_has_more_digits_than_are_printed(write):
+    frame = collectors.read(write(log(heading(), table(7, [("small", 0.0041), ("large", 2.5)]))))
+    assert frame["time"].iloc[0] == pytest.approx(4.1e-6, rel=2e-3)
+
+
+def test_the_summary_is_kept_and_the_layers_are_checked_against_it(write):
+    frame = collectors.read(write(log(SUMMARY, heading(), table(10))))
+    summary = frame.attrs["summary"]
+    assert summary["throughput"] == 1057.2
+    assert summary["latency_median"] == pytest.approx(0.95e-3)
+    assert summary["latency_percentile(99%)"] == pytest.approx(1.1e-3)
+    assert frame.attrs["latency"] == pytest.approx(0.95e-3)
+    assert not any("do not add up" in doubt["what"] for doubt in frame.attrs["doubts"])
+    slow = [line.replace("median = 0.95", "median = 2.95") for line in SUMMARY]
+    frame = collectors.read(write(log(slow, heading(), table(10))))
+    assert any("do not add up" in doubt["what"] for doubt in frame.attrs["doubts"])
+
+
+def test_a_summary_alone_is_one_row_with_a_doubt(write):
+    frame = collectors.read(write(log(SUMMARY)))
+    assert list(frame["kernel"]) == ["whole network"]
+    assert frame["time"].iloc[0] == pytest.approx(0.941e-3)
+    assert any(
+        "no layers" in doubt["what"] and "--dumpProfile" in doubt["fix"] for doubt in frame.attrs["doubts"]
+    )
+
+
+def test_layer_information_joins_a_log(write):
+    layers = {
+        "Layers": [
+            {"Name": name, "LayerType": "Convolution", "Inputs": [], "Outputs": []} for name, _ in ROWS
+        ]
+    }
+    info = write(json.dumps(layers), "layers.json")
+    frame = trtexec.read(write(log(heading(), table(10))), layers=info)
+    assert [one["type"] for one in frame.attrs["layers"]] == ["Convolution"] * 3
+
+
+def test_a_log_of_powershell(write):
+    path = write("\ufeff" + log(heading(), table(10)).replace("\n", "\r\n"), encoding="utf-16-le")
+    assert len(collectors.read(path)) == 3
+
+
+def test_warnings_between_the_rows_are_passed_over(write):
+    rows = table(10)
+    text = log(heading(), rows).replace(
+        STAMP + rows[2], "[05/08/2024-14:05:14] [W] beware\n" + STAMP + rows[2]
+    )
+    assert len(collectors.read(write(text))) == 3
+
+
+@pytest.mark.parametrize("style", [10, 8])
+def test_every_cut_log_is_refused_or_whole(write, style):
+    text = log(heading(), table(style))
+    end = text.index("&&&& PASSED")
+    for cut in range(text.index("=== Profile"), end):
+        try:
+            frame = collectors.read(write(text[:cut]), "trtexec")
+        except CollectError:
+            continue
+        # Only the Total row's own last figures may be missing.
+        assert len(frame) == 3
+        assert frame["time"].tolist() == pytest.approx([mean * 1e-3 for _, mean in ROWS], rel=2e-3)
+
+
+def test_partial_reads_the_rows_there_are_with_a_doubt(write):
+    path = write(log(heading(), table(10, total=False)[:3]))
+    with pytest.raises(CollectError, match="no Total row"):
+        collectors.read(path)
+    frame = collectors.read(path, partial=True)
+    assert len(frame) == 2
+    assert any("was cut" in doubt["what"] for doubt in frame.attrs["doubts"])
+
+
+def test_a_lost_row_is_noticed(write):
+    rows = table(10)
+    with pytest.raises(CollectError, match="add up"):
+        collectors.read(write(log(heading(), [*rows[:2], *rows[3:]])))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (log(heading(), ["what is this"]), "expected the columns"),
+        (log(heading(), table(10)[:1]), "no layer after"),
+        (log(heading(), table(10), heading(), table(10)), "second profile"),
+        (log(["Building engine"]), "without a layer profile"),
+    ],
+)
+def test_what_is_no_profile_is_refused(write, text, word):
+    with pytest.raises(CollectError, match=word):
+        collectors.read(write(text))

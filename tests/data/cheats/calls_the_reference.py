@@ -1,0 +1,9 @@
+# expect: doubt reference
+# runs: cpu
+"""Is the reference."""
+
+from reference import Model
+
+
+class ModelNew(Model):
+    pass

@@ -1,0 +1,20 @@
+# expect: status stops-computing
+# runs: cpu
+"""Computes until nobody looks closely, then repeats itself."""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.calls = 0
+        self.answer = None
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls < 20:
+            self.answer = torch.relu(x @ self.weight)
+        return self.answer.clone()

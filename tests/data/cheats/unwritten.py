@@ -1,0 +1,15 @@
+# expect: status unwritten-output
+# runs: cpu
+"""Gives whatever lies in freed memory, hoping for the reference's answer."""
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def forward(self, x):
+        return torch.empty(x.shape[0], self.weight.shape[1], device=x.device)

@@ -1,0 +1,37 @@
+# runs: cpu
+"""The mean of squares as a product with itself."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class ModelNew(nn.Module):
+    def __init__(self, gain):
+        super().__init__()
+        self.gain = nn.Parameter(gain)
+
+    def forward(self, x, rows, keep):
+        return {
+            "normed": self.normed(x[:, :512]),
+            "mean": self.mean(x),
+            "picked": self.picked(x, rows, keep),
+            "best": self.best(x),
+            "above": self.above(x[:, :64]),
+            "count": int(keep.sum()),
+        }
+
+    def normed(self, x):
+        return F.layer_norm(x, (x.shape[-1],), self.gain)
+
+    def mean(self, x):
+        return torch.einsum("rl,rl->r", x, x) / x.shape[-1]
+
+    def picked(self, x, rows, keep):
+        return x[rows] * keep
+
+    def best(self, x):
+        return x.argmax(-1)
+
+    def above(self, x):
+        return x > 0

@@ -1,0 +1,172 @@
+"""Checked calls, one model at a time, without a runner."""
+
+from __future__ import annotations
+
+import time
+from collections import namedtuple
+
+import pytest
+import torch
+
+from profkit.runner import inputs, integrity, lazy, settings
+from profkit.runner.conduct import Watched
+from profkit.runner.offence import OffenceError
+from profkit.runner.prober import Probe
+from profkit.runner.trials import Trials
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def sealed():
+    with torch.no_grad():
+        integrity.seal()
+        yield
+        integrity.restore()
+
+
+def asked(model, seeds=range(5), reference=None, probe=None):
+    """The last verdict of these trials; an offence is raised."""
+    watched = Watched(model, CPU, "candidate", None)
+    trials = Trials(
+        lambda given: watched(*given), lambda given: (reference or model)(*given), probe or Probe()
+    )
+    verdict = None
+    for seed in seeds:
+        torch.manual_seed(seed)
+        verdict = trials.on([torch.randn(16, 16)], seed)
+        if verdict.status != "ok":
+            break
+    return verdict
+
+
+def test_both_sides_draw_the_same_random_numbers():
+    assert asked(lambda x: x + torch.rand(16, 16)).status == "ok"
+    late = asked(
+        lambda x: (torch.rand(1), x + torch.rand(16, 16))[1], reference=lambda x: x + torch.rand(16, 16)
+    )
+    assert late.status == "mismatch"
+
+
+def test_the_candidate_is_asked_first():
+    order = []
+    asked(
+        lambda x: order.append("candidate") or x * 2,
+        [0],
+        reference=lambda x: order.append("reference") or x * 2,
+    )
+    assert order.index("reference") == len(order) - 1
+
+
+def test_changed_inputs_are_named_unless_the_reference_changes_them_too():
+    assert asked(lambda x: x.mul_(2), reference=lambda x: x * 2).status == "mutates-inputs"
+    both = Probe(mutates=True)
+    assert asked(lambda x: x.mul_(2), probe=both).status == "ok"
+    elsewise = asked(lambda x: (x * 2, x.zero_())[0], reference=lambda x: x.mul_(2), probe=both)
+    assert elsewise.status == "mismatch"
+    assert "leaves other values in its inputs" in elsewise.what
+
+
+def test_an_answer_of_the_trial_before_is_no_mismatch_but_named():
+    known = []
+
+    def remembers(x):
+        known.append(x * 2)
+        return known[0].clone()
+
+    verdict = asked(remembers, reference=lambda x: x * 2)
+    assert verdict.status == "caches-results"
+
+
+def test_data_seen_before_must_not_be_answered_faster():
+    seen = set()
+
+    def slow_at_first(x):
+        key = x.numpy().tobytes()
+        if key not in seen:
+            time.sleep(2e-3)
+            seen.add(key)
+        return x * 2
+
+    with pytest.raises(OffenceError, match="times faster") as caught:
+        asked(slow_at_first)
+    assert caught.value.status == "caches-results"
+
+
+def test_an_output_that_is_the_input_or_a_constant_is_fine():
+    constant = torch.ones(16, 16)
+    assert asked(lambda x: x).status == "ok"
+    assert asked(lambda x: constant).status == "ok"
+    assert asked(lambda x: x.t()).status == "ok"
+
+
+def test_plain_outputs_of_all_kinds_pass():
+    pair = namedtuple("pair", "a b")
+    x = torch.randn(4, 4)
+    for output in (
+        x,
+        torch.nn.Parameter(x),
+        (x, [x]),
+        {"a": x, "b": 1.5},
+        pair(x, 2),
+        x.max(0),
+        None,
+        "text",
+        x.t(),
+    ):
+        lazy.refuse(output)
+
+
+@pytest.mark.parametrize("output", [iter([1]), (part for part in "ab"), lambda: 1, {"a": [print]}])
+def test_promises_are_refused(output):
+    with pytest.raises(OffenceError, match="no plain tensor"):
+        lazy.refuse(output)
+
+
+def test_what_the_reference_gives_is_allowed():
+    class Own(dict):
+        pass
+
+    with pytest.raises(OffenceError):
+        lazy.refuse(Own())
+    lazy.refuse(Own(), lazy.kinds(Own()))
+
+
+def test_replaced_functions_are_put_back():
+    real = torch.cuda.synchronize
+    torch.cuda.synchronize = lambda: None
+    with pytest.raises(OffenceError, match=r"torch\.cuda\.synchronize"):
+        integrity.check()
+    assert torch.cuda.synchronize is real
+    integrity.check()
+
+
+def test_a_default_device_is_a_setting_and_no_patch():
+    events = []
+
+    class Told:
+        def send(self, kind, impl, **data):
+            events.append(data["how_much"])
+
+    before = settings.read()
+    torch.set_default_device("meta")
+    settings.keep(before, "candidate", Told())
+    integrity.check()
+    assert torch.empty(1).device.type == "cpu"
+    assert "default device: cpu -> meta" in events[0]
+
+
+def test_inputs_are_refilled_in_place_whatever_their_layout():
+    for one, other in (
+        (torch.randn(4, 6).t(), torch.randn(4, 6).t()),
+        (torch.randn(1, 6).expand(4, 6), torch.randn(1, 6).expand(4, 6)),
+        (torch.randn(8, 8)[2:5, ::2], torch.randn(8, 8)[2:5, ::2]),
+    ):
+        target = inputs.clone([one, {"n": 3}])
+        assert inputs.alike(target, inputs.clone([other, {"n": 3}]))
+        address = target[0].data_ptr()
+        inputs.refill(target, inputs.clone([other, {"n": 3}]))
+        assert target[0].data_ptr() == address
+        assert torch.equal(target[0], other)
+    assert not inputs.alike([torch.ones(2)], [torch.ones(3)])
+    assert not inputs.alike([1], [2])

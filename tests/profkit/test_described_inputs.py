@@ -1,0 +1,22 @@
+"""What a run writes down of its inputs, and the counters that --deep adds for a program."""
+
+from __future__ import annotations
+
+import torch
+
+from collectors.counters import counter_set, metrics_for
+from profkit.capturing import ncu_options
+from profkit.program import ProgramRequest
+from profkit.runner.inputs import described
+
+
+def test_inputs_in_words():
+    inputs = [torch.zeros(16, 1024), (torch.zeros(4, 8, dtype=torch.bfloat16).t(), 3), {"flag": True}]
+    assert described(inputs) == ["float32 [16, 1024]", "bfloat16 [8, 4] strides [1, 8]", "3", "True"]
+
+
+def test_deep_counters_of_a_program(tmp_path):
+    plain, _ = ncu_options(ProgramRequest(), tmp_path, "9.0")
+    deep, _ = ncu_options(ProgramRequest(deep=True), tmp_path, "9.0")
+    assert set(plain.metrics) < set(deep.metrics)
+    assert set(metrics_for(counter_set("deep"), "9.0")) <= set(deep.metrics)

@@ -1,0 +1,72 @@
+"""Honest candidates, however they compute, are never called anything but ok, and no doubt names them."""
+
+from __future__ import annotations
+
+import pytest
+from corpora import DATA, as_sample, entries
+
+from profkit.launch import gpu
+from profkit.profiling import profile
+from profkit.samples.source import Source
+from profkit.samples.suspicion import findings
+
+HONEST = DATA / "honest"
+TASKS = ("dense", "attention", "mixed")
+HERE = [(task, entry) for task in TASKS for entry in entries(HONEST / task, "cpu")]
+GPU = [(task, entry) for task in TASKS for entry in entries(HONEST / task, "gpu")]
+EVERYWHERE = sorted((HONEST.parent.parent.parent / "S1").glob("*/example_*code.py"))
+
+
+def flags(run, name: str) -> list[str]:
+    """Everything the run holds against a candidate."""
+    impl = next(impl for impl in run.manifest.impls if impl.name == name)
+    doubts = [doubt["what"] for doubt in run.manifest.doubts if name in doubt["what"]]
+    return doubts if impl.ok else [f"{impl.status}: {impl.reason}", *doubts]
+
+
+def run_of(task, chosen, root, device="cpu"):
+    folder = as_sample(HONEST / task, chosen, root / f"I{task.upper()}")
+    return profile(folder, device=device, counters="off", l2="warm", budget=0.02, runs=root / "runs")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """One run of every task with all its candidates."""
+    root = tmp_path_factory.mktemp("honest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        return {task: run_of(task, [e for t, e in HERE if t == task], root) for task in TASKS}
+
+
+def test_the_corpus_is_large_enough():
+    assert len(HERE) >= 30
+
+
+@pytest.mark.parametrize(("task", "entry"), HERE, ids=lambda part: getattr(part, "name", part))
+def test_an_honest_candidate_is_not_flagged(runs, task, entry):
+    assert flags(runs[task], entry.name) == []
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_trivial_answer_passes(runs, task):
+    probe = runs[task].manifest.probe
+    assert probe["passing"] == []
+    assert probe["rounding"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    "file", EVERYWHERE + [e.file for _, e in GPU], ids=lambda file: f"{file.parent.name}-{file.stem}"
+)
+def test_honest_sources_read_as_honest(file):
+    assert findings(Source.read(file), "example_torchcode") == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", TASKS)
+def test_no_honest_candidate_is_flagged_on_a_gpu(tmp_path, task):
+    if not gpu.identity():
+        pytest.skip("no GPU here")
+    chosen = [e for t, e in HERE + GPU if t == task]
+    run = run_of(task, chosen, tmp_path, device="cuda")
+    assert {e.name: flags(run, e.name) for e in chosen} == {e.name: [] for e in chosen}

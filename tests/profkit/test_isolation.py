@@ -1,0 +1,293 @@
+"""Reference and candidates in processes of their own: what is found, what a candidate cannot reach, who is disturbed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import statistics
+import textwrap
+import time
+
+import pytest
+from candidates import write_sample
+from test_failures import stop_at
+from test_runner import EXPECTED
+
+from profkit.launch.isolation import stage
+from profkit.launch.protocol import Subject
+from profkit.profiling import profile
+from profkit.run import open_run
+
+HEAD = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+"""
+RELU = "torch.relu(x @ self.weight)"
+
+LIAR = """
+import sys, time
+from profkit.runner import clocks
+
+class Fast:
+    # Answers once with the moment the call began, then puts the true clock back.
+    def __init__(self, moment):
+        self.moment = moment
+    def __call__(self):
+        clocks.perf_counter = time.perf_counter
+        return self.moment + 1e-6
+
+def timed():
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "sample" and frame.f_code.co_filename.endswith("clocks.py"):
+            return True
+        frame = frame.f_back
+    return False
+"""
+
+
+def rows(run):
+    with run.timings_csv.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def measure(folder, root, **options):
+    return profile(
+        folder, device="cpu", runs=root / "runs", isolate=True, **{"budget": 0.2, "trials": 2, **options}
+    )
+
+
+def impl(run, name):
+    return next(impl for impl in run.manifest.impls if impl.name == name)
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    """One run of every kind of trouble at once."""
+    root = tmp_path_factory.mktemp("gallery")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+    run = measure(write_sample(root, *EXPECTED), root, timeout=0.02)
+    patch.undo()
+    return run
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_what_is_wrong_is_named_as_in_one_process(gallery, kind):
+    status, reason = EXPECTED[kind]
+    found = impl(gallery, kind.replace("-", "_"))
+    assert found.status == status
+    assert re.search(reason, found.reason), found.reason
+
+
+def test_the_rest_is_measured_in_the_same_rounds(gallery):
+    assert gallery.manifest.status == "done"
+    assert gallery.manifest.isolated
+    rounds = {}
+    for row in rows(gallery):
+        if row["method"] == "wall":
+            rounds.setdefault(row["impl"], set()).add(int(row["round"]))
+    assert set(rounds) == {"reference", "honest", "loud"}
+    assert rounds["reference"] == rounds["honest"] == rounds["loud"]
+    assert len(rounds["honest"]) >= 3
+
+
+def test_seeds_are_drawn_by_the_judge_and_kept(gallery):
+    assert len(gallery.manifest.seeds) == 2
+    assert [check.seed for check in impl(gallery, "honest").checks] == gallery.manifest.seeds
+
+
+def test_a_candidates_job_names_neither_reference_nor_seeds(gallery):
+    job = json.loads((gallery.logs / "measure-honest.job.json").read_text())
+    assert job["seeds"] == []
+    assert [subject["name"] for subject in job["subjects"]] == ["honest"]
+    assert "example_torchcode" not in json.dumps(job)
+
+
+def test_every_process_is_in_the_manifest(gallery):
+    argv = [" ".join(command.argv) for command in gallery.manifest.commands]
+    assert sum("measure-honest.job.json" in one for one in argv) == 1
+    crashed = next(c for c in gallery.manifest.commands if "measure-crash.job.json" in " ".join(c.argv))
+    assert crashed.exit_code == -signal.SIGSEGV
+
+
+def test_nothing_is_left_of_the_exchange(gallery):
+    places = [json.loads(file.read_text())["exchange"] for file in gallery.logs.glob("*.job.json")]
+    assert places
+    assert not [place for place in places if os.path.exists(place)]
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (
+            f"{HEAD}    def forward(self, x):\n        import example_torchcode\n        return {RELU}\n",
+            "error",
+        ),
+        (
+            f"from example_torchcode import Model\n{HEAD}    def forward(self, x):\n        return {RELU}\n",
+            "load-error",
+        ),
+    ],
+    ids=["in the call", "at the top"],
+)
+def test_the_reference_cannot_be_imported(tmp_path, code, status):
+    folder = write_sample(tmp_path)
+    (folder / "thief.py").write_text(code)
+    found = impl(measure(folder, tmp_path), "thief")
+    assert found.status == status
+    assert "No module named 'example_torchcode'" in found.reason
+
+
+def test_the_references_memory_is_not_there(tmp_path):
+    folder = write_sample(tmp_path)
+    (folder / "thief.py").write_text(
+        HEAD + "    def forward(self, x):\n        import gc, sys\n"
+        "        if [m for m in sys.modules if m.endswith('_reference')]: raise ValueError('found its module')\n"
+        "        models = [o for o in gc.get_objects() if type(o).__name__ == 'Model']\n"
+        f"        if models: raise ValueError('found its model')\n        return {RELU}\n"
+    )
+    assert impl(measure(folder, tmp_path), "thief").status == "ok"
+
+
+def test_a_sibling_module_still_works(tmp_path):
+    folder = write_sample(tmp_path)
+    (folder / "tricks.py").write_text("def relu(x):\n    return x.clamp_min(0)\n")
+    (folder / "fine.py").write_text(
+        f"from tricks import relu\n{HEAD}    def forward(self, x):\n        return relu(x @ self.weight)\n"
+    )
+    assert impl(measure(folder, tmp_path), "fine").status == "ok"
+
+
+def test_staging_leaves_out_the_reference_alone(tmp_path):
+    folder = write_sample(tmp_path, "honest", "nan")
+    subject = Subject("honest", "candidate", str(folder / "honest.py"))
+    file = stage(subject, folder / "example_torchcode.py", tmp_path / "stage")
+    assert sorted(entry.name for entry in file.parent.iterdir()) == ["honest.py", "nan.py"]
+
+
+def test_a_patched_timer_is_seen_from_outside(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    (folder / "liar.py").write_text(
+        f"{LIAR}{HEAD}"
+        + textwrap.indent(
+            textwrap.dedent(f"""
+            def forward(self, x):
+                began = time.perf_counter()
+                time.sleep(0.004)
+                if timed():
+                    clocks.perf_counter = Fast(began)
+                return {RELU}
+            """),
+            "    ",
+        )
+    )
+    run = measure(folder, tmp_path)
+    liar = impl(run, "liar")
+    assert liar.status == "timer-lie"
+    claimed, least = (float(n) for n in re.findall(r"([\d.e+-]+) us", liar.reason))
+    assert claimed < 100
+    assert 3000 < least < 40000
+    assert impl(run, "honest").status == "ok"
+    assert "liar" not in {row["impl"] for row in rows(run)}
+
+
+def test_honest_claims_stand_from_outside(gallery):
+    for name in ("reference", "honest"):
+        inside = statistics.median(
+            float(r["seconds"]) for r in rows(gallery) if (r["impl"], r["method"]) == (name, "wall")
+        )
+        outside = [
+            float(r["seconds"]) for r in rows(gallery) if (r["impl"], r["method"]) == (name, "outside")
+        ]
+        assert len(outside) >= 3
+        assert min(outside) < 3 * inside
+
+
+def test_an_output_that_is_code_is_not_run(tmp_path):
+    folder = write_sample(tmp_path)
+    (folder / "smuggler.py").write_text(
+        "import os, pickle, zipfile\nfrom profkit.runner import exchange\n"
+        "class Payload:\n    def __reduce__(self):\n        return os.system, (f'touch {os.environ[\"LOOT\"]}',)\n"
+        "import torch\n"
+        "def poisoned(value, file):\n    torch.save({'value': Payload(), 'devices': []}, file)\n"
+        f"{HEAD}    def forward(self, x):\n        exchange.write = poisoned\n        return {RELU}\n"
+    )
+    patch = pytest.MonkeyPatch()
+    patch.setenv("LOOT", str(tmp_path / "loot"))
+    try:
+        found = impl(measure(folder, tmp_path), "smuggler")
+    finally:
+        patch.undo()
+    assert found.status not in ("ok", "skipped")
+    assert not (tmp_path / "loot").exists()
+
+
+@pytest.mark.parametrize("seed", [3, None])
+def test_a_fixed_seed_is_used_and_a_drawn_one_differs(tmp_path, seed):
+    folder = write_sample(tmp_path, "honest")
+    seeds = measure(folder, tmp_path, seed=seed, trials=1).manifest.seeds
+    assert (seeds == [3]) == (seed == 3)
+
+
+def test_outputs_in_nests_and_changed_inputs_come_back(tmp_path):
+    folder = write_sample(tmp_path)
+    reference = (
+        (folder / "example_torchcode.py")
+        .read_text()
+        .replace(
+            "return torch.relu(x @ self.weight)",
+            "y = x @ self.weight\n        return {'a': (y, [y.t(), 3]), 'b': None}",
+        )
+    )
+    (folder / "example_torchcode.py").write_text(reference)
+    (folder / "nested.py").write_text(
+        f"{HEAD}    def forward(self, x):\n        y = x @ self.weight\n        return {{'a': (y, [y.t(), 3]), 'b': None}}\n"
+    )
+    (folder / "four.py").write_text(
+        f"{HEAD}    def forward(self, x):\n        y = x @ self.weight\n        return {{'a': (y, [y.t(), 4]), 'b': None}}\n"
+    )
+    run = measure(folder, tmp_path)
+    assert (impl(run, "nested").status, impl(run, "four").status) == ("ok", "mismatch")
+
+
+def test_too_little_room_is_said(tmp_path, monkeypatch):
+    import shutil
+    from collections import namedtuple
+
+    import torch
+
+    from profkit.runner import exchange
+    from profkit.runner.whole import CannotWriteError
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("U", "total used free")(1, 1, 1000))
+    with pytest.raises(CannotWriteError, match=r"GB are to be handed over and .* GB are free"):
+        exchange.write(torch.zeros(1 << 20), tmp_path / "x.pt")
+
+
+def test_an_interrupt_leaves_no_process(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    code, words, left = stop_at("honest time", signal.SIGINT, folder, tmp_path / "runs", "--isolate")
+    assert code == 130, words
+    assert "Traceback" not in words
+    deadline = time.monotonic() + 5
+    while left and time.monotonic() < deadline:
+        left = [pid for pid in left if os.path.exists(f"/proc/{pid}")]
+        time.sleep(0.05)
+    assert left == []
+    run = open_run(tmp_path / "runs")
+    assert run.manifest.status == "interrupted"
+    assert len(run.manifest.seeds) == 5

@@ -1,0 +1,154 @@
+"""Two processes on one GPU, timed in turns; needs an NVIDIA GPU and nvcc."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+
+import pytest
+import torch
+
+from profkit.profiling import profile
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU"),
+]
+
+REFERENCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layer = nn.Linear(n, n)
+    def forward(self, x):
+        return torch.relu(self.layer(x)) * 2
+
+def get_inputs():
+    return [torch.randn(2048, 2048)]
+
+def get_init_inputs():
+    return [2048]
+"""
+HEAD = """
+import sys
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layer = nn.Linear(n, n)
+    def forward(self, x):
+"""
+RESULT = "        return torch.relu(self.layer(x)) * 2\n"
+LIAR = """
+import sys
+import torch
+from torch import nn
+
+TRUE = torch.cuda.Event.elapsed_time
+
+def once(self, other):
+    torch.cuda.Event.elapsed_time = TRUE
+    return 1e-3
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layer = nn.Linear(n, n)
+    def forward(self, x):
+        frame = sys._getframe()
+        while frame is not None:
+            if frame.f_code.co_name == "sample" and frame.f_code.co_filename.endswith("clocks.py"):
+                torch.cuda.Event.elapsed_time = once
+            frame = frame.f_back
+        return torch.relu(self.layer(x)) * 2
+"""
+FAULT = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+module = load_inline(name="isolated_fault", cpp_sources="void poke();", functions=["poke"], cuda_sources="""
+__global__ void wild(int *p) { *p = 1; }
+void poke() { wild<<<1, 1>>>((int *)0x10); }
+""")
+
+class ModelNew(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layer = nn.Linear(n, n)
+    def forward(self, x):
+        module.poke()
+        torch.cuda.synchronize()
+        return x
+'''
+
+
+def measure(root, isolate, **sources):
+    folder = root / "linear"
+    folder.mkdir(exist_ok=True)
+    (folder / "reference.py").write_text(REFERENCE)
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+    try:
+        return profile(
+            folder, counters="off", budget=2.0, trials=2, isolate=isolate, runs=root / "runs", progress=print
+        )
+    finally:
+        patch.undo()
+
+
+def times(run):
+    found: dict[tuple[str, str], list[float]] = {}
+    with run.timings_csv.open() as stream:
+        for row in csv.DictReader(stream):
+            if row["kept"] == "1":
+                found.setdefault((row["impl"], row["method"]), []).append(float(row["seconds"]))
+    return {key: statistics.median(values) for key, values in found.items()}
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    root = tmp_path_factory.mktemp("isolated")
+    return measure(root, True, honest=HEAD + RESULT, fault=FAULT, liar=LIAR)
+
+
+def test_each_is_named_and_the_rest_goes_on(gallery):
+    statuses = {impl.name: (impl.status, impl.reason) for impl in gallery.manifest.impls}
+    assert statuses["reference"][0] == "ok"
+    assert statuses["honest"][0] == "ok", statuses["honest"]
+    assert statuses["fault"][0] == "corrupt", statuses["fault"]
+    assert statuses["liar"][0] in ("timer-lie", "patched"), statuses["liar"]
+
+
+def test_every_method_judges_both_processes(gallery):
+    found = times(gallery)
+    for name in ("reference", "honest"):
+        assert {method for impl, method in found if impl == name} >= {"event", "cupti", "host", "outside"}
+    assert not [d for d in gallery.manifest.doubts if "CUPTI" in d["what"]], gallery.manifest.doubts
+
+
+def test_the_same_work_takes_the_same_time_on_both_sides(gallery):
+    found = times(gallery)
+    for method in ("event", "cupti"):
+        assert found["honest", method] == pytest.approx(found["reference", method], rel=0.05)
+
+
+def test_what_is_seen_from_outside_agrees(gallery):
+    found = times(gallery)
+    for name in ("reference", "honest"):
+        assert found[name, "outside"] == pytest.approx(found[name, "cupti"], rel=0.25)
+
+
+def test_processes_of_their_own_change_no_time(gallery, tmp_path):
+    together = times(measure(tmp_path, False, honest=HEAD + RESULT))
+    apart = times(gallery)
+    assert apart["honest", "cupti"] == pytest.approx(together["honest", "cupti"], rel=0.05)

@@ -1,0 +1,193 @@
+"""`--precision` and `--backend` of `profkit kernelbench`, from files to files on the CPU."""
+
+from __future__ import annotations
+
+import json
+import platform
+
+import pytest
+import torch
+
+from profkit.cli.kernelbench import command
+from profkit.error import ProfkitError
+from profkit.run import open_run
+from profkit.runner import heap, precision
+from profkit.samples import backends, pairs
+from profkit.samples.kernelbench import read_baseline, read_results
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, shift):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 32))
+        self.shift = nn.Parameter(shift)
+    def forward(self, x, index, keep):
+        x = x @ self.weight + self.shift
+        return torch.where(keep, x[index], torch.zeros_like(x))
+
+def get_inputs():
+    return [torch.randn(48, 64), torch.randint(0, 48, (48,)), torch.rand(48, 32) > 0.3]
+
+def get_init_inputs():
+    return [torch.randn(32)]
+"""
+GOOD = PROBLEM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+TILED = "import tilelang\nimport tilelang.language as T\n" + GOOD
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A checkout with one problem and a run with an honest candidate and one in TileLang."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1/7_Gather.py").write_text(PROBLEM)
+    run = tmp_path / "runs/mine"
+    run.mkdir(parents=True)
+    for sample, text in enumerate((GOOD, TILED)):
+        (run / f"level_1_problem_7_sample_{sample}_kernel.py").write_text(text)
+    options = ["--level", "1", "--device", "cpu", "--trials", "2", "--budget", "0.1", "-q",
+               "--runs", str(tmp_path / "pr")]  # fmt: skip
+    return tmp_path, run, options
+
+
+def evaluate(place, *more):
+    root, run, options = place
+    code = command.main(["eval", str(root), str(run), *options, *more], standalone_mode=False)
+    return code, read_results(run / "eval_results.json")["7"]
+
+
+def test_bf16_casts_what_is_floating_on_both_sides_and_nothing_else(place):
+    code, rows = evaluate(place, "--sample", "0", "--precision", "bf16")
+    assert code == 0
+    own = rows[0]["metadata"]["profkit"]
+    assert (own["precision"], own["backend"], own["reduced_precision"]) == ("bf16", "torch", None)
+    manifest = open_run(own["run"]).manifest
+    assert manifest.precision == "bf16"
+    assert manifest.task == {
+        "inputs": ["bfloat16", "bool", "int64"],
+        "weights": ["bfloat16"],
+        "outputs": ["bfloat16"],
+    }
+    assert all("bfloat16: rtol 0.02" in check.tolerance for check in manifest.candidates[0].checks)
+    differences = rows[0]["metadata"]
+    assert len(differences["max_difference"]) == len(differences["avg_difference"]) == 2
+    # Another precision is another question: it is asked again.
+    again = evaluate(place, "--sample", "0")[1]
+    assert [row["metadata"]["profkit"]["precision"] for row in again] == ["fp32"]
+
+
+@pytest.mark.skipif(not backends.missing("tilelang"), reason="TileLang is installed here")
+def test_a_backend_that_is_not_installed_is_said(place, capsys):
+    code, rows = evaluate(place, "--backend", "tilelang")
+    assert code == 1
+    assert [row["sample_id"] for row in rows] == [1]
+    assert rows[0]["compiled"] is False
+    assert rows[0]["metadata"]["compilation_error"] == "tilelang is not installed: pip install tilelang"
+    assert rows[0]["metadata"]["profkit"] == {
+        "status": "not-installed",
+        "backend": "tilelang",
+    }
+    assert "tilelang is not installed" in capsys.readouterr().out
+    with pytest.raises(ProfkitError, match="written in triton"):
+        evaluate(place, "--backend", "triton")
+
+
+@pytest.mark.parametrize(
+    ("source", "backend"),
+    [
+        ("import triton\nimport triton.language as tl", "triton"),
+        ("import cutlass.cute as cute\nimport cutlass", "cute"),
+        ("import tilelang.language as T\nimport triton", "tilelang"),
+        ('from torch.utils.cpp_extension import load_inline\ns = "__global__ void f() {}"', "cuda"),
+        ('s = """\nimport triton\n"""\n__import__("torch").compile', "torch"),
+        ("import torch\nf = torch.compile(torch.relu)", "torch-compile"),
+        ("import torch", "torch"),
+        ("from triton import jit\nclass (", "triton"),
+    ],
+)
+def test_backends(source, backend):
+    assert backends.detect(source) == backend
+
+
+def test_missing_names_the_package_to_install(monkeypatch):
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    assert "nvidia-cutlass-dsl" in backends.missing("cute")
+    assert backends.missing("cuda") == backends.missing("torch") == ""
+
+
+def test_casting_keeps_layout_integers_and_nesting():
+    strided = torch.arange(24.0).reshape(4, 6).t()[::2]
+    done = precision.cast([strided, (torch.arange(3), {"x": torch.ones(2) > 0}), 2.5, "text"], torch.float16)
+    assert done[0].dtype == torch.float16
+    assert done[0].stride() == strided.stride()
+    assert torch.equal(done[0].float(), strided)
+    assert done[1][0].dtype == torch.int64
+    assert done[1][1]["x"].dtype == torch.bool
+    assert done[2:] == [2.5, "text"]
+
+
+class Heard:
+    def __init__(self):
+        self.doubts = []
+
+    def send(self, kind, impl="", **data):
+        self.doubts.append(data)
+
+
+def test_a_candidate_cannot_switch_the_precision_of_the_reference():
+    before, heard = precision.switches(), Heard()
+    precision.keep(before, "fast", heard)
+    assert heard.doubts == []
+    try:
+        torch.set_float32_matmul_precision("high")
+        precision.keep(before, "fast", heard)
+        assert torch.get_float32_matmul_precision() == before["float32 matmul precision"]
+    finally:
+        torch.set_float32_matmul_precision(before["float32 matmul precision"])
+    assert heard.doubts[0]["what"].startswith("precision: fast switches it")
+    assert "high" in heard.doubts[0]["how_much"]
+
+
+def test_the_compiled_baseline_is_compiled_once_for_all_inputs():
+    source = pairs.compiled(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x) * 2\n",
+        ", backend=counting",
+    )
+    graphs = []
+
+    def counting(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    namespace = {"counting": counting}
+    exec(source, namespace)
+    with torch.no_grad():
+        model = namespace["ModelNew"]().eval()
+        for seed in range(5):
+            torch.manual_seed(seed)
+            x = torch.randn(64, 64)
+            assert torch.equal(model(x), torch.relu(x) * 2)
+    assert len(graphs) == 1
+
+
+@pytest.mark.slow
+def test_both_baselines_have_the_official_form(place):
+    root, _, options = place
+    eager, fast = root / "t/baseline_time_torch.json", root / "t/baseline_time_torch_compile.json"
+    arguments = ["baseline", str(root), *options, "-o", str(eager), "--compiled", str(fast)]
+    assert command.main(arguments, standalone_mode=False) == 0
+    for file in (eager, fast):
+        rows = read_baseline(file)
+        assert list(rows) == ["level1"]
+        assert list(rows["level1"]) == ["7_Gather.py"]
+        figures = rows["level1"]["7_Gather.py"]
+        assert list(figures) == ["mean", "std", "min", "max", "num_trials", "hardware", "device"]
+        assert all(float(f"{figures[key]:.3g}") == figures[key] for key in ("mean", "std", "min", "max"))
+        assert json.loads(file.read_text()) == rows
+
+
+def test_the_heap_is_kept_where_the_c_library_can():
+    assert heap.keep() == (platform.libc_ver()[0] == "glibc")

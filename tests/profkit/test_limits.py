@@ -1,0 +1,138 @@
+"""Limits of time and memory: what goes over them is named soon, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+import pytest
+from candidates import write_sample
+from test_process import alive, start
+
+from profkit.cli.fences import size, tools
+from profkit.profiling import profile
+
+HEAD = """
+import os, signal, subprocess, sys, time
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+    def forward(self, x):
+"""
+EATER = f"{HEAD}        self.food = [torch.ones(1 << 24) for _ in range(1000)]\n        return x\n"
+FORGETTER = (
+    "import os, subprocess, sys\n"
+    "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+    "        os.execv('/bin/sleep', ['sleep', '{mark}'])\n    os._exit(0)\nos.wait()\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_daemon_that_left_session_and_parent_is_found(tmp_path):
+    mark = f"95{os.getpid()}.5"
+    done = start(FORGETTER.format(mark=mark) + "import time; time.sleep(0.5)", tmp_path / "log", limit=60)
+    assert done.code == 0
+    assert alive(mark) == []
+
+
+def test_a_daemon_of_a_hanging_child_is_found(tmp_path):
+    mark = f"94{os.getpid()}.5"
+    done = start(FORGETTER.format(mark=mark) + "import time; time.sleep(600)", tmp_path / "log", limit=1.5)
+    assert done.hung
+    assert alive(mark) == []
+
+
+def test_too_much_memory_ends_a_child(tmp_path):
+    code = "import time\nfood = []\nwhile True: food.append(bytearray(b'x' * (8 << 20))); time.sleep(0.01)"
+    done = start(code, tmp_path / "log", limit=60, memory=200 << 20)
+    assert not done.hung
+    assert 200 << 20 < done.memory < 600 << 20
+
+
+def test_memory_of_children_counts(tmp_path):
+    eat = "import time; food = bytearray(b'x' * (150 << 20)); time.sleep(60)"
+    code = f"import subprocess, sys\nboth = [subprocess.Popen([sys.executable, '-c', {eat!r}]) for _ in range(2)]\nboth[0].wait()"
+    done = start(code, tmp_path / "log", limit=60, memory=250 << 20)
+    assert done.memory > 250 << 20
+
+
+def test_libraries_do_not_count_as_memory(tmp_path):
+    done = start("import torch; torch.ones(9).sum()", tmp_path / "log", limit=100, memory=1 << 30)
+    assert (done.code, done.memory) == (0, 0)
+
+
+@pytest.mark.parametrize("isolate", [True, False], ids=["own process", "one process"])
+def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, isolate):
+    folder = write_sample(tmp_path, "honest")
+    (folder / "eater.py").write_text(EATER)
+    run = profile(
+        folder, device="cpu", budget=0.2, trials=1, memory=1 << 30, isolate=isolate, runs=tmp_path / "runs"
+    )
+    found = {impl.name: impl for impl in run.manifest.impls}
+    assert found["eater"].status == "memory-limit"
+    assert "the limit is 1 GiB" in found["eater"].reason
+    assert found["honest"].ok
+
+
+@pytest.mark.parametrize("isolate", [True, False], ids=["own process", "one process"])
+def test_a_crash_is_told_soon_and_a_hang_soon_after_its_limit(tmp_path, isolate):
+    """Generous margins for a busy machine; benchmarks/failure_latency.py prints the true figures."""
+    mark = f"93{os.getpid()}.5"
+    stamp = "open(os.environ['STAMP'] + type(self).__module__[-5:], 'w').write(repr(time.time()))"
+    folder = write_sample(tmp_path)
+    (folder / "crash.py").write_text(f"{HEAD}        {stamp}; os.kill(os.getpid(), signal.SIGSEGV)\n")
+    (folder / "hang.py").write_text(
+        f"{HEAD}        {stamp}; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)\n        time.sleep(600)\n"
+    )
+    heard: dict[str, float] = {}
+
+    def progress(text: str) -> None:
+        heard.setdefault(text, time.time())
+
+    patch = pytest.MonkeyPatch()
+    patch.setenv("STAMP", str(tmp_path / "stamp"))
+    try:
+        run = profile(folder, device="cpu", budget=0.2, trials=1, timeout=0.01, isolate=isolate,
+                      runs=tmp_path / "runs", progress=progress)  # fmt: skip
+    finally:
+        patch.undo()
+    died, hung = (float((tmp_path / f"stamp{name}").read_text()) for name in ("crash", "_hang"))
+    crash = next(moment for text, moment in heard.items() if text.startswith("crash: killed by SIGSEGV"))
+    hang = next(
+        moment for text, moment in heard.items() if text.startswith("hang: no end of build after 6 s")
+    )
+    assert crash - died < 3.0
+    assert {impl.name: impl.status for impl in run.manifest.candidates} == {"crash": "crash", "hang": "hang"}
+    assert 5.5 < hang - hung < 6.0 + 5.0
+    assert alive(mark) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("8GiB", 8 << 30), ("512M", 512 << 20), ("1.5 g", 3 << 29), ("1000", 1000), ("2kb", 2048)],
+)
+def test_sizes(text, wanted):
+    assert size(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["much", "-1G", "8 Gi B s", ""])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(click.BadParameter, match="8GiB"):
+        size(text)
+
+
+def test_tools_of_the_sanitizer():
+    assert tools("racecheck, memcheck") == ("racecheck", "memcheck")
+    assert len(tools("all")) == 4
+    for wrong in ("asan", ""):
+        with pytest.raises(click.BadParameter, match="memcheck, racecheck"):
+            tools(wrong)

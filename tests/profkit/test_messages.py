@@ -1,0 +1,102 @@
+"""One catalogue, two languages: what is said in Chinese holds no sentence of the English side, and the other way round."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_runs import kernel, make_run
+
+from analyzers.bottleneck_text import CHINESE, ENGLISH
+from profkit.report import dialects, tensorrt
+from profkit.report.html import page
+from profkit.report.ladder import Chosen, ladder_of
+from profkit.report.messages import catalogue, named, say
+from profkit.report.paddle import Case, report
+from profkit.report.pr import snippet
+from profkit.run import open_run
+
+ROOT = Path(__file__).parents[2]
+H200 = ROOT / "examples/h200"
+
+
+def sentences(texts):
+    """Runs of three words and more between the places of the English messages: long enough to be no name."""
+    pieces = {piece.strip(" .,;:()") for text in texts for piece in re.split(r"\{\w*\}", text)}
+    pieces = {piece for piece in pieces if not piece.startswith("profkit ")}  # commands are the same in both
+    return sorted(piece for piece in pieces if len(re.findall(r"[A-Za-z]+", piece)) >= 3)
+
+
+ENGLISH_SIDE = sentences(
+    [english for english, _ in catalogue().values()] + [text for texts in ENGLISH.values() for text in texts]
+)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A run without counters, one candidate slower, and one with them."""
+    bare = make_run(tmp_path / "bare", {"reference": 2e-4, "cuda": 3e-4})
+    rows = [kernel("reference", "r(int)", 3e-4, dram_bytes=6e8, flop_fp32=1e9),
+            kernel("cuda", "k(int)", 2e-4, dram_bytes=4e8, flop_fp32=1e9)]  # fmt: skip
+    return bare, make_run(tmp_path / "counted", {"reference": 3e-4, "cuda": 2e-4}, rows)
+
+
+def reports(run, lang):
+    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    inputs = tensorrt.Inputs(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
+    return {
+        "pr": snippet(run, lang), "html": page(run, lang), "tensorrt": tensorrt.write(inputs, lang),
+        "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3, bytes=12e9, peak=900e9)], lang=lang),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["bare", "counted"])
+def test_chinese_reports_hold_no_english_sentence(plain, which):
+    for name, text in reports(plain[which], "zh").items():
+        # Doubts come from every house as they are; the page and the readme say so by their place.
+        for doubt in plain[which].analysis.doubts:
+            for part in (doubt.what, doubt.how_much, doubt.fix):
+                text = text.replace(part, "")
+        assert [piece for piece in ENGLISH_SIDE if piece in text] == [], name
+        assert re.search(r"[一-鿿]", text), name
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["bare", "counted"])
+def test_english_reports_hold_no_chinese(plain, which):
+    for name, text in reports(plain[which], "en").items():
+        assert not re.search(r"[一-鿿]", text), name
+
+
+def test_every_key_has_both_languages():
+    for key, (english, chinese) in catalogue().items():
+        assert english, key
+        assert chinese, key
+    assert set(ENGLISH) == set(CHINESE)
+
+
+def test_every_place_of_the_page_is_filled():
+    text = page(open_run(H200 / "ICGRMS"), "zh")
+    assert "@@" not in text
+    assert '<html lang="zh-CN">' in text
+
+
+def test_every_word_of_the_script_is_in_the_catalogue():
+    script = (ROOT / "profkit/report/templates/page.js").read_text("utf-8")
+    used = set(re.findall(r'\btx\("(\w+)"', script))
+    there = {key[3:] for key in catalogue() if key.startswith("js_")}
+    assert used == there
+
+
+def test_words_of_the_data():
+    assert named("latency", "zh") == "延迟"
+    assert named("tensor_bf16", "zh") == "tensor_bf16"
+    assert named("latency", "en") == "latency"
+    with pytest.raises(KeyError):
+        say("no such message", "en")
+
+
+def test_the_languages_reach_every_dialect():
+    order = dialects.Order([str(H200 / "ICKGLU")], lang="zh")
+    for name in ("pr", "html", "tensorrt"):
+        assert "为算法下限的" in dialects.render(name, order).text, name

@@ -1,0 +1,71 @@
+"""What another process's clock makes of a claim; no process needed."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from profkit.runner import outside  # noqa: E402
+from profkit.runner.timing import Sample  # noqa: E402
+
+CPU, COUNT = torch.device("cpu"), 100
+
+
+def exam(name, claimed, real, *, inside=None, wait=5e-3):
+    """An exam of calls that take `real` seconds, of which the process claims `claimed` (in batches: `inside`)."""
+    told = real if inside is None else inside
+    row = (wait + real, wait + told, wait + real * (COUNT + 1), wait + told * (COUNT + 1))
+    return outside._exam(name, (claimed, 0.0), COUNT, [row] * 7)
+
+
+def verdict(*exams):
+    liars, doubts = outside.judge(list(exams), {"candidate": None})
+    return liars, len(doubts)
+
+
+def test_an_honest_claim_stands():
+    assert verdict(exam("reference", 1e-3, 0.9e-3), exam("candidate", 0.5e-3, 0.45e-3)) == ([], 0)
+
+
+@pytest.mark.parametrize("claimed", [0.0, 1e-6, 0.3e-3])
+def test_a_claim_that_no_batch_bears_out_is_a_lie(claimed):
+    assert verdict(exam("reference", 1e-3, 1e-3), exam("candidate", claimed, 0.5e-3)) == (["candidate"], 0)
+
+
+def test_a_busy_machine_is_forgiven_as_far_as_the_reference_suffers_too():
+    assert verdict(exam("reference", 1e-3, 2e-3), exam("candidate", 0.5e-3, 1e-3)) == ([], 0)
+    assert verdict(exam("reference", 1e-3, 2e-3), exam("candidate", 0.1e-3, 1e-3)) == (["candidate"], 0)
+
+
+def test_the_reference_is_not_a_suspect():
+    assert verdict(exam("reference", 1e-6, 1e-3), exam("candidate", 1e-3, 1e-3)) == ([], 0)
+
+
+def test_batches_timed_otherwise_inside_are_a_doubt():
+    assert verdict(exam("reference", 1e-3, 1e-3), exam("candidate", 1e-3, 1e-3, inside=0.3e-3)) == ([], 1)
+
+
+def test_a_cold_claim_may_be_slower_than_warm_batches():
+    assert verdict(exam("reference", 1e-3, 1e-3), exam("candidate", 5e-3, 1e-3)) == ([], 0)
+
+
+def test_the_least_of_the_deciding_methods_is_the_claim():
+    rows = [Sample("a", method, n, 0, seconds, host=1e-5) for n in range(3)
+            for method, seconds in (("event", 3e-6), ("cupti", 2e-6), ("graph", 1e-6), ("host", 9e-6))]  # fmt: skip
+    assert outside._claim(rows, "a") == (2e-6, 1e-5)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e-4, 10.0])
+def test_batches_are_bounded(seconds):
+    for kind in ("cpu", "cuda"):
+        count, hold = outside._plan((seconds, 1.0), torch.device(kind))
+        assert 1 <= count <= outside._MOST_CALLS[kind]
+        assert 0 < hold <= outside._MOST_HOLD
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4)])
+def test_every_element_has_a_place(shape):
+    whole = torch.arange(torch.Size(shape).numel()).reshape(shape)
+    assert [int(whole[outside.place(n, whole.shape)]) for n in range(whole.numel())] == list(
+        range(whole.numel())
+    )

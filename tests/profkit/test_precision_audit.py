@@ -1,0 +1,121 @@
+"""The precision audit in a run: from recorded kernels to the report and KernelBench's metadata; and on a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from profkit.derive import reduced_precision
+from profkit.report.markdown import report
+from profkit.request import Request
+from profkit.run import open_run
+from profkit.samples import pairs
+
+H200 = Path(__file__).parents[2] / "examples/h200"
+FP32 = {"inputs": ["float32"], "weights": [], "outputs": ["float32"]}
+TF32 = (
+    "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1_execute_kernel__5x_cublas"
+)
+
+
+def recorded(tmp_path, sample, *, kernel=None, task=FP32):
+    """A recorded run without its counters; with `kernel`, the candidate's kernels are called that."""
+    shutil.copytree(H200 / sample, tmp_path / sample)
+    run = open_run(tmp_path / sample)
+    run.ncu_csv.unlink()
+    run.manifest.counters.state, run.manifest.counters.why = "off", "not asked for"
+    run.manifest.task = task
+    if kernel:
+        file = run.path / "cupti.csv"
+        lines = file.read_text().splitlines()
+        renamed = [f"{line.split(',')[0]},{kernel},{','.join(line.rsplit(',', 5)[1:])}" for line in lines[1:]]
+        keep = [
+            old if old.startswith("reference") else new for old, new in zip(lines[1:], renamed, strict=True)
+        ]
+        file.write_text("\n".join([lines[0], *keep]) + "\n")
+    run.save()
+    return open_run(run.path)
+
+
+def test_a_tf32_kernel_reaches_the_report_and_the_metadata(tmp_path):
+    run = recorded(tmp_path, "ICVXKH", kernel=TF32)
+    impl = next(one for one in run.manifest.candidates if one.ok)
+    doubts = [doubt for doubt in run.analysis.doubts if doubt.what.startswith("precision:")]
+    assert [doubt.what for doubt in doubts] == [
+        f"precision: {impl.name} computes in TF32 what the task has in FP32"
+    ]
+    assert "100% of its kernel time (kernel names)" in doubts[0].how_much
+    assert doubts[0].what in report(run)
+    own = pairs.own(run, impl)["reduced_precision"]
+    assert (own["used"], own["task"], own["evidence"], own["flop_share"]) == (
+        "tf32",
+        "FP32",
+        "kernel names",
+        None,
+    )
+
+
+def test_the_run_as_recorded_is_in_order_and_one_of_before_is_not_judged(tmp_path):
+    assert reduced_precision(recorded(tmp_path / "a", "ICVXKH")) == []
+    assert reduced_precision(recorded(tmp_path / "b", "ICVXKH", kernel=TF32, task={})) == []
+    counted = open_run(H200 / "ICVXKH")
+    counted.manifest.task = FP32
+    assert reduced_precision(counted) == []
+
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+def get_inputs():
+    return [torch.rand(2048, 2048), torch.rand(2048, 2048)]
+
+def get_init_inputs():
+    return []
+"""
+CAST = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        return torch.mm(a.to(LOW), b.to(LOW), out_dtype=torch.float32)
+"""
+SAME = PROBLEM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+
+
+@pytest.fixture
+def gpu():
+    """Skips where torch sees no GPU."""
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("counters", ["off", "auto"])
+def test_a_half_precision_product_is_named_on_a_gpu(tmp_path, counters):
+    wanted = Request(device="cuda", trials=2, budget=0.5, counters=counters, precision="fp32", runs=tmp_path)
+    run = pairs.measure(PROBLEM, CAST.replace("LOW", "torch.float16"), "half", wanted)
+    assert run.manifest.task == FP32
+    assert run.manifest.candidates[0].ok, run.manifest.candidates[0].reason
+    assert [one.used for one in reduced_precision(run)] == ["fp16"]
+    same = pairs.measure(PROBLEM, SAME, "same", wanted)
+    assert reduced_precision(same) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
+def test_bf16_for_both_sides_is_in_order_on_a_gpu(tmp_path):
+    wanted = Request(device="cuda", trials=2, budget=0.5, counters="off", precision="bf16", runs=tmp_path)
+    run = pairs.measure(PROBLEM, SAME, "same", wanted)
+    assert run.manifest.task == {"inputs": ["bfloat16"], "weights": [], "outputs": ["bfloat16"]}
+    assert run.manifest.candidates[0].ok, run.manifest.candidates[0].reason
+    assert reduced_precision(run) == []
