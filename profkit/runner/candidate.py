@@ -72,15 +72,16 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
 
 def _failure(error: Exception, status: str, capped: bool) -> dict[str, str]:
     """What the judge is told of an exception. `capped`: whether GPU memory was limited on purpose."""
-    from profkit.runner.session import _context_lost as context_lost
+    from profkit.runner.session import context_lost
 
+    lost = context_lost(error)
     integrity.restore()
     text = str(error).strip()
     if isinstance(error, OffenceError):
         return {"status": error.status, "reason": text[:500], "tail": ""}
     if loading.is_compile_error(error):
         status = "compile-error"
-    elif context_lost(error):
+    elif lost:
         status = "corrupt"
     elif isinstance(error, torch.cuda.OutOfMemoryError) and capped:
         status = "memory-limit"

@@ -59,6 +59,7 @@ class Watched:
         self._events = events
         self._before: _Before | None = None
         self._times: list[tuple[float, float]] = []
+        self._repeats: list[tuple[float, float]] = []
         self._host = 0.0
         self._calls = 0
 
@@ -98,7 +99,7 @@ class Watched:
             self._finished_late(output, copy)
         mark = leftovers.found(copy)
         if mark:
-            raise OffenceError("unwritten-output", mark)
+            raise OffenceError(*self._named("unwritten-output", mark))
         return copy, took
 
     def _is_here(self, answer: Any) -> bool:
@@ -136,6 +137,7 @@ class Watched:
             if self._device.type == "cuda":
                 self._stands_in_line(kept, seed, answer)
             inputs.refill(given, kept)
+            self._repeats.append((took, self._timed(given)))
             self._remembers(kept)
         self._before = _Before(given, answer, seed)
 
@@ -144,15 +146,21 @@ class Watched:
         got, took = self._once(arguments, seed, want)
         if compare(got, want).status == "ok":
             return took
+        what = "right on new tensors, wrong on the same tensors with other data in them"
         if compare(got, stale).status == "ok":
-            raise OffenceError("caches-results", "other data got the answer to the data of the call before")
-        raise OffenceError(
-            "caches-results", "right on new tensors, wrong on the same tensors with other data in them"
-        )
+            what = "other data got the answer to the data of the call before"
+        raise OffenceError(*self._named("caches-results", what))
+
+    def _named(self, status: str, what: str) -> tuple[str, str]:
+        """(status, text) of an offence: one that passed the same question before has stopped computing."""
+        if not self._times:
+            return status, what
+        return "stops-computing", f"from call {self._calls} on: {what}"
 
     def _remembers(self, arguments: list[Any]) -> None:
         """Raise OffenceError when data seen before is answered many times faster than new data."""
-        if len(self._times) < _PAIRS or not _faster(self._times[-_PAIRS:], _FASTER):
+        seen = [pairs[-_PAIRS:] for pairs in (self._times, self._repeats)]
+        if len(self._times) < _PAIRS or not any(_faster(pairs, _FASTER) for pairs in seen):
             return
         pairs, arguments = [], inputs.clone(arguments)
         for _ in range(2 * _PAIRS):

@@ -193,14 +193,14 @@ def _accuse(subject: Subject, error: Exception, events: Events, status: str) -> 
     line = str(error).strip().partition("\n")[0]
     reason = line if isinstance(error, OffenceError) else f"{type(error).__name__}: {line}"
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
-    if not isinstance(error, OffenceError) and _context_lost(error):
+    if not isinstance(error, OffenceError) and context_lost(error):
         events.send("corrupt", subject.name, reason=reason, tail=tail)
         raise LostContextError(reason) from error
     integrity.restore()
     events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
 
 
-def _context_lost(error: BaseException) -> bool:
+def context_lost(error: BaseException) -> bool:
     """Whether this CUDA error stays: after it, every call fails with the same one."""
     text = str(error)
     if "CUDA" not in text and "cuda" not in text:
@@ -209,6 +209,9 @@ def _context_lost(error: BaseException) -> bool:
         torch.cuda.synchronize()
     except RuntimeError:
         return True
+    except AssertionError:
+        # A torch without CUDA has no context to lose.
+        return False
     return False
 
 

@@ -5,7 +5,8 @@ a tie does not count for p = 1. The geometric mean is over correct samples. The 
 official one, so the floating-point result is, too.
 
 Tie-aware: with an interval of each speed-up, a problem is faster than p for sure (interval above p), not for
-sure (interval at or below p), or undecided; `sure` counts the first, `possible` the first and the last.
+sure (interval at or below p), or undecided; `sure` counts the first, `possible` the first and the last. A time
+below the floor is impossible and counts as faster than nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from analyzers.statistics import MIN_ROUNDS
 from profkit.samples.kernelbench import Baseline, Problem, Record, Results
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+IMPOSSIBLE = "impossible"
+"""The verdict on a time below the floor."""
 NAN = math.nan
 
 
@@ -162,6 +165,9 @@ def judged(results: Results, baseline: Baseline, problems: Iterable[Problem], le
 def _judge(problem: Problem, base: Record, entry: Record) -> Judged:
     own = (entry.get("metadata") or {}).get("profkit") or {}
     share = _float(own.get("attainable_share"))
+    if own.get("verdict") == IMPOSSIBLE:
+        # Less time than the device needs: not believed, whatever the outputs were.
+        return Judged(problem.id, problem.name, True, True, NAN, 0.0, 0.0, "below the floor: impossible", NAN)
     if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         value, low, high = (_float(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
         if not _float(own.get("rounds", MIN_ROUNDS)) >= MIN_ROUNDS:

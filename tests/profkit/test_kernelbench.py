@@ -155,6 +155,20 @@ def rows_for(runtime, stats=None, own=None):
         (rows_for(0.5, own={"speedup": 1.01, "speedup_low": 0.98, "speedup_high": 1.04, "rounds": 30}), 0, 1),
         (rows_for(9.0, own={"speedup": 1.1, "speedup_low": 1.05, "speedup_high": 1.2, "rounds": 30}), 1, 0),
         (rows_for(9.0, own={"speedup": 1.1, "speedup_low": 1.05, "speedup_high": 1.2, "rounds": 3}), 0, 1),
+        (
+            rows_for(
+                0.1,
+                own={
+                    "speedup": 99.0,
+                    "speedup_low": 98.0,
+                    "speedup_high": 99.5,
+                    "rounds": 30,
+                    "verdict": "impossible",
+                },
+            ),
+            0,
+            0,
+        ),
     ],
 )
 def test_ties(judged, sure, undecided):

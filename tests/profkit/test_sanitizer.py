@@ -19,8 +19,6 @@ KERNEL = '\nSOURCE = """__global__ void scale(float* y, const float* x, int n) {
 @pytest.fixture
 def fake(install_tool, monkeypatch, tmp_path):
     """fake(mode): a fake compute-sanitizer on PATH."""
-    from conftest import FAKES
-
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PROFKIT_SANITIZER", raising=False)
@@ -28,7 +26,7 @@ def fake(install_tool, monkeypatch, tmp_path):
     def install(mode="found"):
         monkeypatch.setenv("FAKE_SANITIZER_MODE", mode)
         monkeypatch.setenv("FAKE_SANITIZER_LOG", str(tmp_path / "calls"))
-        install_tool("compute-sanitizer", FAKES / "sanitizer.py")
+        install_tool("compute-sanitizer", Path(__file__).parents[1] / "fakes" / "sanitizer.py")
         sanitizer.find.cache_clear()
 
     yield install
