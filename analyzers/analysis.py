@@ -136,7 +136,8 @@ def analyze(
     ratios = timing.speedups(chosen, reference, threshold) if chosen is not None else {}
     used = next((t.method for t in timed.values()), "")
     doubts = [Doubt("no hardware counters in these numbers", counters_missing)] if counters_missing else []
-    doubts += timing.doubts(timed, ratios, reference, target)
+    again = timing.timed_again(samples, used) if samples is not None else ()
+    doubts += timing.doubts(timed, ratios, reference, target, again)
     doubts += timing.compare_methods(samples, used) if samples is not None else []
     if launches is not None and len(launches):
         launches, halves = without_half_moves(launches, _all_works(works))

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -180,9 +180,15 @@ def speedups(chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD)
 
 
 def doubts(
-    timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], reference: str, target: float
+    timed: Mapping[str, Timed],
+    ratios: Mapping[str, Ratio],
+    reference: str,
+    target: float,
+    again: Collection[str] = (),
 ) -> list[Doubt]:
-    """What makes the chosen samples less trustworthy. target: wanted relative half-width of the medians."""
+    """What makes the chosen samples less trustworthy. target: wanted relative half-width of the medians; again:
+    implementations whose chosen samples were taken after they had been found the fastest.
+    """
     if not timed:
         return []
     found = [
@@ -193,7 +199,7 @@ def doubts(
     found += [doubt for t in timed.values() for doubt in _one(t)]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
-    found.append(_winner(timed, ratios))
+    found.append(_winner(timed, ratios, again))
     return [doubt for doubt in found if doubt is not None]
 
 
@@ -280,11 +286,18 @@ def _excessive(name: str, r: Ratio) -> Doubt | None:
     )
 
 
-def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio]) -> Doubt | None:
+def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
+    """Implementations whose samples of `method` are fresh ones, taken after others had made them the fastest."""
+    return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
+
+
+def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Collection[str]) -> Doubt | None:
     known = {name: r.value for name, r in ratios.items() if r.value > 0}
     if len(known) < 3:
         return None
     best = max(known, key=lambda name: known[name])
+    if best in again:
+        return None
     # One median's standard error, from its interval.
     return (
         winner_doubt(len(known), timed[best].spread.precision / 1.96, best)

@@ -114,26 +114,55 @@ def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
     yield "wrong-device", str(got.device.type), str(want.device.type)
 
 
+CHUNK = 1 << 26
+"""Elements that are compared at once: the comparison is made in float64 and must fit beside the outputs."""
+
+
 def _close(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float) -> Verdict:
-    wide = torch.complex128 if want.is_complex() else torch.float64
-    a, b = got.detach().to(wide), want.detach().to(wide)
-    if b.numel() == 0:
+    if want.numel() == 0:
         return Verdict("ok", max_abs=0.0, max_rel=0.0, mean_abs=0.0, median_abs=0.0)
-    same = (a == b) | (a.isnan() & b.isnan())
-    finite = a.isfinite() & b.isfinite()
-    strange = ~finite & ~same
-    if bool(strange.any()):
-        kind = "NaN" if bool(a.isnan().any()) else "infinite"
+    strange, has_nan, squares, finite = 0, False, 0.0, 0
+    for a, b in _chunks(got, want):
+        both = a.isfinite() & b.isfinite()
+        strange += int((~both & ~((a == b) | (a.isnan() & b.isnan()))).sum())
+        has_nan |= bool(a.isnan().any())
+        squares += float(b[both].abs().square().sum())
+        finite += int(both.sum())
+    if strange:
+        kind = "NaN" if has_nan else "infinite"
         return Verdict(
-            "nan",
-            f"{where}: {int(strange.sum())} of {b.numel()} elements are {kind} where the reference is not",
+            "nan", f"{where}: {strange} of {want.numel()} elements are {kind} where the reference is not"
         )
-    error = torch.where(finite, (a - b).abs(), torch.zeros_like(b.real))
-    scale = b[finite].abs().square().mean().sqrt() if bool(finite.any()) else error.new_zeros(())
-    size = torch.where(finite, b.abs(), torch.zeros_like(b.real))
-    wrong = int((error > rtol * (size + scale)).sum())
-    largest, relative = float(error.max()), float((error / (size + scale).clamp_min(1e-300)).max())
+    scale = math.sqrt(squares / finite) if finite else 0.0
+    return _differences(where, got, want, rtol, scale)
+
+
+def _differences(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float, scale: float) -> Verdict:
+    wrong, largest, relative, total = 0, 0.0, 0.0, 0.0
+    errors = torch.empty(want.numel(), dtype=torch.float32, device=want.device)
+    at = 0
+    for a, b in _chunks(got, want):
+        both = a.isfinite() & b.isfinite()
+        error = torch.where(both, (a - b).abs(), torch.zeros_like(b.real))
+        size = torch.where(both, b.abs(), torch.zeros_like(b.real)) + scale
+        wrong += int((error > rtol * size).sum())
+        largest = max(largest, float(error.max()))
+        relative = max(relative, float((error / size.clamp_min(1e-300)).max()))
+        total += float(error.sum())
+        errors[at : at + len(error)] = error
+        at += len(error)
     tolerance = f"{str(want.dtype).removeprefix('torch.')}: rtol {rtol:.3g} of |ref| + rms(ref)"
-    what = f"{where}: {wrong} of {b.numel()} elements differ, the worst by {largest:.3g} (rms {float(scale):.3g})"
-    status, mean, middle = "mismatch" if wrong else "ok", float(error.mean()), float(error.median())
-    return Verdict(status, what if wrong else "", largest, relative, tolerance, mean, middle)
+    what = f"{where}: {wrong} of {want.numel()} elements differ, the worst by {largest:.3g} (rms {scale:.3g})"
+    mean, middle = total / want.numel(), float(errors.median())
+    if wrong:
+        return Verdict("mismatch", what, largest, relative, tolerance, mean, middle)
+    return Verdict("ok", "", largest, relative, tolerance, mean, middle)
+
+
+def _chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Both flat, in float64 or complex128, CHUNK elements at a time."""
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = got.detach().reshape(-1), want.detach().reshape(-1)
+    for start in range(0, want.numel(), CHUNK):
+        end = start + CHUNK
+        yield a[start:end].to(wide), b[start:end].to(wide)
