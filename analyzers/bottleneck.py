@@ -123,7 +123,8 @@ def rule(
 class Finding:
     """One reason why time is lost.
 
-    upper_bound: seconds of one call that could be won at most; ratio: that over the implementation's time.
+    upper_bound: seconds of one call that could be won at most; ratio: that over the implementation's time (of "host",
+    over the caller's).
     severity: "time" (a bound is given), "host" (the bound is on the caller's time, outside the device's),
     "hint" (no bound) or "collect" (the rule could not decide).
     """
@@ -192,6 +193,7 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float) -> Finding:
     from analyzers.bottleneck_text import words
 
     gain = max(0.0, subject.time - case.after) * subject.scale if case.severity in (TIME, HOST) else NAN
+    total += gain if case.severity == HOST else 0.0
     title, then, expect = words(one.name, case.variant, case.params)
     return Finding(
         one.name, subject.kernel, subject.impl, case.severity, title, case.proofs, gain,

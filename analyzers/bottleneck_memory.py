@@ -27,6 +27,8 @@ LOCAL = 0.1
 ATOMICS = 0.1
 HITS = 0.8
 SECTOR = 32.0
+REQUEST = 4 * SECTOR
+"""Bytes of a request of 32 threads for 4 bytes each."""
 
 
 def _percent(value: float) -> str:
@@ -148,6 +150,8 @@ def _local_memory(s: Subject) -> Case | None:
 def _atomics(s: Subject) -> Case | None:
     atomics = s["atomic_requests"] + s["reduction_requests"]
     others = sum(s[n] for n in ("global_load_requests", "global_store_requests") if s.has(n))
+    # TMA and its like move bytes without such a request: then L2's bytes say how much else there was.
+    others = max(others, s["l2_bytes"] / REQUEST - atomics) if s.has("l2_bytes") else others
     share = atomics / (atomics + others) if atomics else 0.0
     if not share >= ATOMICS or not s.nearest[1] < NEAR:
         return None

@@ -30,7 +30,7 @@ def explain(
     its L2 [B], which may keep what is written last.
     """
     least = hard_floors(analysis, roofline, l2_bytes)
-    every = [*call_subjects(analysis, least), *kernel_subjects(analysis, roofline, sms, least)]
+    every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms, least)]
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     return examine(chosen, totals(analysis))
 
@@ -63,14 +63,14 @@ def highest(roofline: Roofline) -> Roofline:
     return Roofline(roofline.device, tuple(best.values()))
 
 
-def call_subjects(analysis: Analysis, least: Mapping[str, float] | None = None) -> list[Subject]:
-    """Each implementation as a whole; `least`: its hard floor [s]."""
+def call_subjects(analysis: Analysis) -> list[Subject]:
+    """Each implementation as a whole; its floor is that of the pipes it ran on: fewer launches change no precision."""
     kernels = analysis.kernels
     found = []
     for row in analysis.impls.to_dict("records"):
         values = {name: _number(row, name) for name in CALL_COLUMNS}
         values["distinct"] = float((kernels["impl"] == row["impl"]).sum()) if len(kernels) else NAN
-        values["hard_floor"] = (least or {}).get(str(row["impl"]), NAN)
+        values["hard_floor"] = _number(row, "floor_hard")
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         found.append(Subject(str(row["impl"]), "", _number(row, "time"), values, text=text))
     return found

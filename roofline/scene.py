@@ -19,6 +19,8 @@ class Point:
     (fraction).
 
     `compute` and `level` name the roofs it is judged by. Zero FLOP/s (a copy) goes to the bandwidth strip.
+    `attained`: achieved over attainable (fraction) where it is known better than from these two, as for work on
+    several pipes.
     """
 
     label: str
@@ -30,6 +32,7 @@ class Point:
     impl: str = ""
     time: float = NAN
     share: float = NAN
+    attained: float = NAN
 
     @property
     def placed(self) -> bool:
@@ -102,6 +105,8 @@ def level_names(scene: Scene) -> tuple[str, ...]:
 
 def share_of_roof(point: Point, roofline: Roofline) -> float:
     """Achieved over attainable at the point's own roofs (fraction); NaN when a roof is unknown."""
+    if not math.isnan(point.attained):
+        return point.attained
     if point.copies:
         return point.bytes_per_s / roofline.peak(point.level)
     return point.flops_per_s / roofline.attainable(point.intensity, point.compute, point.level)

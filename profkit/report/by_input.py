@@ -19,7 +19,7 @@ def by_input(runs: Sequence[Run], steps: Sequence[str], lang: str) -> str:
     rows = [_row(run, times, steps, scale) for run, times in zip(runs, known, strict=True)]
     head = [say("p_inputs", lang), *(f"{step} [{unit}]" for step in steps)]
     note = say("convention", lang, formula=FORMULAS["ratio"], base=say("base_time", lang))
-    return f"{say('by_input', lang)}\n\n{pipe_table(head, rows)}\n\n{note}"
+    return f"{say('by_input', lang)}\n\n{pipe_table(head, rows, (0,))}\n\n{note}"
 
 
 def _row(run: Run, times: dict[str, float], steps: Sequence[str], scale: float) -> list[str]:

@@ -123,11 +123,13 @@ def gain(one: Finding, lang: str = "en") -> str:
 
 
 def proof(one: Proof) -> str:
-    """ "dram_fraction = 0.787 (limit 0.6)"."""
-    said = f"{one.counter} = {_number(one.value)}"
+    """ "dram_fraction = 0.787 (> 0.6)"."""
     if math.isnan(one.threshold):
-        return said
-    return f"{said} ({'>' if one.side == 'above' else '<'} {_number(one.threshold)})"
+        return f"{one.counter} = {_number(one.value)}"
+    limit, value = _number(one.threshold), _number(one.value)
+    sign = ">" if one.side == "above" else "<"
+    # What is on its limit, or so near that three digits do not show the difference.
+    return f"{one.counter} = {value} ({sign}{'=' if value == limit else ''} {limit})"
 
 
 def _number(value: float) -> str:

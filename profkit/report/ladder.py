@@ -149,7 +149,7 @@ def moved(one: Moved) -> str:
     if unit:
         return f"{one.name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
     share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
-    show = units.percent if share else units.digits
+    show = units.percent if share else units.count
     return f"{one.name} {show(one.before)} -> {show(one.after)}"
 
 
@@ -193,4 +193,5 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
 def _point(one: Chosen, rung: Rung) -> Point:
     row: dict[str, Any] = one.run.analysis.impl(one.impl)
     return Point(rung.label, float(row["intensity"]), float(row["achieved_flops"]), float(row["dram_bandwidth"]),
-                 str(row["compute"]) or "fp32", "dram", rung.label, float(row["time"]))  # fmt: skip
+                 str(row["compute"]) or "fp32", "dram", rung.label, float(row["time"]),
+                 attained=rung.attainable_fraction)  # fmt: skip

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from profkit.report import captured, sanitizer, table, units
+from profkit.report import again, captured, sanitizer, table, units
 from profkit.run import Run
 
 TOP_KERNELS = 15
@@ -45,10 +44,11 @@ def _head(run: Run) -> Iterator[str]:
     yield "\n![roofline](roofline.png)\n"
 
 
-def pipe_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A GitHub table; pipes in cells are escaped, all columns but the first and last right-aligned."""
+def pipe_table(head: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[int] | None = None) -> str:
+    """A GitHub table; pipes in cells are escaped. Columns of `words` stand left: the first and last unless given."""
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
-    rule = ["---" if index in (0, len(head) - 1) else "---:" for index in range(len(head))]
+    left = (0, len(head) - 1) if words is None else words
+    rule = ["---" if index in left else "---:" for index in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(head), rule, *cells])
 
 
@@ -84,7 +84,7 @@ def _kernel_cells(row: Mapping[Any, Any]) -> list[str]:
         return float(found) if isinstance(found, (int, float)) else math.nan
 
     return [
-        str(row["impl"]), f"`{short_name(str(row['kernel']))}`", units.digits(value("launches")), units.percent(value("share")),
+        str(row["impl"]), f"`{short_name(str(row['kernel']))}`", units.count(value("launches")), units.percent(value("share")),
         units.text(value("time"), "s"), units.text(value("achieved_flops"), "FLOP/s"), units.text(value("dram_bandwidth"), "B/s"),
         units.percent(value("dram_fraction")), units.digits(value("intensity_dram")), units.percent(value("attainable_fraction")),
         str(row.get("bound_by", "")),
@@ -206,10 +206,8 @@ def _again(run: Run) -> Iterator[str]:
     manifest = run.manifest
     if manifest.sample.kind == "callable":
         return
-    flags = {"collected": " --ncu", "off": " --events"}.get(manifest.counters.state, "")
-    device = " --device cpu" if manifest.device.get("kind") == "cpu" else ""
     yield "## Do it again\n"
-    yield f"```\npip install -c constraints.txt -e .    # in a checkout of profkit\nprofkit profile {shlex.quote(manifest.sample.path)}{flags}{device}\n```\n"
+    yield f"```\npip install -c constraints.txt -e .    # in a checkout of profkit\n{again.command(run)}\n```\n"
     files = ", ".join(
         f"{ref.path} {ref.sha256[:12]}" for role, ref in manifest.sample.files.items() if role != "prompt"
     )

@@ -49,7 +49,7 @@ def _impl_point(row: Any, run: Run) -> Point | None:
     if not (math.isfinite(flops) or math.isfinite(traffic)):
         return None
     return Point(label, float(row["intensity"]), flops, traffic, str(row["compute"]) or "fp32", "dram", str(row["impl"]),
-                 float(row["time"]))  # fmt: skip
+                 float(row["time"]), attained=float(row["attainable_fraction"]))  # fmt: skip
 
 
 def _kernel_points(run: Run) -> list[Point]:

@@ -121,7 +121,8 @@ def _sentence(name: str, row: Any, lang: str) -> str:
 
 def _distance(row: Any, lang: str) -> list[str]:
     ratio, bound = float(row["floor_ratio"]), str(row["bound_by"])
-    said = [say("times_floor", lang, ratio=f"{ratio:.3g}")] if math.isfinite(ratio) else []
+    shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
+    said = [say("times_floor", lang, ratio=shown)] if math.isfinite(ratio) else []
     return said + (
         [say("is_bound_by", lang, roof=named(bound, lang))] if bound not in ("", "unknown") else []
     )

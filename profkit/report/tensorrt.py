@@ -6,7 +6,6 @@ Numbers come from files alone. What no file says is left as a marked gap for the
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from analyzers.compare import Ladder
 from analyzers.slips import check_evaluation
 from analyzers.speedup import FORMULAS, shown
 from collectors.encoder_table import THRESHOLDS
-from profkit.report import evaluations, table, units
+from profkit.report import again, evaluations, table, units
 from profkit.report.by_input import by_input
 from profkit.report.explain import findings_of, gain, headline, proof, runnable, worded
 from profkit.report.ladder import Chosen, moved
@@ -146,7 +145,7 @@ class _Writer:
         kernels = one.run.kernels
         mine = kernels[kernels["impl"] == one.impl] if len(kernels) else kernels
         return [
-            [f"`{short_name(str(row['kernel']))}`", units.digits(float(row["launches"])),
+            [f"`{short_name(str(row['kernel']))}`", units.count(float(row["launches"])),
              units.text(float(row["time"]), "s"), units.percent(float(row["share"])), named(str(row["bound_by"]), self.lang)]
             for row in mine.head(TOP).to_dict("records")
         ]  # fmt: skip
@@ -182,7 +181,7 @@ class _Writer:
              shown(rung.step, "ratio"), shown(rung.total, "ratio"), units.percent(rung.attainable_fraction)]
             for i, rung in enumerate(ladder.rungs)
         ]  # fmt: skip
-        yield pipe_table(head, rows)
+        yield pipe_table(head, rows, (0, 1))
         if self.inputs.figure:
             yield f"\n![{self.say('figure')}]({self.inputs.figure})"
         for rung in ladder.rungs[1:]:
@@ -204,7 +203,13 @@ class _Writer:
                 yield f"{part}: {self.say('thresholds', limits=limits)}"
             yield "\n" + self.gap("mean")
             return
-        checked = [impl for run in self.runs for impl in run.manifest.candidates if impl.checks]
+        place = self._place
+        checked = [
+            one
+            for run in self.runs
+            for one in sorted(run.manifest.candidates, key=lambda c: place(c.name))
+            if one.checks
+        ]
         if not checked:
             yield self.gap("no_eval")
             return
@@ -220,6 +225,11 @@ class _Writer:
                  for name in ("max_abs", "mean_abs", "median_abs", "max_rel")]  # fmt: skip
         return [impl.name, str(len(impl.checks)), *cells, table.correctness(impl, self.lang)]
 
+    def _place(self, impl: str) -> int:
+        """Where an implementation stands among the steps; those that are no step come last."""
+        steps = [one.impl for one in self.inputs.chosen]
+        return steps.index(impl) if impl in steps else len(steps)
+
     def performance(self) -> Iterator[str]:
         given = self.inputs.evaluations
         if given:
@@ -230,7 +240,8 @@ class _Writer:
             )
         for run in self.runs:
             data = table.verdict_table(run, self.lang)
-            yield pipe_table(data.head, data.rows) + "\n"
+            rows = sorted(data.rows, key=lambda row: self._place(row[0]))
+            yield pipe_table(data.head, rows) + "\n"
             yield f"{table.timing_line(run, self.lang)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
@@ -256,12 +267,7 @@ class _Writer:
 
     def commands(self) -> Iterator[str]:
         yield self.gap("docker")
-        lines = [
-            f"profkit profile {shlex.quote(run.manifest.sample.path)}"
-            + (" --ncu" if run.manifest.counters.state == "collected" else "")
-            for run in self.runs
-        ]
-        lines += list(self.inputs.commands)
+        lines = [*map(again.command, self.runs), *self.inputs.commands]
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
 

@@ -42,6 +42,13 @@ def digits(value: float, count: int = 3) -> str:
     return f"{round(value, places):.{max(places, 0)}f}"
 
 
+def count(value: float) -> str:
+    """A number of things: whole where it is, else (an average) with three digits."""
+    return (
+        f"{value:.0f}" if value == value and not math.isinf(value) and value == int(value) else digits(value)
+    )
+
+
 def text(value: float, unit: str) -> str:
     """One number with its own unit: text(0.0000123, "s") = "12.3 us"."""
     if value is None or math.isnan(value):

@@ -159,6 +159,7 @@ def test_the_host():
     one = examine([call(host_time=150e-6)], {"cuda": 50e-6})[0]
     assert (one.rule, one.severity) == ("host-bound", "host")
     assert one.upper_bound == pytest.approx(100e-6)
+    assert one.ratio == pytest.approx(100 / 150), "of the caller's time"
     assert rules_of(call(host_time=40e-6)) == []
 
 
@@ -261,3 +262,29 @@ def test_without_counters_the_work_speaks(values, variant):
     subject = Subject("cuda", "", 50e-6, known, text={"source": "declared", "bound_by": "fp32"})
     one = examine([subject], {"cuda": 50e-6})[0]
     assert (one.rule, one.variant) == ("modelled", variant)
+
+
+def test_atomics_of_a_tile_scheduler_are_no_finding():
+    """TMA moves the data without one global request: all that are counted are atomics, and they are few."""
+    counted = {
+        "atomic_requests": 1156.0,
+        "reduction_requests": 0.0,
+        "global_load_requests": 0.0,
+        "l2_bytes": 220e6,
+    }
+    assert "atomics" not in rules_of(Subject("cuda", "k", 83e-6, counted, {"dram": 4e-5}))
+    assert "atomics" in rules_of(Subject("cuda", "k", 83e-6, {**counted, "l2_bytes": 1e5}, {"dram": 4e-5}))
+
+
+def test_fusing_changes_no_precision():
+    """The bound of a chain rests on the floor of the pipe it ran on, not on that of the task's lowest precision."""
+    frame = read(RECORDED).query("kernel.str.startswith('fma_loop') or kernel.str.startswith('doubled_loop')")
+    frame = frame.assign(impl="reference", dram_bytes=2e9)
+    flops = 0.2 * float(frame[["flop_fp32", "flop_fp64"]].to_numpy().sum())
+    peaks = {name: float(frame[name].median()) for name in frame if name.startswith("peak_")}
+    roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
+    analysis = analyze(None, frame, (Work({"tensor_bf16": flops}, 1e6),), roof)
+    pipe = str(analysis.impl("reference")["floor_bound_by"])
+    fuse = next(one for one in explain(analysis, roof, sms=132) if one.rule == "fuse")
+    assert pipe in ("fp32", "fp64")
+    assert fuse.upper_bound == pytest.approx(float(frame["time"].sum()) - flops / roof.peak(pipe))

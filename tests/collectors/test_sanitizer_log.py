@@ -95,3 +95,21 @@ def test_any_cut_is_read_without_an_exception(length):
     whole = {(f.kind, f.kernel) for f in parse(text).findings}
     found = parse(text[: min(length, len(text))]).findings
     assert len(found) <= len(whole) + 1
+
+
+TWICE = "twice(float *, const float *, int *, int)"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place"),
+    [
+        ("h200_memcheck.log", "Invalid __global__ write of size 4 bytes", "cuda.cu:5"),
+        ("h200_racecheck.log", "Race between write and read", "cuda.cu:5"),
+        ("h200_synccheck.log", "Barrier error detected. Divergent thread(s) in warp", "cuda.cu:4"),
+    ],
+)
+def test_logs_recorded_on_an_h200(name, kind, place):
+    log = read(DATA / name)
+    first = log.findings[0]
+    assert (first.kind.rstrip("."), first.kernel, first.place) == (kind, TWICE, place)
+    assert len(log.findings) == 1
