@@ -10,7 +10,6 @@ from profkit.error import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import bootstrap
 
 if TYPE_CHECKING:
-
     from profkit.hot import Hot
 
 
