@@ -36,7 +36,6 @@ class Subject:
     kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds needed at each
     ceiling (pipes and memory levels). values: counters, metrics and facts by name; text: names of pipes.
     peaks: the ceilings themselves. scale: timed over counted seconds, where counting made it slower.
-    hard: seconds at the highest ceiling of any source; bounds rest on it, as a measured ceiling can be surpassed.
     """
 
     impl: str
@@ -47,7 +46,6 @@ class Subject:
     peaks: Mapping[str, float] = field(default_factory=dict)
     text: Mapping[str, str] = field(default_factory=dict)
     scale: float = 1.0
-    hard: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
         return self.values.get(name, NAN)
@@ -58,8 +56,7 @@ class Subject:
 
     def least(self, *without: str, **instead: float) -> float:
         """Seconds the roofline demands: the longest known roof but those left out, or given another time."""
-        roofs = self.hard or self.roofs
-        times = {**{n: t for n, t in roofs.items() if n not in without}, **instead}
+        times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 
     @property

@@ -47,7 +47,12 @@ def _fuse(s: Subject) -> Case | None:
         return None
     proofs = (Proof("compulsory_ratio", ratio, CHAIN_EXCESS), Proof("kernels", s["kernels"], 2))
     params = {"ratio": f"{ratio:.3g}", "count": f"{s['kernels']:.0f}"}
-    return Case(proofs, _floor(s), params, 0.9)
+    # Kernels that compute for longer than they move data stay, whatever is fused to them.
+    stay = s["computing_share"] * s.time
+    if not stay > 0:
+        return Case(proofs, _floor(s), params, 0.9)
+    params["stay"] = f"{s['computing_share']:.0%}"
+    return Case(proofs, max(_floor(s), stay), params, 0.9, variant="between")
 
 
 @rule("modelled", ("floor_time",), level="call")
@@ -65,5 +70,4 @@ def _modelled(s: Subject) -> Case | None:
 
 
 def _floor(s: Subject) -> float:
-    known = [t for t in (s["floor_time"], s["hard_floor"]) if not math.isnan(t)]
-    return min(known, default=0.0)
+    return 0.0 if math.isnan(s["floor_time"]) else s["floor_time"]

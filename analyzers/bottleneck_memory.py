@@ -36,16 +36,10 @@ def _percent(value: float) -> str:
 
 
 def compulsory_time(subject: Subject) -> float:
-    """Least seconds for the compulsory bytes where they are known (less what may stay in L2), else for those
-    moved."""
-    least, moved, peak = (
-        subject["compulsory_bytes"],
-        subject["dram_bytes"],
-        subject.peaks.get("dram", math.nan),
-    )
-    amount = moved if math.isnan(least) else min(least, moved)
-    times = [t for t in (amount / peak, subject["hard_floor"]) if not math.isnan(t)]
-    return min(times, default=0.0)
+    """Least seconds for the compulsory bytes where they are known, else for those moved; 0 without a roof."""
+    least, peak = subject["compulsory_bytes"], subject.peaks.get("dram", math.nan)
+    seconds = (subject["dram_bytes"] if math.isnan(least) else least) / peak
+    return 0.0 if math.isnan(seconds) else seconds
 
 
 def fixed_traffic(subject: Subject) -> float:
@@ -95,14 +89,15 @@ def _suspected(s: Subject) -> Case | None:
     if not (s["work_intensity"] < STREAMS and ratio > L2_EXCESS):
         return None
     proofs = (Proof("l2_bytes/compulsory_bytes", ratio, L2_EXCESS),)
-    return Case(proofs, fixed_traffic(s), {"sectors": f"{ratio:.3g}", "which": ""}, 0.6, variant="suspected")
+    return Case(proofs, fixed_traffic(s), {"sectors": f"{ratio:.3g}", "which": ""}, 0.75, variant="suspected")
 
 
 @rule("l2-bound", ("l2_fraction",), ("l2_hit_rate", "stall_long_scoreboard", "warp_latency"))
 def _l2_bound(s: Subject) -> Case | None:
     name, share = s.nearest
     if name == "l2" and share >= NEAR:
-        return Case((Proof("l2_fraction", share, NEAR),), s.least("l2"), {"share": _percent(share)}, share)
+        after = max(s.least("l2"), compulsory_time(s))
+        return Case((Proof("l2_fraction", share, NEAR),), after, {"share": _percent(share)}, share)
     waits = s["stall_long_scoreboard"] / s["warp_latency"] if s["warp_latency"] > 0 else math.nan
     if not (
         s["l2_hit_rate"] >= HITS and waits >= 0.5 and s["dram_fraction"] < NEAR / 2 and s["occupancy"] >= 0.5

@@ -170,9 +170,13 @@ ENGLISH: dict[str, Words] = {
         "fewer operators a call, a CUDA graph, or larger batches",
         "host time below device time; the wall clock wins up to {gap} us a call, the device time does not change"),
     "fuse": (
-        "{count} kernels pass intermediates through DRAM: {ratio}x the compulsory bytes",
+        "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes",
         "fuse the chain (one kernel, Triton, torch.compile), so that each input is read once and each output written once",
         "one kernel, DRAM bytes near the compulsory ones"),
+    "fuse/between": (
+        "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {stay} of the time computes, the rest moves them",
+        "fuse what lies between the computing kernels: into their epilogues, or with each other (Triton, torch.compile, a fused library call)",
+        "fewer kernels; the computing ones take as long as before"),
     "modelled": (
         "{ratio}x the floor of its work ({source}); without counters the reason is not known",
         "collect hardware counters (profkit profile SAMPLE --ncu)",
@@ -231,7 +235,8 @@ CHINESE: dict[str, Words] = {
     "issue-bound": ("调度器 {issue} 的周期都在发射，却不接近任何屋顶：指令太多", "减少地址与循环指令：展开、更宽的加载、32 位下标、FMA", "inst_executed 下降，直到接近某个屋顶"),
     "launch-bound": ("受启动限制：{us} us 内 {count} 个 kernel，平均 {each} us", "把链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）", "一次启动；时间接近最长的单个 kernel"),
     "host-bound": ("主机比设备慢：提交一次调用 {host} us，执行 {us} us", "每次调用更少的算子、CUDA graph，或更大的批", "主机时间低于设备时间；墙钟每次最多省 {gap} us，设备时间不变"),
-    "fuse": ("{count} 个 kernel 经 DRAM 传递中间结果：为必需字节的 {ratio} 倍", "融合整条链（单个 kernel、Triton、torch.compile），每个输入只读一次、每个输出只写一次", "一个 kernel，DRAM 字节接近必需值"),
+    "fuse": ("{count} 次启动经 DRAM 传递中间结果：为必需字节的 {ratio} 倍", "融合整条链（单个 kernel、Triton、torch.compile），每个输入只读一次、每个输出只写一次", "一个 kernel，DRAM 字节接近必需值"),
+    "fuse/between": ("{count} 次启动经 DRAM 传递中间结果：为必需字节的 {ratio} 倍；{stay} 的时间在计算，其余在搬运", "把计算 kernel 之间的部分融合掉：并入其 epilogue，或彼此融合（Triton、torch.compile、库的融合调用）", "kernel 变少，计算 kernel 的时间不变"),
     "modelled": ("为其工作量（{source}）下限的 {ratio} 倍；没有计数器，原因未知", "采集硬件计数器（profkit profile SAMPLE --ncu）", "得到原因与更紧的上界"),
     "modelled/near": ("按任务工作量（{source}）计，达 {bound} 屋顶的 {share}；没有计数器", "接近该屋顶时只有减少工作量才有用；硬件计数器可给出实际搬运量（profkit profile SAMPLE --ncu）", "计数器给出的占比相同或更高"),
     "modelled/chain": ("每次调用 {count} 个 kernel，为其工作量（{source}）下限的 {ratio} 倍；没有计数器", "融合整条链（单个 kernel、Triton、torch.compile）；硬件计数器可给出经过内存的字节（--ncu）", "一个 kernel，时间接近下限"),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from analyzers.analysis import Analysis
 from analyzers.bottleneck import Finding, Subject, examine
-from analyzers.floor import Work, combine, floor_time
 from analyzers.usage import roof_times
-from roofline.ceilings import Ceiling, Roofline
+from roofline.ceilings import Roofline
 
 NAN = math.nan
 CALL_COLUMNS = (
@@ -21,16 +20,12 @@ CALL_COLUMNS = (
 )  # fmt: skip
 
 
-def explain(
-    analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN, l2_bytes: float = NAN
-) -> list[Finding]:
-    """The ranked findings about every implementation and kernel.
+def explain(analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN) -> list[Finding]:
+    """The ranked findings about every implementation and kernel; bounds rest on the roofs that the reports show.
 
-    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. l2_bytes: size of
-    its L2 [B], which may keep what is written last.
+    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say.
     """
-    least = hard_floors(analysis, roofline, l2_bytes)
-    every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms, least)]
+    every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms)]
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     return examine(chosen, totals(analysis))
 
@@ -40,29 +35,6 @@ def totals(analysis: Analysis) -> dict[str, float]:
     return {str(row["impl"]): float(row["time"]) for row in analysis.impls.to_dict("records")}
 
 
-def hard_floors(analysis: Analysis, roofline: Roofline, l2_bytes: float = NAN) -> dict[str, float]:
-    """Seconds each implementation cannot go below: highest ceilings, no byte that may stay in L2; NaN unknown."""
-    return {
-        name: _hard_floor(analysis.works_of(name), roofline, l2_bytes)
-        for name in map(str, analysis.impls["impl"])
-    }
-
-
-def _hard_floor(works: Sequence[Work], roofline: Roofline, l2_bytes: float) -> float:
-    given = {work.source: work for work in works}
-    least, _ = combine(given.get("declared"), given.get("modelled"))
-    return NAN if least is None else floor_time(least, roofline, l2_bytes=l2_bytes).hard
-
-
-def highest(roofline: Roofline) -> Roofline:
-    """The highest ceiling of each name, whatever its source."""
-    best: dict[str, Ceiling] = {}
-    for one in roofline.ceilings:
-        if one.name not in best or one.peak > best[one.name].peak:
-            best[one.name] = one
-    return Roofline(roofline.device, tuple(best.values()))
-
-
 def call_subjects(analysis: Analysis) -> list[Subject]:
     """Each implementation as a whole; its floor is that of the pipes it ran on: fewer launches change no precision."""
     kernels = analysis.kernels
@@ -70,29 +42,38 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     for row in analysis.impls.to_dict("records"):
         values = {name: _number(row, name) for name in CALL_COLUMNS}
         values["distinct"] = float((kernels["impl"] == row["impl"]).sum()) if len(kernels) else NAN
-        values["hard_floor"] = _number(row, "floor_hard")
+        values["computing_share"] = computing_share(kernels, str(row["impl"]))
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         found.append(Subject(str(row["impl"]), "", _number(row, "time"), values, text=text))
     return found
 
 
-def kernel_subjects(
-    analysis: Analysis, roofline: Roofline, sms: float = NAN, least: Mapping[str, float] | None = None
-) -> list[Subject]:
+COMPUTES = 0.25
+"""Share of a compute roof from which a kernel counts as computing, if no memory roof is nearer."""
+
+
+def computing_share(kernels: pd.DataFrame, name: str) -> float:
+    """Share of an implementation's time in kernels nearer to a compute roof than to DRAM's; 0 when not known."""
+    if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
+        return 0.0
+    own = kernels[kernels["impl"] == name]
+    computing = own["compute_fraction"].ge(COMPUTES) & own["compute_fraction"].ge(own["dram_fraction"])
+    return float(own.loc[computing, "share"].sum())
+
+
+def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
     """Each kernel of each implementation that was counted."""
     kernels = analysis.kernels
     if not len(kernels):
         return []
     times = roof_times(kernels, roofline).to_dict("records")
-    top = highest(roofline)
-    hard = roof_times(kernels, top).to_dict("records")
-    peaks = {c.name: c.peak for c in top.ceilings}
+    peaks = {name: roofline.peak(name) for name in dict.fromkeys(c.name for c in roofline.ceilings)}
     names = [str(name) for name in kernels["impl"].unique()]
     shared = {name: _shared(analysis, name) for name in names}
     alone = {name: _alone(kernels, name) for name in names}
     scales = _scales(analysis)
     found = []
-    for row, roofs, fastest in zip(kernels.to_dict("records"), times, hard, strict=True):
+    for row, roofs in zip(kernels.to_dict("records"), times, strict=True):
         name = str(row["impl"])
         values = {str(key): float(value) for key, value in row.items() if isinstance(value, (int, float))}
         values |= shared[name]["values"]
@@ -100,10 +81,8 @@ def kernel_subjects(
             values["sm_count"] = sms
         if alone[name]:
             values["compulsory_bytes"] = _of(analysis, name, "compulsory_bytes")
-            values["hard_floor"] = (least or {}).get(name, NAN)
         text = {"cc": str(row.get("cc", "")), **shared[name]["text"]}
         roofs_of = {str(key): float(value) for key, value in roofs.items()}
-        fast = {str(key): float(value) for key, value in fastest.items()}
         found.append(
             Subject(
                 name,
@@ -114,7 +93,6 @@ def kernel_subjects(
                 peaks,
                 text,
                 scales[name],
-                fast,
             )
         )
     return found

@@ -28,10 +28,7 @@ def findings_of(run: Run, kernel: str = "") -> list[Finding]:
 
     roof = run.roofline
     sms = run.manifest.device.get("sms")
-    l2 = run.manifest.device.get("l2_bytes")
-    return explain(
-        run.analysis, roof, kernel=kernel, sms=float(sms or math.nan), l2_bytes=float(l2 or math.nan)
-    )
+    return explain(run.analysis, roof, kernel=kernel, sms=float(sms or math.nan))
 
 
 def document(run: Run, findings: Iterable[Finding]) -> dict[str, object]:

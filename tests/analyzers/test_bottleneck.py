@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from analyzers.analysis import analyze
 from analyzers.bottleneck import COLLECT, RULES, TIME, Subject, examine
 from analyzers.bottleneck_text import CHINESE, ENGLISH, words
-from analyzers.explain import explain, kernel_subjects
+from analyzers.explain import computing_share, explain, kernel_subjects
 from analyzers.floor import Work
 from collectors import read
 from roofline.ceilings import Roofline, ncu_ceilings
@@ -242,14 +243,11 @@ def test_without_access_counters_l2_traffic_raises_the_suspicion():
     assert "uncoalesced" not in rules_of(streaming(l2_bytes=1e9))
 
 
-def test_bounds_rest_on_the_highest_ceiling():
-    """A kernel above a measured ceiling still gets a bound, from the datasheet's."""
-    values = {"dram_fraction": 1.01}
-    roofs, hard = {"dram": 101e-6}, {"dram": 90e-6}
-    subject = Subject("cuda", "k", 100e-6, values, roofs, {"dram": 4e12}, hard=hard)
+def test_bounds_rest_on_the_roof_that_is_shown():
+    values = {"dram_fraction": 0.9, "dram_bytes": 360e6, "compulsory_bytes": 320e6}
+    subject = Subject("cuda", "k", 100e-6, values, {"dram": 90e-6}, {"dram": 4e12})
     one = examine([subject], {"cuda": 100e-6})[0]
-    assert one.rule == "dram-bound"
-    assert one.upper_bound == pytest.approx(10e-6)
+    assert one.upper_bound == pytest.approx(20e-6)
 
 
 @pytest.mark.parametrize(
@@ -287,4 +285,23 @@ def test_fusing_changes_no_precision():
     pipe = str(analysis.impl("reference")["floor_bound_by"])
     fuse = next(one for one in explain(analysis, roof, sms=132) if one.rule == "fuse")
     assert pipe in ("fp32", "fp64")
-    assert fuse.upper_bound == pytest.approx(float(frame["time"].sum()) - flops / roof.peak(pipe))
+    total = float(frame["time"].sum())
+    least = max(flops / roof.peak(pipe), total * computing_share(analysis.kernels, "reference"))
+    assert fuse.upper_bound == pytest.approx(total - least)
+
+
+@pytest.mark.parametrize(("computing", "variant", "bound"), [(0.0, "", 90e-6), (0.6, "between", 40e-6)])
+def test_fusing_leaves_the_computing_kernels_as_long_as_they_are(computing, variant, bound):
+    known = {"kernels": 9.0, "distinct": 5.0, "bytes": 9e6, "compulsory_bytes": 1e6, "floor_time": 10e-6,
+             "computing_share": computing}  # fmt: skip
+    one = next(f for f in examine([Subject("cuda", "", 100e-6, known)], {"cuda": 100e-6}) if f.rule == "fuse")
+    assert (one.variant, one.upper_bound) == (variant, pytest.approx(bound))
+
+
+def test_a_kernel_computes_when_no_memory_roof_is_nearer():
+    kernels = pd.DataFrame({
+        "impl": ["a", "a", "a", "b"], "share": [0.5, 0.3, 0.2, 1.0],
+        "compute_fraction": [0.8, 0.3, math.nan, 0.9], "dram_fraction": [0.2, 0.9, 0.5, 0.1],
+    })  # fmt: skip
+    assert computing_share(kernels, "a") == 0.5
+    assert computing_share(kernels.drop(columns="share"), "a") == 0.0

@@ -58,7 +58,13 @@ function draw() {
     const lx = Math.max(view.x0 + .12, view.y0 + .25 - Math.log10(r.peak)), slope = Math.atan2((H - T - B) / (view.y1 - view.y0), (W - L - R) / (view.x1 - view.x0)) * 180 / Math.PI; labels.push([X(10 ** lx), Y(10 ** lx * r.peak) - 6, `${n.toUpperCase()} ${say(r.peak, "B/s")}`, "start", -slope]); }
   const box = [];
   for (const [x, y, t, a, rot] of labels) { if (y < T + 8 || y > H - B) continue; let yy = y; while (!rot && box.some((b) => Math.abs(b - yy) < 13)) yy += 13; if (!rot) box.push(yy); body.append(el("text", { x, y: yy, "text-anchor": a, class: "rl", ...(rot ? { transform: `rotate(${rot} ${x} ${yy})` } : {}) }, t)); }
-  for (const f of D.floors) if (num(f.ai) && num(f.flops)) { body.append(el("circle", { cx: X(f.ai), cy: Y(f.flops), r: 7, class: "ghost" }), el("text", { x: X(f.ai) + (X(f.ai) > W - 180 ? -10 : 10), y: Y(f.flops) + 18, class: "rl", "text-anchor": X(f.ai) > W - 180 ? "end" : "start" }, tx("floor"))); }
+  const spots = marks().map((p) => [X(p.x), Y(p.y)]);
+  for (const f of D.floors) if (num(f.ai) && num(f.flops)) {
+    const x = X(f.ai), y = Y(f.flops), left = x > W - 180, a = left ? x - 125 : x + 5, b = left ? x - 5 : x + 125;
+    const free = (t) => t > T + 8 && t < H - B - 4 && !box.some((r) => b > W - R - 175 && Math.abs(r - t) < 13) && !spots.some(([u, v]) => u > a - 12 && u < b + 12 && Math.abs(v - t + 4) < 16);
+    const at = [18, -12, 34, -28, 50, 66, 82].map((d) => y + d).find(free) ?? y + 18;
+    body.append(el("circle", { cx: x, cy: y, r: 7, class: "ghost" }), el("text", { x: x + (left ? -10 : 10), y: at, class: "rl", "text-anchor": left ? "end" : "start" }, tx("floor")));
+  }
   const all = marks().sort((a, b) => (b.k.share || 0) - (a.k.share || 0));
   for (const p of all) {
     const r = 4 + 9 * Math.sqrt(Math.min(1, Math.max(0, p.k.share || 0))), m = shape(p.n, X(p.x), Y(p.y), r);
