@@ -106,9 +106,9 @@ def run(
     libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
     """
     began = time.monotonic()
-    spool = Spool(log)
     mark = secrets.token_hex(8)
     try:
+        spool = Spool(log)
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**env, FAMILY: mark}, cwd=cwd, start_new_session=True, pass_fds=tuple(hand_over),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -142,13 +142,15 @@ class Guest:
         self._keep(before)
         return {"seconds": time.perf_counter() - began}
 
-    def call(self, given: str, output: str, seed: int, kinds: Sequence[str]) -> dict[str, Any]:
+    def call(
+        self, given: str, output: str, seed: int, kinds: Sequence[str], tolerances: Mapping[str, float]
+    ) -> dict[str, Any]:
         """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
         arguments = exchange.read(self._folder / given, self._device, trusted=True)
         before, switches = inputs.clone(arguments), _switches()
         torch.manual_seed(seed)
-        self._watched.kinds = kinds
+        self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
         self._settle()
         self._keep(switches)

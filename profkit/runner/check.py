@@ -61,7 +61,8 @@ def compare(candidate: Any, reference: Any, tolerances: Mapping[str, float] | No
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
     own = tolerances or {}
-    verdicts = [_leaf(where, a, b, own.get(where)) for (where, a), (_, b) in zip(got, want, strict=True)]
+    # The reference says where a leaf is: one that wraps its answer in a list gets no other tolerance.
+    verdicts = [_leaf(where, a, b, own.get(where)) for (_, a), (where, b) in zip(got, want, strict=True)]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong

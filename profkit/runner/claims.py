@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import torch
 
 from profkit.runner.check import tensors
 from profkit.runner.cupti import Activity, CuptiError
-from profkit.runner.outside import place
+from profkit.runner.outside import TimerLieError, place
 from profkit.runner.remote import Remote, RemoteError, RemoteModel
 from profkit.runner.subject import ChangedResultError, recheck
 from profkit.runner.timing import Sample
@@ -74,9 +75,12 @@ class RemoteCall:
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims; now and then its output is compared."""
         told = self.remote.ask("sample", method=method)
+        seconds = float(_nan(told["seconds"]))
+        if not math.isfinite(seconds):
+            raise TimerLieError("patched timer: its process reports a time that is no number")
         if self._chance.random() < _RECHECK:
             self.recheck()
-        return float(_nan(told["seconds"])), float(_nan(told["host"])), bool(told["sound"])
+        return seconds, float(_nan(told["host"])), bool(told["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
@@ -122,6 +126,7 @@ class RemoteRecording:
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
+        self._name = remote.subject.name
 
     def begin(self) -> None:
         self._cupti("record")
@@ -131,9 +136,20 @@ class RemoteRecording:
         return [(float(seconds), bool(sound)) for seconds, sound in told["pairs"]]
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
+        """Raises CuptiError, also for samples that are not of this candidate's own calls."""
         told = self._cupti("records")
-        samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
-        return samples, {name: [Activity(**row) for row in rows] for name, rows in told["activities"].items()}
+        try:
+            samples = [Sample(**{key: _nan(value) for key, value in row.items()}) for row in told["samples"]]
+            seen = {name: [Activity(**row) for row in rows] for name, rows in told["activities"].items()}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CuptiError(f"{self._name}: its process sent no records") from error
+        strange = any(
+            s.impl != self._name or s.method != "cupti" or (s.kept and not math.isfinite(s.seconds))
+            for s in samples
+        )
+        if strange or set(seen) - {self._name}:
+            raise CuptiError(f"{self._name}: its process sent records of other calls than its own")
+        return samples, seen
 
     def close(self) -> None:
         if not self._remote.gone:

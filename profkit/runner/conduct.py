@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,12 @@ class _Before:
 class Watched:
     """A model, called with care. Raises OffenceError; what the model raises goes through.
 
-    `kinds`: those of the reference's output (lazy.kinds), which are no offence here either.
+    `kinds`: those of the reference's output (lazy.kinds), which are no offence here either; `tolerances`: rtol by
+    output, where this problem has another than the usual one.
     """
 
     kinds: Collection[str] = ()
+    tolerances: Mapping[str, float] = {}
 
     def __init__(self, model: Any, device: torch.device, name: str, events: Any) -> None:
         self._model = model
@@ -122,7 +124,7 @@ class Watched:
             self._events.send("doubt", self._name, **_unwatched(self._name))
             return
         if last is None or not inputs.alike(last.arguments, given):
-            verdict = compare(self._once(inputs.clone(kept), seed, answer)[0], answer)
+            verdict = compare(self._once(inputs.clone(kept), seed, answer)[0], answer, self.tolerances)
             if verdict.status != "ok":
                 for _ in range(_TRIES):
                     self._once(inputs.clone(kept), seed, answer)
@@ -144,10 +146,10 @@ class Watched:
     def _expect(self, arguments: list[Any], seed: int, want: Any, stale: Any) -> float:
         """Seconds of a call that must give `want`; `stale` is what a candidate that remembers would give."""
         got, took = self._once(arguments, seed, want)
-        if compare(got, want).status == "ok":
+        if compare(got, want, self.tolerances).status == "ok":
             return took
         what = "right on new tensors, wrong on the same tensors with other data in them"
-        if compare(got, stale).status == "ok":
+        if compare(got, stale, self.tolerances).status == "ok":
             what = "other data got the answer to the data of the call before"
         raise OffenceError(*self._named("caches-results", what))
 

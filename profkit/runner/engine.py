@@ -71,8 +71,9 @@ def time_all(
             f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
         )
     dropped = sum(not sample.kept for sample in samples)
-    best, fresh = _best_again(job, calls, own, samples, offset, before)
+    best, fresh = _best_again(job, calls, own, samples, offset, full, before, after)
     if best:
+        dropped += sum(not sample.kept for sample in fresh)
         samples = winner.replaced(samples, fresh, best)
         timing.write(samples, Path(job.timings))
         for method in {sample.method for sample in fresh}:
@@ -152,20 +153,31 @@ def _best_again(
     clock: CudaClock | CpuClock,
     samples: list[timing.Sample],
     offset: float,
+    full: float,
     before: Callable[[str], None],
+    after: Callable[[str, int], None],
 ) -> tuple[str, list[timing.Sample]]:
-    """(the fastest of several candidates, fresh samples of it and of the reference); ("", []) for fewer."""
+    """(the fastest of several candidates, fresh samples of it and of the reference); ("", []) for fewer. full: the
+    highest SM clock [Hz].
+    """
     references = [subject.name for subject in job.subjects if subject.role == "reference"]
     best = winner.fastest(samples, [name for name in calls if name not in references])
     if not best or not set(references) & set(calls):
         return "", []
     pair = {name: calls[name] for name in (*references, best)}
     fresh = timing.measure(
-        pair, turns.over(clock, pair), budget=job.budget, target=job.target, before=before, seed=1
+        pair,
+        turns.over(clock, pair),
+        budget=job.budget,
+        target=job.target,
+        before=before,
+        after=after,
+        seed=1,
     ).samples
+    fresh = [_less(sample, offset) for sample in timing.drop_slow_rounds(fresh, full)]
     if any(sample.method == "cupti" for sample in samples) and isinstance(clock, CudaClock):
         try:
-            fresh = [_less(sample, offset) for sample in fresh] + _judged(job, pair, clock, before)[0]
+            fresh += _judged(job, pair, clock, before)[0]
         except ChangedResultError:
             raise
         except (cupti.CuptiError, RuntimeError):

@@ -67,13 +67,26 @@ def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, 
         overdue = time.monotonic() > end
         for remote in [r for r in waiting if overdue or r.channel in ready]:
             waiting.remove(remote)
+            if remote.channel not in ready:
+                remote.overdue(limit)
+                continue
             try:
-                loaded[remote.subject.name] = float(remote.answer(0.0 if overdue else limit)["seconds"])
+                # A line that breaks off must not hold up the others for longer than a build may take.
+                events.phase("build", remote.subject.name)
+                loaded[remote.subject.name] = _seconds(remote, remote.answer(limits["build"]))
             except RemoteError as error:
                 error.report(remote.subject, events, "load-error")
             except LostCandidateError:
                 continue
     return loaded
+
+
+def _seconds(remote: Remote, told: dict[str, Any]) -> float:
+    """The time in an answer. Raises RemoteError when there is none."""
+    try:
+        return float(told["seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise remote.nonsense() from error
 
 
 def _build(
@@ -88,13 +101,13 @@ def _build(
     weights = dict(reference.model.state_dict()) if isinstance(reference.model, torch.nn.Module) else None
     try:
         given: dict[str, Any] = {"init": init, "weights": weights}
-        told = remote.ask("build", given=remote.hand_over(given), seed=seed)
+        built = _seconds(remote, remote.ask("build", given=remote.hand_over(given), seed=seed))
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return None
     except LostCandidateError:
         return None
     name = remote.subject.name
-    events.send("impl", name, status="loaded", build_seconds=seconds + float(told["seconds"]))
+    events.send("impl", name, status="loaded", build_seconds=seconds + built)
     # The module lives elsewhere; building goes on there as well, so the reference's directory does no harm here.
     return Implementation(remote.subject, ModuleType(f"remote_{name}"), reference.lock, RemoteModel(remote))

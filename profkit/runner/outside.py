@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -85,7 +85,10 @@ def examine(
 ) -> list[Exam]:
     """Batches of every implementation in random order, ROUNDS times, fewer when calls are long."""
     claims = {name: _claim(samples, name) for name in calls}
-    plans = {name: _enough(calls[name], *_plan(claims[name], device), device) for name in calls}
+    plans = {}
+    for name in calls:
+        before(name)
+        plans[name] = _enough(calls[name], *_plan(claims[name], device), device)
     seen: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in calls}
     order, chance = list(calls), random.SystemRandom()
     end = time.monotonic() + _BUDGET
@@ -186,8 +189,3 @@ def accusation(exam: Exam) -> str:
         f"patched timer: its process reports {exam.claimed * 1e6:.4g} us a call, from outside a call takes "
         f"at least {exam.least * 1e6:.4g} us"
     )
-
-
-def without(samples: list[Sample], names: list[str]) -> list[Sample]:
-    """The samples with those of some implementations marked as dropped."""
-    return [replace(s, kept=0) if s.impl in names else s for s in samples]

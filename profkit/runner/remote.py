@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,21 @@ _LAST_BREATH = 10.0
 
 
 class LostCandidateError(Exception):
-    """The candidate's process is gone or was told to go: the parent says how it ended."""
+    """The process of candidate `impl` is gone or was told to go: the parent says how it ended."""
+
+    def __init__(self, impl: str) -> None:
+        super().__init__(impl)
+        self.impl = impl
 
 
 class RemoteError(RuntimeError):
-    """The candidate's process reported an exception. `status` is what it is called in the manifest, "" for that
-    of the phase.
+    """The process of candidate `impl` reported an exception, or answered what is no answer. `status` is what it is
+    called in the manifest, "" for that of the phase.
     """
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, impl: str, told: dict[str, Any]) -> None:
         super().__init__(str(told.get("reason", ""))[:500])
+        self.impl = impl
         self.status = str(told.get("status", ""))
         self.tail = str(told.get("tail", ""))[-3000:]
 
@@ -80,11 +85,22 @@ class Remote:
             raise self.overdue(limit) from error
         except EndedError as error:
             raise self._lost() from error
-        for doubt in reply.get("doubts", []):
+        doubts, failed = reply.get("doubts", []), reply.get("failed", {})
+        if not (
+            isinstance(failed, dict) and isinstance(doubts, list) and all(isinstance(d, dict) for d in doubts)
+        ):
+            raise self.nonsense()
+        for doubt in doubts:
             self._events.send("doubt", self.subject.name, **{k: str(doubt.get(k, "")) for k in ("what", "how_much", "fix")})  # fmt: skip
         if "failed" in reply:
-            raise RemoteError(reply["failed"])
+            raise RemoteError(self.subject.name, failed)
         return reply
+
+    def nonsense(self) -> RemoteError:
+        """What to raise when an answer is none."""
+        return RemoteError(
+            self.subject.name, {"reason": "its process gave an answer of another form than the question's"}
+        )
 
     def overdue(self, limit: float) -> LostCandidateError:
         """Have the process killed and wait until it is gone, so that it disturbs nobody else."""
@@ -128,7 +144,8 @@ class Remote:
             return exchange.restore(exchange.read(file, torch.device("cpu"), trusted=False), self.device)
         except Exception as error:
             what = str(error).partition("\n")[0][:300]
-            raise RemoteError({"reason": f"its output cannot be read as tensors: {what}"}) from error
+            told = {"reason": f"its output cannot be read as tensors: {what}"}
+            raise RemoteError(self.subject.name, told) from error
 
 
 class RemoteModel:
@@ -140,6 +157,8 @@ class RemoteModel:
 
     kinds: Collection[str] = ()
     """What the reference's outputs are made of (lazy.kinds)."""
+    tolerances: Mapping[str, float] = {}
+    """rtol by output, where this problem has another than the usual one."""
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
@@ -153,8 +172,9 @@ class RemoteModel:
             torch.cuda.empty_cache()
         told, answer = self.remote.hand_over(list(arguments)), self.remote.fresh_file()
         reply = self.remote.ask(
-            "call", given=told, output=answer.name, seed=torch.initial_seed(), kinds=sorted(self.kinds)
-        )
+            "call", given=told, output=answer.name, seed=torch.initial_seed(), kinds=sorted(self.kinds),
+            tolerances=dict(self.tolerances),
+        )  # fmt: skip
         output = self.remote.output(answer)
         if reply.get("changed"):
             self._change(arguments, self.remote.output(answer.with_name(str(reply["changed"]))))

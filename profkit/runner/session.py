@@ -234,6 +234,10 @@ def _answers(job: Job, reference: Implementation, device: torch.device, events: 
         _settle(device)
         events.send("task", **precision.types(reference.model, arguments, output))
         events.send("inputs", tensors=inputs.described(arguments))
+        for seed, shape in _rounds(job, reference):
+            if shape is not None:
+                _call(reference, _arguments(reference, seed, shape, device))
+                _settle(device)
     return not failed
 
 
@@ -285,7 +289,7 @@ def _trials(
     """The two as the trials call them: the reference as it is, the candidate under watch."""
     remote = isinstance(candidate.model, RemoteModel)
     watched = candidate.model if remote else Watched(candidate.model, device, candidate.subject.name, events)
-    watched.kinds = reference.probe.kinds
+    watched.kinds, watched.tolerances = reference.probe.kinds, reference.probe.tolerances
 
     def ask(arguments: list[Any]) -> Any:
         loading.use(candidate.lock)
@@ -350,9 +354,12 @@ def _time(
         except Exception as error:
             if not current:
                 raise
-            _accuse(current[0], error, events, "error")
-            judge.let_go([i for i in sound if i.subject is current[0]])
-            sound = [i for i in sound if i.subject is not current[0]]
+            # A process that fails says whose it is; it may be asked out of its turn.
+            told = getattr(error, "impl", current[0].name)
+            culprit = next((i.subject for i in sound if i.subject.name == told), current[0])
+            _accuse(culprit, error, events, "error")
+            judge.let_go([i for i in sound if i.subject is culprit])
+            sound = [i for i in sound if i.subject is not culprit]
         else:
             return
 

@@ -36,3 +36,10 @@ def test_the_verdict_does_not_depend_on_the_pieces(kind, monkeypatch):
     for field in dataclasses.fields(whole):
         a, b = getattr(pieces, field.name), getattr(whole, field.name)
         assert a == (pytest.approx(b) if isinstance(b, float) else b)
+
+
+def test_an_answer_in_a_list_gets_no_other_tolerance():
+    want = torch.ones(8)
+    assert check.compare(want * 1.00005, want).status == "ok"
+    for got in (want * 1.00005, [want * 1.00005]):
+        assert check.compare(got, want, {"output": 1e-6}).status == "mismatch"

@@ -170,3 +170,18 @@ def test_inputs_are_refilled_in_place_whatever_their_layout():
         assert torch.equal(target[0], other)
     assert not inputs.alike([torch.ones(2)], [torch.ones(3)])
     assert not inputs.alike([1], [2])
+
+
+def test_a_second_call_is_compared_by_the_tolerances_of_the_problem():
+    calls = []
+
+    def wavers(x):
+        calls.append(x)
+        return x * (1 + 1e-3 * (len(calls) % 2))
+
+    watched = Watched(wavers, CPU, "candidate", None)
+    with pytest.raises(OffenceError, match="another answer"):
+        watched(torch.ones(16, 16))
+    watched = Watched(wavers, CPU, "candidate", None)
+    watched.tolerances = {"output": 1e-2}
+    watched(torch.ones(16, 16))

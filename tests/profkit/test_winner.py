@@ -58,7 +58,11 @@ def run(tmp_path, monkeypatch):
     folder = tmp_path / "IWINNER"
     folder.mkdir()
     (folder / "reference.py").write_text(REFERENCE)
-    for name, expression in {"one": "x * 2 + 1", "two": "x + x + 1", "three": "torch.add(x * 2, 1)"}.items():
+    for name, expression in {
+        "one": "x * 2 + 1",
+        "two": "x + x + 1 + x * 0 + x * 0",
+        "three": "(x * 2 + 1) + x * 0 - x * 0",
+    }.items():
         (folder / f"{name}.py").write_text(SAME.format(expression))
     return profile(folder, device="cpu", runs=tmp_path / "runs", budget=0.3, trials=2)
 

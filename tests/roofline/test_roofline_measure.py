@@ -119,6 +119,15 @@ def test_only_the_fastest_variants_of_a_name_go_into_the_rounds_and_the_others_a
     assert sum(ref() is not None for ref in alive) == FINALISTS
 
 
+def test_on_a_slow_device_the_heats_leave_time_for_the_rounds():
+    timer = FakeTimer()
+    probes = [probe("tensor_bf16", 1.0, variant=str(number)) for number in range(9)] + [probe("fp32", 1.0)]
+    results, _ = run_probes(probes, timer, rounds=5, budget=12.0, now=lambda: timer.now)
+    # Three timings each: after three variants half of the budget is gone; another name still gets its turn.
+    assert [r.probe.variant for r in results] == ["0", "1", "2", "v"]
+    assert timer.now <= 12 + 4
+
+
 def test_write_only_streams_do_not_make_the_dram_roof():
     def stream(name, peak):
         return Ceiling(f"dram_{name}", "bandwidth", peak, "measured", variant="64 MiB")

@@ -1,0 +1,114 @@
+"""What the judge makes of answers of candidates' processes; the other end of the line is in the test's hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from profkit.launch.protocol import Job, Subject  # noqa: E402
+from profkit.runner import judge  # noqa: E402
+from profkit.runner.claims import RemoteCall, RemoteRecording  # noqa: E402
+from profkit.runner.cupti import CuptiError  # noqa: E402
+from profkit.runner.outside import TimerLieError  # noqa: E402
+from profkit.runner.remote import Remote, RemoteError, RemoteModel  # noqa: E402
+
+
+class Told:
+    """Takes events."""
+
+    def __init__(self):
+        self.rows = []
+
+    def send(self, kind, impl="", **data):
+        self.rows.append((kind, impl, data))
+
+    def phase(self, phase, impl="", **_):
+        self.rows.append(("phase", impl, {"phase": phase}))
+
+    def of(self, kind):
+        return [(impl, data) for found, impl, data in self.rows if found == kind]
+
+
+class Line:
+    """A remote and the candidate's end of its line."""
+
+    def __init__(self, name, folder, events, **limits):
+        mine, self.socket = socket.socketpair()
+        self.job = Job("judge", "I", [], channels={name: mine.detach()}, exchange=str(folder), limits=limits)
+        self.remote = Remote(Subject(name, "candidate", "x.py"), self.job, torch.device("cpu"), events)
+
+    def say(self, *answers):
+        self.socket.sendall(b"".join(json.dumps(answer).encode() + b"\n" for answer in answers))
+
+
+@pytest.fixture
+def line(tmp_path):
+    return Line("mine", tmp_path, Told())
+
+
+def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
+    events = Told()
+    one, other = (Line(name, tmp_path, events, start=0.1, build=0.1) for name in ("silent", "quick"))
+    other.say({"seconds": 0.5})
+    one.remote.channel.wait_for_end = lambda limit: None  # there is no parent to kill it
+    assert judge._wait_for_all([one.remote, other.remote], one.job, events) == {"quick": 0.5}
+    assert events.of("overdue") == [("silent", {"phase": "build", "limit": pytest.approx(0.2)})]
+
+
+@pytest.mark.parametrize("answer", [{}, {"seconds": "soon"}, {"seconds": 1, "doubts": 3}, {"failed": "yes"}])
+def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
+    events = Told()
+    lines = [Line(name, tmp_path, events, start=1.0, build=1.0) for name in ("odd", "fine")]
+    lines[0].say(answer)
+    lines[1].say({"seconds": 2.0})
+    assert judge._wait_for_all([one.remote for one in lines], lines[0].job, events) == {"fine": 2.0}
+    ((name, data),) = events.of("impl")
+    assert (name, data["status"]) == ("odd", "load-error")
+    assert "another form" in data["reason"]
+
+
+def test_a_time_that_is_no_number_is_a_lie(line):
+    line.say({}, {"seconds": None, "host": None, "sound": True})
+    call = RemoteCall(RemoteModel(line.remote), [], [])
+    with pytest.raises(TimerLieError, match="no number"):
+        call.sample("wall")
+
+
+def records(**changed):
+    row = {"impl": "mine", "method": "cupti", "round": 0, "trial": 0, "seconds": 1e-6, **changed}
+    return {"samples": [row], "activities": {"mine": []}}
+
+
+def test_records_of_its_own_calls_are_taken(line):
+    line.say(records(), records(seconds=None, kept=0))
+    recording = RemoteRecording(line.remote)
+    assert recording.end()[0][0].seconds == 1e-6
+    assert math.isnan(recording.end()[0][0].seconds)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        records(impl="reference"),
+        records(method="event"),
+        records(seconds=None),
+        {"samples": [], "activities": {"reference": []}},
+        {"samples": [3], "activities": {}},
+        {},
+    ],
+)
+def test_records_of_anybody_else_are_refused(line, told):
+    line.say(told)
+    with pytest.raises(CuptiError, match="mine"):
+        RemoteRecording(line.remote).end()
+
+
+def test_errors_say_whose_they_are(line):
+    line.say({"failed": {"reason": "no"}})
+    with pytest.raises(RemoteError) as caught:
+        line.remote.ask("run")
+    assert caught.value.impl == "mine"
