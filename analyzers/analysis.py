@@ -149,6 +149,7 @@ def analyze(
         row, found = judge(
             name, timed.get(name), counts.row(name), _works_of(works, name), roofline, l2_bytes
         )
+        row["evidence"] = _with_most(row, counts.kernels)
         rows.append(row | compared(name, row, ratios.get(name), reference, rows))
         doubts += found
     impls = to_frame(rows, IMPL_COLUMNS)
@@ -196,6 +197,22 @@ def _by_time(kernels: pd.DataFrame) -> pd.DataFrame:
     kernels.insert(2, "share", time / time.sum(skipna=False))
     result: pd.DataFrame = kernels.sort_values("share", ascending=False, kind="stable", ignore_index=True)
     return result
+
+
+_WAITING = ("latency", "launch", "unknown", "")
+
+
+def _with_most(row: Mapping[str, Any], kernels: pd.DataFrame) -> str:
+    """The evidence of an implementation that as a whole is near no roof, and what most of its time is bound by."""
+    own = kernels[kernels["impl"] == row["impl"]]
+    evidence = str(row.get("evidence", ""))
+    if row.get("bound_by") != "latency" or len(own) < 2:
+        return evidence
+    shares = own.groupby("bound_by", sort=False)["share"].sum()
+    most = str(shares.idxmax()) if shares.notna().any() else ""
+    if most in _WAITING or not shares[most] > 0.5:
+        return evidence
+    return f"{evidence}; {shares[most]:.0%} of its kernels' time is bound by {most}"
 
 
 def _names(reference: str, timed: Mapping[str, timing.Timed], counts: _Counts) -> list[str]:

@@ -167,6 +167,17 @@ def test_many_tiny_kernels_are_bound_by_launching(h200):
     assert "17%" in row["evidence"]
 
 
+def test_a_whole_that_is_near_no_roof_says_what_most_of_it_is_bound_by(h200):
+    peak = h200.peak("dram")
+    stream = {"impl": "reference", "kernel": "copy", "time": 60e-6, "dram_bytes": 0.9 * peak * 60e-6}
+    idle = {"impl": "reference", "kernel": "wait", "time": 50e-6, "dram_bytes": 1e4}
+    row = analyze(samples({"reference": noisy(110e-6)}), launches(stream, idle), None, h200).impl("reference")
+    assert row["bound_by"] == "latency"
+    assert row["evidence"].endswith("; 55% of its kernels' time is bound by dram")
+    alone = analyze(samples({"reference": noisy(50e-6)}), launches(idle), None, h200).impl("reference")
+    assert "kernels' time" not in alone["evidence"]
+
+
 def test_several_recorded_calls_are_counted_as_one(h200):
     frame = launches(*[{"impl": "reference", "time": 1e-3, "dram_bytes": 4e9}] * 3)
     row = analyze(samples({"reference": noisy(1e-3)}), frame, None, h200, calls={"reference": 3}).impl(
