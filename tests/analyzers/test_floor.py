@@ -177,3 +177,13 @@ def test_work_from_plain_data():
     assert math.isnan(Work.from_dict({"flops": {}, "bytes": None, "read": 3}).bytes)
     with pytest.raises(AnalyzeError, match=r"flops\.fp32"):
         Work.from_dict({"flops": {"fp32": "many"}})
+
+
+def test_a_roof_that_is_only_measured_accuses_nobody_by_a_little():
+    measured = Roofline("CPU").with_([Ceiling("fp32", "compute", 1e11, "measured")])
+    floor = floor_time(Work({"fp32": 1e11}, 0.0), measured)
+    assert (floor.time, floor.hard) == (pytest.approx(1.0), pytest.approx(0.8))
+    assert not floor.forbids(0.85)
+    assert floor.forbids(0.7)
+    known = measured.with_([Ceiling("fp32", "compute", 1.1e11, "datasheet")])
+    assert floor_time(Work({"fp32": 1e11}, 0.0), known).hard == pytest.approx(1 / 1.1)
