@@ -46,7 +46,6 @@ SEED = 20_261_120
 MIN_ROUNDS = 6
 """Below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
 
-VERDICTS = ("faster", "slower", "same", "undecided")
 _NORMAL_SD = 1.4826
 _FAR = 3.0
 _CHUNK = 4_000_000

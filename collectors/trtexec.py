@@ -156,12 +156,6 @@ def _head(path: Path) -> str:
     return head.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
 
 
-def read_profile(path: str | Path, *, partial: bool = False) -> Profile:
-    """--exportProfile alone; raises CollectError as `read` does."""
-    content, doubts = load(Path(path), partial)
-    return _profile(Path(path), content, doubts)
-
-
 def read_layers(path: str | Path) -> list[Layer]:
     """--exportLayerInfo as modelled layers, in order."""
     return _layers(Path(path), load(Path(path), False)[0])

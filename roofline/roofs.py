@@ -17,7 +17,6 @@ from roofline.style import DPI
 from roofline.wording import digits, roof_name, roof_unit, si
 
 LABEL = 8.0
-TICK = 8.0
 SMALL = 7.0
 POINT = DPI / 72.0
 
