@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -72,9 +72,7 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
 
 def _failure(error: Exception, status: str, capped: bool) -> dict[str, str]:
     """What the judge is told of an exception. `capped`: whether GPU memory was limited on purpose."""
-    from profkit.runner.session import context_lost
-
-    lost = context_lost(error)
+    lost = facts.context_lost(error)
     integrity.restore()
     text = str(error).strip()
     if isinstance(error, OffenceError):
@@ -113,17 +111,13 @@ class Guest:
 
     def load(self) -> dict[str, Any]:
         """Import the candidate; its extensions are built here, while other processes do the same."""
-        from profkit.runner.session import _one_architecture as one_architecture
-
         subject = self._job.subjects[0]
         if self._device.type == "cuda":
-            one_architecture(self._device)
+            loading.one_architecture(self._device)
         began = time.perf_counter()
         self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
-        before = _switches()
-        self._module = loading.import_file(
-            Path(subject.file), f"profkit_sample_{subject.name.replace('-', '_')}"
-        )
+        before = settings.read()
+        self._module = loading.import_file(Path(subject.file), subject.name)
         integrity.check()
         self._keep(before)
         return {"seconds": time.perf_counter() - began}
@@ -133,7 +127,7 @@ class Guest:
         began = time.perf_counter()
         told = exchange.read(self._folder / given, torch.device("cpu"), trusted=True)
         dtype = precision.TYPES[self._job.precision]
-        before = _switches()
+        before = settings.read()
         self._model = loading.instance(self._module, "ModelNew", told["init"], seed, self._device, dtype)
         if told["weights"] is not None and isinstance(self._model, torch.nn.Module):
             loading.take_weights(self._model, told["weights"])
@@ -148,11 +142,11 @@ class Guest:
         """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
         arguments = exchange.read(self._folder / given, self._device, trusted=True)
-        before, switches = inputs.clone(arguments), _switches()
+        before, switches = inputs.clone(arguments), settings.read()
         torch.manual_seed(seed)
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
-        self._settle()
+        facts.settle(self._device)
         self._keep(switches)
         changed = ""
         if not same(arguments, before):
@@ -178,7 +172,7 @@ class Guest:
 
     def run(self) -> None:
         self._call()
-        self._settle()
+        facts.settle(self._device)
 
     def output(self, output: str) -> dict[str, Any]:
         """The output of the last timed call."""
@@ -198,7 +192,7 @@ class Guest:
 
     def sample(self, method: str) -> dict[str, Any]:
         seconds, host, sound = self._clock(method).sample(self._call)
-        self._settle()
+        facts.settle(self._device)
         return {"seconds": _number(seconds), "host": _number(host), "sound": sound}
 
     def note(self, method: str) -> dict[str, Any]:
@@ -238,16 +232,7 @@ class Guest:
         return self._clocks[method]
 
     def _keep(self, before: tuple[dict[str, Any], dict[str, Any]]) -> None:
-        precision.keep(before[0], self._job.subjects[0].name, cast(Any, self._notes))
-        settings.keep(before[1], self._job.subjects[0].name, self._notes)
-
-    def _settle(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-
-
-def _switches() -> tuple[dict[str, Any], dict[str, Any]]:
-    return precision.switches(), settings.read()
+        settings.keep(before, self._job.subjects[0].name, self._notes)
 
 
 def _element(leaves: list[Any], leaf: int, index: int) -> float | None:

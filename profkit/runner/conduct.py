@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner import inputs, integrity, lazy, leftovers, streams
+from profkit.runner import facts, inputs, integrity, lazy, leftovers, streams
 from profkit.runner.check import compare, tensors
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import same
@@ -80,14 +80,14 @@ class Watched:
     def _once(self, arguments: list[Any], seed: int, like: Any) -> tuple[Any, float]:
         """(a copy of the answer taken at once, seconds) of one call; freed memory for an output `like` that is marked."""
         leftovers.leave(like)
-        self._settle()
+        facts.settle(self._device)
         inputs.seed_all(seed)
         tasks = _tasks()
         began = _clock()
         output = self._model(*arguments)
         lazy.refuse(output, self.kinds)
         copy = inputs.clone(output)
-        self._settle()
+        facts.settle(self._device)
         took = _clock() - began
         self._host = took
         integrity.check()
@@ -113,7 +113,7 @@ class Watched:
         """Raise OffenceError when the output changes although the call has returned."""
         for _ in range(int(_GRACE / _STEP)):
             time.sleep(_STEP)
-            self._settle()
+            facts.settle(self._device)
             if not same(inputs.clone(output), copy):
                 raise OffenceError("works-after-return", "the output changed after the call had returned")
 
@@ -175,10 +175,10 @@ class Watched:
             )
 
     def _timed(self, arguments: list[Any]) -> float:
-        self._settle()
+        facts.settle(self._device)
         began = _clock()
         self._model(*arguments)
-        self._settle()
+        facts.settle(self._device)
         return _clock() - began
 
     def _stands_in_line(self, arguments: list[Any], seed: int, answer: Any) -> None:
@@ -206,10 +206,6 @@ class Watched:
         if self._device.type != "cuda":
             return MEMORY
         return min(MEMORY, int(torch.cuda.mem_get_info(self._device)[0]) // 4)
-
-    def _settle(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
 
 
 def _faster(pairs: list[tuple[float, float]], times: float) -> bool:

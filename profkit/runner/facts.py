@@ -118,3 +118,24 @@ def versions() -> dict[str, str]:
 
         found["triton"] = triton.__version__
     return {key: value for key, value in found.items() if value}
+
+
+def settle(device: torch.device) -> None:
+    """Wait until the device has done what was asked of it; a CPU has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def context_lost(error: BaseException) -> bool:
+    """Whether this CUDA error stays: after it, every call fails with the same one."""
+    text = str(error)
+    if "CUDA" not in text and "cuda" not in text:
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    except AssertionError:
+        # A torch without CUDA has no context to lose.
+        return False
+    return False

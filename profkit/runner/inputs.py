@@ -29,12 +29,17 @@ def to_device(item: Any, device: torch.device) -> Any:
 
     A view keeps its layout: strides are what a strided-copy kernel is about.
     """
+    return mapped(item, lambda tensor: _move(tensor, device))
+
+
+def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same nesting of lists, tuples and dicts with every tensor changed, the rest left alone."""
     if isinstance(item, torch.Tensor):
-        return _move(item, device)
+        return change(item)
     if isinstance(item, (list, tuple)):
-        return type(item)(to_device(part, device) for part in item)
+        return type(item)(mapped(part, change) for part in item)
     if isinstance(item, dict):
-        return {key: to_device(part, device) for key, part in item.items()}
+        return {key: mapped(part, change) for key, part in item.items()}
     return item
 
 
@@ -60,13 +65,7 @@ def _span(tensor: torch.Tensor) -> int:
 
 def clone(item: Any) -> Any:
     """A copy that shares no memory but keeps each tensor's layout."""
-    if isinstance(item, torch.Tensor):
-        return changed(item, torch.Tensor.clone)
-    if isinstance(item, (list, tuple)):
-        return type(item)(clone(part) for part in item)
-    if isinstance(item, dict):
-        return {key: clone(part) for key, part in item.items()}
-    return item
+    return mapped(item, lambda tensor: changed(tensor, torch.Tensor.clone))
 
 
 def alike(one: Any, other: Any) -> bool:

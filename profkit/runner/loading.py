@@ -80,8 +80,15 @@ def release_all() -> None:
         shutil.rmtree(_private.pop(), ignore_errors=True)
 
 
+def one_architecture(device: torch.device) -> None:
+    """Compile for the chip that is here; compiling for all doubles and trebles the build."""
+    major, minor = torch.cuda.get_device_capability(device)
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
+
+
 def import_file(file: Path, name: str) -> ModuleType:
-    """Import a file under a name of our own. Its folder is importable while it loads."""
+    """Import an implementation's file under a name made of its own. Its folder is importable while it loads."""
+    name = f"profkit_sample_{name.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is not importable")

@@ -70,7 +70,7 @@ def lowered(model: Any, arguments: list[Any], precision: str) -> Any:
     if isinstance(rounded, torch.nn.Module):
         for tensor in [*rounded.parameters(), *rounded.buffers()]:
             tensor.data = rounded_to_tf32(tensor.data)
-    return rounded(*_mapped(arguments))
+    return rounded(*inputs.mapped(arguments, lambda tensor: inputs.changed(tensor, rounded_to_tf32)))
 
 
 def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
@@ -80,16 +80,6 @@ def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
     bits = tensor.contiguous().view(torch.int32)
     nearest = ((bits + (1 << (_DROPPED - 1))) >> _DROPPED) << _DROPPED
     return torch.where(tensor.isfinite(), nearest.view(torch.float32), tensor)
-
-
-def _mapped(item: Any) -> Any:
-    if isinstance(item, torch.Tensor):
-        return inputs.changed(item, rounded_to_tf32)
-    if isinstance(item, (list, tuple)):
-        return type(item)(_mapped(part) for part in item)
-    if isinstance(item, dict):
-        return {key: _mapped(part) for key, part in item.items()}
-    return item
 
 
 def _converted(model: Any, arguments: list[Any], dtype: torch.dtype) -> Any:

@@ -22,13 +22,11 @@ def cast(item: Any, dtype: torch.dtype) -> Any:
 
     Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
     """
-    if isinstance(item, torch.Tensor):
-        return inputs.changed(item, lambda base: base.to(dtype)) if item.is_floating_point() else item
-    if isinstance(item, (list, tuple)):
-        return type(item)(cast(part, dtype) for part in item)
-    if isinstance(item, dict):
-        return {key: cast(part, dtype) for key, part in item.items()}
-    return item
+
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        return inputs.changed(tensor, lambda base: base.to(dtype)) if tensor.is_floating_point() else tensor
+
+    return inputs.mapped(item, leaf)
 
 
 def apply(module: ModuleType, precision: str) -> None:

@@ -70,7 +70,7 @@ def _run(job: Job, events: Events) -> None:
     events.send("facts", device=facts.device_facts(device), versions=facts.versions())
     torch.set_grad_enabled(False)
     if device.type == "cuda":
-        _one_architecture(device)
+        loading.one_architecture(device)
     else:
         heap.keep()
     integrity.seal()
@@ -93,14 +93,6 @@ def _run(job: Job, events: Events) -> None:
     _time(job, sound, reference, device, events)
     if job.ceilings and device.type == "cpu":
         _ceilings(events)
-
-
-def _one_architecture(device: torch.device) -> None:
-    """Compile for the chip that is here; compiling for all doubles and trebles the build."""
-    import os
-
-    major, minor = torch.cuda.get_device_capability(device)
-    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
 
 
 def _load_all(
@@ -131,10 +123,10 @@ def _load(
     """Import and construct one implementation; None (and an event) when that fails."""
     is_reference = subject.role == "reference"
     events.phase("load" if is_reference else "build", subject.name)
-    began, switches, others = time.perf_counter(), precision.switches(), settings.read()
+    began, switches = time.perf_counter(), settings.read()
     with _blame(subject, events, "load-error") as failed:
         lock = loading.enter(Path(subject.file), Path(job.cache))
-        module = loading.import_file(Path(subject.file), f"profkit_sample_{subject.name.replace('-', '_')}")
+        module = loading.import_file(Path(subject.file), subject.name)
         if is_reference:
             precision.apply(module, job.precision)
         else:
@@ -145,27 +137,18 @@ def _load(
         dtype = precision.TYPES[job.precision]
         model = loading.instance(module, "Model" if is_reference else "ModelNew", init, seed, device, dtype)
         if reference is not None:
-            _same_weights(model, reference.model)
+            if isinstance(model, torch.nn.Module) and isinstance(reference.model, torch.nn.Module):
+                loading.take_weights(model, reference.model.state_dict())
             integrity.check()
     if is_reference:
         # What the reference's import replaces is part of the task.
         integrity.seal()
     else:
-        precision.keep(switches, subject.name, events)
-        settings.keep(others, subject.name, events)
+        settings.keep(switches, subject.name, events)
     if failed:
         return None
     events.send("impl", subject.name, status="loaded", build_seconds=time.perf_counter() - began)
     return Implementation(subject, module, lock, model)
-
-
-def _same_weights(model: Any, reference: Any) -> None:
-    """Give the candidate the reference's weights where the names and shapes are the same."""
-    if not (isinstance(model, torch.nn.Module) and isinstance(reference, torch.nn.Module)):
-        return
-    mine, theirs = model.state_dict(), reference.state_dict()
-    if {k: v.shape for k, v in mine.items()} == {k: v.shape for k, v in theirs.items()}:
-        model.load_state_dict(theirs)
 
 
 @contextlib.contextmanager
@@ -193,36 +176,16 @@ def _accuse(subject: Subject, error: Exception, events: Events, status: str) -> 
     line = str(error).strip().partition("\n")[0]
     reason = line if isinstance(error, OffenceError) else f"{type(error).__name__}: {line}"
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
-    if not isinstance(error, OffenceError) and context_lost(error):
+    if not isinstance(error, OffenceError) and facts.context_lost(error):
         events.send("corrupt", subject.name, reason=reason, tail=tail)
         raise LostContextError(reason) from error
     integrity.restore()
     events.send("impl", subject.name, status=found, reason=reason[:500], tail=tail)
 
 
-def context_lost(error: BaseException) -> bool:
-    """Whether this CUDA error stays: after it, every call fails with the same one."""
-    text = str(error)
-    if "CUDA" not in text and "cuda" not in text:
-        return False
-    try:
-        torch.cuda.synchronize()
-    except RuntimeError:
-        return True
-    except AssertionError:
-        # A torch without CUDA has no context to lose.
-        return False
-    return False
-
-
 def _call(implementation: Implementation, arguments: list[Any]) -> Any:
     loading.use(implementation.lock)
     return implementation.model(*arguments)
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _answers(job: Job, reference: Implementation, device: torch.device, events: Events) -> bool:
@@ -231,13 +194,13 @@ def _answers(job: Job, reference: Implementation, device: torch.device, events: 
     with _blame(reference.subject, events, "error") as failed:
         arguments = inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device)
         output = _call(reference, arguments)
-        _settle(device)
+        facts.settle(device)
         events.send("task", **precision.types(reference.model, arguments, output))
         events.send("inputs", tensors=inputs.described(arguments))
         for seed, shape in _rounds(job, reference):
             if shape is not None:
                 _call(reference, _arguments(reference, seed, shape, device))
-                _settle(device)
+                facts.settle(device)
     return not failed
 
 
@@ -250,7 +213,7 @@ def _probe(job: Job, reference: Implementation, device: torch.device, events: Ev
         reference.probe = prober.probe(
             reference.model, lambda seed: inputs.fresh(reference.module, seed, device), (seed, seed + 1)
         )
-        _settle(device)
+        facts.settle(device)
         reference.probe.report(events)
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
@@ -270,7 +233,7 @@ def _check(
         events.phase("build" if number == 0 else "check", name)
         with _blame(candidate.subject, events, "error") as failed:
             verdict = trials.on(_arguments(reference, seed, shape, device), seed)
-            _settle(device)
+            facts.settle(device)
         if verdict is not None and verdict.what and shape is not None:
             verdict = replace(verdict, what=f"get_more_inputs()[{shape}]: {verdict.what}")
         if failed or verdict is None:
@@ -293,11 +256,10 @@ def _trials(
 
     def ask(arguments: list[Any]) -> Any:
         loading.use(candidate.lock)
-        switches, others = precision.switches(), settings.read()
+        switches = settings.read()
         output = watched(*arguments)
-        _settle(device)
-        precision.keep(switches, candidate.subject.name, events)
-        settings.keep(others, candidate.subject.name, events)
+        facts.settle(device)
+        settings.keep(switches, candidate.subject.name, events)
         return output
 
     return Trials(ask, lambda arguments: _call(reference, arguments), reference.probe)
@@ -329,7 +291,7 @@ def _work(job: Job, reference: Implementation, device: torch.device, events: Eve
         arguments = inputs.fresh(reference.module, job.seeds[0] if job.seeds else 0, device)
         cc = facts.device_facts(device).get("cc", "")
         events.send("work", **work.modelled(reference.model, arguments, cc))
-        _settle(device)
+        facts.settle(device)
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
         events.send("doubt", what="the reference's work could not be modelled", how_much=f"{type(error).__name__}: {error}",
@@ -405,11 +367,11 @@ def _annotated_calls(
             call = TimedCall(implementation.model, [arguments], [None])
             loading.use(implementation.lock)
             call()
-            _settle(device)
+            facts.settle(device)
             events.phase("count", name)
             with annotated(job.sample, name, "counters"):
                 call()
-                _settle(device)
+                facts.settle(device)
             events.send("impl", name, status="counted")
 
 
@@ -426,7 +388,7 @@ def _single_calls(
         events.phase("sanitize", candidate.subject.name)
         with _blame(candidate.subject, events, "error"):
             _call(candidate, arguments)
-            _settle(device)
+            facts.settle(device)
             events.send("impl", candidate.subject.name, status="counted")
 
 

@@ -1,6 +1,6 @@
-"""torch's process-wide settings that are no matter of precision: kept as they were, and told when switched.
+"""torch's process-wide settings: kept as they were, and told when switched.
 
-What decides in which precision torch computes is kept by precision.py.
+Those that decide in which precision torch computes are read and put back by precision.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner.events import Events
+from profkit.runner import precision
 
 _Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -52,8 +52,12 @@ def _settings() -> dict[str, _Setting]:
     return found
 
 
-def read() -> dict[str, Any]:
-    """Every setting this torch has, by name."""
+def read() -> tuple[dict[str, Any], dict[str, Any]]:
+    """(what decides the precision, every other setting this torch has), by name."""
+    return precision.switches(), _others()
+
+
+def _others() -> dict[str, Any]:
     found = {}
     for name, (get, _) in _settings().items():
         with contextlib.suppress(RuntimeError, AttributeError):
@@ -61,8 +65,13 @@ def read() -> dict[str, Any]:
     return found
 
 
-def keep(before: Mapping[str, Any], name: str, events: Events | Any) -> None:
+def keep(before: tuple[Mapping[str, Any], Mapping[str, Any]], name: str, events: precision.Listener) -> None:
     """Undo what a candidate switched since `read`, and say so."""
+    precision.keep(before[0], name, events)
+    _keep_others(before[1], name, events)
+
+
+def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listener) -> None:
     switched = []
     for key, (get, put) in _settings().items():
         with contextlib.suppress(RuntimeError, AttributeError):
