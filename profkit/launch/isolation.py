@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -89,6 +90,7 @@ class Child(threading.Thread):
         self.closing = threading.Event()
         self.over = threading.Event()
         self.line = line
+        self.mark = secrets.token_hex(8)
         self._job, self._follower, self._progress = job, follower, progress
 
     def run(self) -> None:
@@ -100,6 +102,7 @@ class Child(threading.Thread):
                 watch=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self.line],
+                mark=self.mark,
             )
         except ProfkitError as error:
             self.error = error
@@ -175,7 +178,12 @@ def _sitting(
         reference = next(Path(subject.file) for subject in subjects if subject.role == "reference")
         children = [_child(job, s, reference, folder, lines, names, follower, progress) for s in candidates]
         judge = msgspec.structs.replace(
-            job, mode="judge", subjects=list(subjects), channels=dict(lines.judges), exchange=str(folder)
+            job,
+            mode="judge",
+            subjects=list(subjects),
+            channels=dict(lines.judges),
+            marks={child.subject.name: child.mark for child in children},
+            exchange=str(folder),
         )
         write_job(judge, names.of("job.json"))
         argv, log = command(names.of("job.json"), names.of("events.jsonl"), line), names.of("log")

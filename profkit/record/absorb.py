@@ -32,6 +32,9 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         _absorb_verdicts(outcome, {impl.name: impl for impl in manifest.impls})
     manifest.seeds = manifest.seeds or _seeds(outcome)
     manifest.task = outcome.first("task") or manifest.task
+    manifest.allowed += [
+        one.lower() for one in outcome.first("allowed").get("precisions", ()) if one.lower() not in manifest.allowed
+    ]
     manifest.inputs = outcome.first("inputs").get("tensors") or manifest.inputs
     manifest.probe = outcome.first("probe") or manifest.probe
     if outcome.of("work"):

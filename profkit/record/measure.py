@@ -21,14 +21,14 @@ _NOWHERE = Path(os.devnull)
 
 
 class Measure:
-    """The runner alone, or with every candidate in a process of its own."""
+    """The judge with every candidate in a process of its own, or the runner alone for those who are trusted."""
 
     name = "measure"
 
     def plan(self, session: Session) -> list[str]:
         logs = session.run.logs
         lines = [shlex.join(runner.planned(logs, self.name))]
-        if session.request.isolate:
+        if not session.request.trust:
             jobs = [logs / f"{self.name}-{one.name}.job.json" for one in session.chosen]
             lines += [shlex.join(runner.command(file, _NOWHERE)) for file in jobs]
         return lines
@@ -38,7 +38,7 @@ class Measure:
         run, wanted = session.run, session.request
         made = job(self.name, run, wanted, session.device, session.parts)
         outcome = runner.Outcome()
-        start = isolation.run_isolated if wanted.isolate else runner.run_job
+        start = runner.run_job if wanted.trust else isolation.run_isolated
         try:
             start(made, run.logs, progress=session.progress, outcome=outcome)
         finally:

@@ -9,6 +9,9 @@ from pathlib import Path
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import RUNS
 
+NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
+"""Precisions below FP32 that a task may allow."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -21,8 +24,9 @@ class Request:
     A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
     budget: seconds of timing; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
-    inputs and weights of both sides are cast to it. isolate: the reference and every candidate in processes of their
-    own. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
+    inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
+    compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
+    own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
     limit.
 
     A program's: hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
@@ -46,7 +50,8 @@ class Request:
     keep_report: bool = False
     clock_control: str = "none"
     precision: str = ""
-    isolate: bool = False
+    allow: tuple[str, ...] = ()
+    trust: bool = False
     memory: int = 0
     gpu_memory: int = 0
     sanitize: tuple[str, ...] = ()
@@ -107,9 +112,9 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         raise ProfkitError(f"{said['kill']}: it is not said after how many launches", fix="add --launch-count or --hot")
     if kind == "program" and wanted.counters == "off":
         raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
-    if wanted.gpu_memory and not wanted.isolate:
+    if wanted.gpu_memory and wanted.trust:
         raise ProfkitError(
-            "a limit of GPU memory holds for a process, and here the reference shares it", fix="add --isolate"
+            "a limit of GPU memory holds for a process, and here the reference shares it", fix="leave --trust out"
         )
     if wanted.require_counters and wanted.counters == "off":
         raise ProfkitError("counters are required and switched off", fix="leave one of the two out")

@@ -426,7 +426,15 @@ def timing_line(study: Study, lang: str = "en") -> str:
         flushed=flushed,
         note=timing.notes.get(method, timing.note) if lang == "en" else method,
         reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share", lang),
+        where=_processes(study, lang),
     )
+
+
+def _processes(study: Study, lang: str) -> str:
+    """Whether candidates ran apart from the judge; "" where there is none."""
+    if not study.manifest.candidates:
+        return ""
+    return say("isolated" if study.manifest.isolated else "trusted", lang)
 
 
 def kernel_times_line(study: Study, lang: str = "en") -> str:
@@ -450,6 +458,7 @@ def _method(study: Study) -> Iterator[Section]:
         lines.append(f"correctness: {seeds}; tolerance {tolerances}")
     if _counted(study) and counters.version:
         passes = f"{counters.passes} passes, clock control {counters.clock_control}"
+        passes += ", all in one process" if manifest.candidates else ""
         lines.append(f"counters: Nsight Compute {counters.version}, {passes}, caches flushed before each pass")
     for one in manifest.captures:
         origin = f", imported as {one.origin}" if one.origin else ""
