@@ -96,6 +96,14 @@ trials = option(
 budget = option(
     "--budget", section=TIMING, default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing."
 )
+processes = option(
+    "--processes",
+    section=TIMING,
+    metavar="N",
+    type=click.IntRange(1),
+    callback=lambda _ctx, _param, count: count or 0,
+    help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each]",
+)
 timeout = option(
     "--timeout", section=TIMING, default=1.0, show_default=True, metavar="FACTOR", help="Scales every time limit."
 )
@@ -163,7 +171,7 @@ def fenced(*, sanitize: bool = True) -> Callable[[Verb], Verb]:
 
 def measuring(verb: Verb) -> Verb:
     """What every verb asks that measures many samples."""
-    return shared(device, trials, budget, precision, timeout, ncu, runs, quiet)(verb)
+    return shared(device, trials, budget, processes, precision, timeout, ncu, runs, quiet)(verb)
 
 
 def request_of(counters: str | None, **options: Any) -> Request:

@@ -51,6 +51,7 @@ class WithProgram(Sectioned):
 @option("--seed", section=RIGHT, type=int, help="Fix the inputs; by default fresh in every run.")
 @shared.fenced()
 @shared.budget
+@shared.processes
 @option(
     "--target",
     section=TIMING,

@@ -31,7 +31,9 @@ class Job(msgspec.Struct):
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
     precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
-    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it.
+    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
+    were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
+    else.
 
     For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
@@ -58,6 +60,8 @@ class Job(msgspec.Struct):
     trials: int = 0
     memory: int = 0
     gpu_memory: int = 0
+    again: bool = False
+    probe: dict[str, Any] = {}
 
 
 class Event(msgspec.Struct, omit_defaults=True):

@@ -9,6 +9,10 @@ from pathlib import Path
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import RUNS
 
+MOST = {"cpu": 5, "cuda": 3}
+"""Processes of every implementation that are timed unless it is said how many: on a GPU each pays for a context."""
+LEAST = 3
+"""Fewer processes than these say next to nothing of the next one."""
 NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 """Precisions below FP32 that a task may allow."""
 
@@ -22,7 +26,8 @@ class Request:
     compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
 
     A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
-    budget: seconds of timing; target: relative half-width of the interval of the median at which timing stops;
+    budget: seconds of timing; processes: fresh ones of every implementation that it is spread over, 0 for as many as it
+    gives a second each, up to MOST; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
     inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
     compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
@@ -40,6 +45,7 @@ class Request:
     only: tuple[str, ...] = ()
     trials: int = 5
     budget: float = 5.0
+    processes: int = 0
     target: float = 0.005
     l2: str = "cold"
     seed: int | None = None
@@ -63,6 +69,11 @@ class Request:
     kill: bool | None = None
     limit: float | None = None
     runs: Path = RUNS
+
+    def sittings(self, device: str) -> int:
+        """In how many processes each implementation is timed."""
+        many = min(MOST[device], int(self.budget))
+        return self.processes or (many if many >= LEAST else 1)
 
     @property
     def filtered(self) -> bool:

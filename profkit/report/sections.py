@@ -432,9 +432,16 @@ def timing_line(study: Study, lang: str = "en") -> str:
 
 def _processes(study: Study, lang: str) -> str:
     """Whether candidates ran apart from the judge; "" where there is none."""
-    if not study.manifest.candidates:
+    manifest = study.manifest
+    if not manifest.candidates:
         return ""
-    return say("isolated" if study.manifest.isolated else "trusted", lang)
+    said = say("isolated" if manifest.isolated else "trusted", lang)
+    rows = [part.row for part in study.parts if part.row is not None and part.row["processes"] > 1]
+    if rows:
+        widest = max(rows, key=lambda row: row["within"] ** 2 + row["between"] ** 2)
+        shares = {name: units.percent(widest[name]) for name in ("within", "between")}
+        said += say("processes", lang, count=f"{widest['processes']:.0f}", impl=str(widest["impl"]), **shares)
+    return said
 
 
 def kernel_times_line(study: Study, lang: str = "en") -> str:
