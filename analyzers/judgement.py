@@ -34,6 +34,9 @@ IMPL_COLUMNS = (
     "speedup_low",
     "speedup_high",
     "rounds",
+    "processes",
+    "within",
+    "between",
     "pace",
     "verdict",
     "flops",
@@ -349,7 +352,8 @@ def compared(
     if ratio is not None:
         verdict = "impossible" if impossible else ratio.verdict
         interval = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
-        return {**interval, "rounds": ratio.n, "pace": ratio.verdict, "verdict": verdict}
+        parts = {"processes": ratio.processes, "within": ratio.within, "between": ratio.between}
+        return {**interval, **parts, "rounds": ratio.n, "pace": ratio.verdict, "verdict": verdict}
     base = next((other for other in before if other["impl"] == reference), None)
     if base is None:
         return {"verdict": "impossible" if impossible else ""}

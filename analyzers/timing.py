@@ -80,7 +80,8 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
     result["impl"] = result["impl"].astype(str)
     sound = result["seconds"].gt(0) & np.isfinite(result["seconds"])
     result["kept"] = result["kept"].fillna(1).ne(0) & sound
-    blocks = pd.MultiIndex.from_arrays([result["process"].astype(str), result["round"]])
+    result["process"] = result["process"].astype(str)
+    blocks = pd.MultiIndex.from_arrays([result["process"], result["round"]])
     result["block"] = pd.factorize(blocks)[0]
     return result
 
@@ -136,7 +137,7 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None) -> dict[str
             str(impl),
             str(rows["method"].iloc[0]),
             str(rows["l2"].iloc[0]),
-            summary(kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy()),
+            summary(kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy(), kept["process"].to_numpy()),
             _first(_median(kept["host"]), aside.get(str(impl), NAN)),
             _median(kept["sm_clock"]),
             len(rows) - len(kept),
@@ -179,6 +180,7 @@ def speedups(chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD)
                 rows["seconds"].to_numpy(dtype="float64"),
                 base["block"].to_numpy(),
                 rows["block"].to_numpy(),
+                base["process"].to_numpy(),
                 threshold=threshold,
             )
     return found

@@ -62,7 +62,7 @@ def left(mark: str) -> int:
     return found
 
 
-def once(kind: str, source: str, isolate: bool) -> tuple[float, int]:
+def once(kind: str, source: str, trust: bool) -> tuple[float, int]:
     """(seconds from the event, or from the limit of the hang, to the message; processes left)."""
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
@@ -85,7 +85,7 @@ def once(kind: str, source: str, isolate: bool) -> tuple[float, int]:
             trials=1,
             timeout=FACTOR,
             runs=root / "runs",
-            isolate=isolate,
+            trust=trust,
             progress=progress,
         )
         limit = 600.0 * FACTOR if kind == "hang" else 0.0
@@ -98,10 +98,10 @@ def main() -> None:
     repeat = parser.parse_args().repeat
     print(f"{'failure':8} {'processes':10} {'median s':>9} {'worst s':>8} {'wanted s':>9} {'left':>5}")
     for kind, source, wanted in (("crash", CRASH, 1.0), ("hang", HANG, 2.0)):
-        for isolate in (False, True):
-            seen = [once(kind, source, isolate) for _ in range(repeat)]
+        for trust in (True, False):
+            seen = [once(kind, source, trust) for _ in range(repeat)]
             times = [seconds for seconds, _ in seen]
-            where = "own" if isolate else "one"
+            where = "one" if trust else "own"
             print(
                 f"{kind:8} {where:10} {statistics.median(times):9.3f} {max(times):8.3f} {wanted:9.1f} {max(n for _, n in seen):5d}"
             )

@@ -290,7 +290,7 @@ def _measured(index: Index, series: Series, progress: Callable[[str], None]) -> 
             device="cpu" if kind == "cpu" else "cuda",
             only=(series.impl,),
             precision=manifest.precision,
-            isolate=manifest.isolated,
+            trust=not manifest.isolated,
             l2=manifest.timing.l2 or "cold",
             counters="off",
             runs=index.folder,

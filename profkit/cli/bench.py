@@ -18,9 +18,10 @@ from profkit.rundir.files import write_atomic
 @shared.device
 @shared.events
 @shared.budget
+@shared.processes
 @shared.trials
 @click.option("--limit", default=900.0, show_default=True, metavar="SECONDS", help="Time run_code.py may take.")
-@shared.fenced(isolate=False, sanitize=False)
+@shared.fenced(sanitize=False)
 @shared.runs
 @shared.as_json
 @shared.quiet

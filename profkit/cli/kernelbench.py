@@ -69,7 +69,7 @@ def _chosen(checkout: Path, level: int, ids: str) -> list[Problem]:
 )
 @click.option("--k", "ks", default="1", show_default=True, metavar="1,5", help="pass@k to write.")
 @click.option("--again", is_flag=True, help="Evaluate what is in eval_results.json once more.")
-@fenced(isolate=True)
+@fenced()
 @measuring
 def eval_(
     checkout: Path,

@@ -19,7 +19,7 @@ _PATH = click.Path(path_type=Path)
 @click.argument("config", type=_PATH)
 @click.option("--no-eval", is_flag=True, help="Ask only.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@fenced(isolate=True)
+@fenced()
 @measuring
 def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Ask the models of CONFIG (toml) for candidates, evaluate them, and print the table of models.

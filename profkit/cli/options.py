@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from profkit.record.request import Request
+from profkit.record.request import NARROW, Request
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
 PATH = click.Path(path_type=Path)
@@ -74,6 +74,14 @@ def tools(text: str) -> tuple[str, ...]:
     return TOOLS if "all" in names else names
 
 
+def precisions(text: str) -> tuple[str, ...]:
+    """Precisions separated by commas, in small letters; none for "". Raises click.BadParameter."""
+    names = tuple(dict.fromkeys(filter(None, text.lower().replace(" ", "").split(","))))
+    if set(names) - set(NARROW):
+        raise click.BadParameter(f"{text!r}: the precisions are {', '.join(NARROW)}")
+    return names
+
+
 WHAT, RIGHT, TIMING, NSIGHT, WHERE = "What to measure", "Correctness", "Timing", "Tools", "Where and output"
 
 device = option("--device", section=WHAT, type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
@@ -87,6 +95,14 @@ trials = option(
 )
 budget = option(
     "--budget", section=TIMING, default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing."
+)
+processes = option(
+    "--processes",
+    section=TIMING,
+    metavar="N",
+    type=click.IntRange(1),
+    callback=lambda _ctx, _param, count: count or 0,
+    help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each]",
 )
 timeout = option(
     "--timeout", section=TIMING, default=1.0, show_default=True, metavar="FACTOR", help="Scales every time limit."
@@ -112,8 +128,8 @@ as_json = option("--json", "as_json", section=WHERE, is_flag=True, help="One JSO
 quiet = option("-q", "--quiet", section=WHERE, is_flag=True, help="No progress.")
 
 
-def fenced(*, isolate: bool, sanitize: bool = True) -> Callable[[Verb], Verb]:
-    """What keeps a candidate apart: --isolate (with this default), --memory, --gpu-memory and --sanitize."""
+def fenced(*, sanitize: bool = True) -> Callable[[Verb], Verb]:
+    """What keeps a candidate apart: --trust, --memory, --gpu-memory and --sanitize; and what it is --allow-ed."""
     checked = option(
         "--sanitize",
         section=RIGHT,
@@ -123,11 +139,17 @@ def fenced(*, isolate: bool, sanitize: bool = True) -> Callable[[Verb], Verb]:
     )
     return shared(
         option(
-            "--isolate/--no-isolate",
+            "--trust/--isolate",
             section=RIGHT,
-            default=isolate,
-            show_default=True,
-            help="Reference and candidates in processes of their own, timed in turns, timers checked from outside.",
+            help="Your own code: reference and candidates in one process. Otherwise each has one of its own.",
+        ),
+        option(
+            "--allow",
+            section=RIGHT,
+            metavar="TYPES",
+            default="",
+            callback=lambda _ctx, _param, text: precisions(text),
+            help="Precisions below the task's that count as a win all the same, as in tf32,bf16.",
         ),
         option(
             "--memory",
@@ -141,7 +163,7 @@ def fenced(*, isolate: bool, sanitize: bool = True) -> Callable[[Verb], Verb]:
             section=RIGHT,
             metavar="SIZE",
             callback=lambda _ctx, _param, text: size(text) if text else 0,
-            help="GPU memory that torch may allocate in it (with --isolate).",
+            help="GPU memory that torch may allocate in it (not with --trust).",
         ),
         *([checked] if sanitize else []),
     )
@@ -149,7 +171,7 @@ def fenced(*, isolate: bool, sanitize: bool = True) -> Callable[[Verb], Verb]:
 
 def measuring(verb: Verb) -> Verb:
     """What every verb asks that measures many samples."""
-    return shared(device, trials, budget, precision, timeout, ncu, runs, quiet)(verb)
+    return shared(device, trials, budget, processes, precision, timeout, ncu, runs, quiet)(verb)
 
 
 def request_of(counters: str | None, **options: Any) -> Request:

@@ -15,6 +15,7 @@ import msgspec
 from profkit.cli import options as shared
 from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
 from profkit.errors import ProfkitError
+from profkit.launch import warm
 from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
 
@@ -48,8 +49,9 @@ class WithProgram(Sectioned):
 @option("--hot", section=WHAT, type=click.IntRange(1), metavar="N", help="Commands: rank first, count the N hottest.")
 @shared.trials
 @option("--seed", section=RIGHT, type=int, help="Fix the inputs; by default fresh in every run.")
-@shared.fenced(isolate=False)
+@shared.fenced()
 @shared.budget
+@shared.processes
 @option(
     "--target",
     section=TIMING,
@@ -133,7 +135,8 @@ def command(
     say = shared.say(quiet)
     if len(targets) == 1:
         return _one(targets[0], request, say, as_json, verbose)
-    return _many(targets, request, say, as_json, verbose)
+    with warm.runners():
+        return _many(targets, request, say, as_json, verbose)
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path | Program]:

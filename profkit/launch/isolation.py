@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -89,6 +90,7 @@ class Child(threading.Thread):
         self.closing = threading.Event()
         self.over = threading.Event()
         self.line = line
+        self.mark = secrets.token_hex(8)
         self._job, self._follower, self._progress = job, follower, progress
 
     def run(self) -> None:
@@ -100,6 +102,7 @@ class Child(threading.Thread):
                 watch=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self.line],
+                mark=self.mark,
             )
         except ProfkitError as error:
             self.error = error
@@ -127,7 +130,7 @@ class Child(threading.Thread):
 
 
 def run_isolated(
-    job: Job, logs: Path, *, progress: Progress = lambda _: None, outcome: Outcome | None = None
+    job: Job, logs: Path, *, stem: str = "", progress: Progress = lambda _: None, outcome: Outcome | None = None
 ) -> Outcome:
     """Run a "measure" job with every implementation in a process of its own; see runner.run_job.
 
@@ -136,7 +139,7 @@ def run_isolated(
     outcome = outcome if outcome is not None else Outcome()
     subjects = list(job.subjects)
     while True:
-        follower, ended, log = _sitting(job, subjects, logs, progress, outcome)
+        follower, ended, log = _sitting(job, subjects, logs, stem or job.mode, progress, outcome)
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
@@ -161,11 +164,11 @@ class _Names:
 
 
 def _sitting(
-    job: Job, subjects: Sequence[Subject], logs: Path, progress: Progress, outcome: Outcome
+    job: Job, subjects: Sequence[Subject], logs: Path, stem: str, progress: Progress, outcome: Outcome
 ) -> tuple[JudgeFollower, process.Exit, Path]:
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
-    names = _Names(logs, f"{job.mode}-{number + 1}" if number else job.mode)
+    names = _Names(logs, f"{stem}-{number + 1}" if number else stem)
     key, line = new_key()
     follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, key)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
@@ -175,7 +178,12 @@ def _sitting(
         reference = next(Path(subject.file) for subject in subjects if subject.role == "reference")
         children = [_child(job, s, reference, folder, lines, names, follower, progress) for s in candidates]
         judge = msgspec.structs.replace(
-            job, mode="judge", subjects=list(subjects), channels=dict(lines.judges), exchange=str(folder)
+            job,
+            mode="judge",
+            subjects=list(subjects),
+            channels=dict(lines.judges),
+            marks={child.subject.name: child.mark for child in children},
+            exchange=str(folder),
         )
         write_job(judge, names.of("job.json"))
         argv, log = command(names.of("job.json"), names.of("events.jsonl"), line), names.of("log")

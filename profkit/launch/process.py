@@ -125,6 +125,7 @@ def run(
     cwd: Path | None = None,
     memory: int = 0,
     hand_over: Sequence[int] = (),
+    mark: str = "",
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
@@ -133,9 +134,10 @@ def run(
     child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
     bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
     libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
+    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given.
     """
     began = time.monotonic()
-    mark = secrets.token_hex(8)
+    mark = mark or secrets.token_hex(8)
     try:
         spool = Spool(log)
         if shutil.which(argv[0], path=env.get("PATH")) is None:
@@ -228,7 +230,7 @@ def _drain(output: int, spool: Spool) -> None:
 
 
 class Meter:
-    """Looks now and then at how much memory a child and its descendants have."""
+    """Looks now and then at how much memory the descendants of a warden have."""
 
     def __init__(self, leader: int, most: int) -> None:
         self._leader = leader
@@ -241,7 +243,8 @@ class Meter:
         now = time.monotonic()
         if self._most and now >= self._next:
             self._next = now + _METER_TICK
-            family = list(_family(self._leader))
+            # The leader is the warden.
+            family = list(_family(self._leader) - {self._leader})
             found = sum(_memory(pid) for pid in family) + _unmapped(family)
             self.over = found if found > self._most else 0
         return bool(self.over)

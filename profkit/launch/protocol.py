@@ -31,13 +31,14 @@ class Job(msgspec.Struct):
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
     precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
-    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it.
+    process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
+    were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
+    else.
 
     For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
-    job: to the judge, under its own name); exchange, the directory of tensors handed over; trials, the number of
-    seeds to draw once the candidates are loaded. gpu_memory: bytes torch may allocate there, 0 for all.
-
-    called: in "counters" jobs the subjects to call, the others are loaded alone; empty for all.
+    job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
+    exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
+    gpu_memory: bytes torch may allocate there, 0 for all.
     """
 
     mode: str
@@ -54,17 +55,19 @@ class Job(msgspec.Struct):
     ceilings: bool = True
     precision: str = ""
     channels: dict[str, int] = {}
+    marks: dict[str, str] = {}
     exchange: str = ""
     trials: int = 0
     memory: int = 0
     gpu_memory: int = 0
-    called: list[str] = []
+    again: bool = False
+    probe: dict[str, Any] = {}
 
 
 class Event(msgspec.Struct, omit_defaults=True):
     """One line from the child.
 
-    kind: facts, task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
+    kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
     `limit` seconds until the next event is due), impl, check, fragile (an unusual input on which an
     implementation is wrong), properties (those inputs are tried), timing, written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a

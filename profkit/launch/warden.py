@@ -1,6 +1,7 @@
 """Stands over one child: what it starts, and what that starts, ends with it, whatever session or environment it is in.
 
-Run as a program of its own: `python -I -S warden.py PROGRAM [ARGUMENTS]`. The kernel gives orphans among its descendants
+Run as a program of its own: `python -I -S warden.py PROGRAM [ARGUMENTS]`; profkit.runner.server puts one over each of its
+forks. The kernel gives orphans among its descendants
 to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by the same signal or code; told to stop, it ends them all.
 """
 
@@ -19,17 +20,17 @@ _PATIENCE = 2.0
 _CANNOT_START = 127
 
 
-def main(argv: list[str]) -> int:
-    """Run the program and return its exit code; does not return when a signal ended it."""
+def guard() -> None:
+    """Go on in a child alone: this process stands over it from now on, and ends as it ends."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     # A signal for the whole group is the child's affair; this process waits until it has ended.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _become(argv)
+        signal.signal(signal.SIGINT, interrupted)
+        return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _stop(child))
     _close_inherited()
@@ -37,7 +38,7 @@ def main(argv: list[str]) -> int:
     _end_all()
     if os.WIFSIGNALED(status):
         _die_of(os.WTERMSIG(status))
-    return os.WEXITSTATUS(status)
+    os._exit(os.WEXITSTATUS(status))
 
 
 def _become(argv: list[str]) -> None:
@@ -116,4 +117,5 @@ def _die_of(number: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    guard()
+    _become(sys.argv[1:])

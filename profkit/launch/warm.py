@@ -1,6 +1,6 @@
 """Runners out of a process that has imported torch already: a fork for every job, not a Python start.
 
-    process.start = Warm()         # from here on profkit.launch.process starts runners this way
+    with warm.runners():           # inside, profkit.launch.process starts runners this way
 
 profkit.runner.server imports and waits; a child is a fork of it that is like a process of its own in everything it can
 see: session, directory, variables, descriptors, limits. What a library reads while it is loaded, and what a process
@@ -22,11 +22,12 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import msgspec
 
+from profkit.launch import process
 from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
@@ -185,3 +186,16 @@ class _Server:
     def close(self) -> None:
         self._control.close()
         self._process.wait()
+
+
+@contextlib.contextmanager
+def runners() -> Iterator[None]:
+    """Inside, runners are forks, unless it has been said already how they start: torch is imported once for all of them."""
+    if process.start is not process.guarded:
+        yield
+        return
+    with contextlib.closing(Warm()) as process.start:
+        try:
+            yield
+        finally:
+            process.start = process.guarded

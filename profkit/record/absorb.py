@@ -23,15 +23,15 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     facts = outcome.first("facts")
     manifest.device = facts.get("device", manifest.device)
     manifest.versions |= facts.get("versions", {})
-    for event in outcome.of("doubt"):
-        doubt = msgspec.convert({"about": event.impl, **event.data}, Doubt)
-        if doubt not in manifest.doubts:
-            manifest.doubts.append(doubt)
+    manifest.doubts += [doubt for doubt in _doubts(outcome) if doubt not in manifest.doubts]
     manifest.commands += commands(run, outcome, step)
     if verdicts:
         _absorb_verdicts(outcome, {impl.name: impl for impl in manifest.impls})
     manifest.seeds = manifest.seeds or _seeds(outcome)
     manifest.task = outcome.first("task") or manifest.task
+    manifest.allowed += [
+        one.lower() for one in outcome.first("allowed").get("precisions", ()) if one.lower() not in manifest.allowed
+    ]
     manifest.inputs = outcome.first("inputs").get("tensors") or manifest.inputs
     manifest.probe = outcome.first("probe") or manifest.probe
     if outcome.of("work"):
@@ -46,6 +46,32 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         reference = manifest.reference
         if reference is not None and reference.status == "skipped":
             reference.status = "ok"
+
+
+def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
+    """Put what more processes of the same implementations gave into the manifest: what is wrong there is wrong."""
+    manifest = run.manifest
+    reference = manifest.reference.name if manifest.reference is not None else ""
+    known = {(doubt.what, doubt.about) for doubt in manifest.doubts}
+    manifest.doubts += [doubt for doubt in _doubts(outcome) if (doubt.what, doubt.about) not in known]
+    manifest.commands += commands(run, outcome, step)
+    news = [e for e in outcome.events if e.impl != reference and not (e.kind == "check" and e.data["status"] == "ok")]
+    fallen = {name: how for name, how in outcome.fallen.items() if name != reference}
+    _absorb_verdicts(runner.Outcome(news, fallen), {impl.name: impl for impl in manifest.impls})
+    for event in outcome.of("timing"):
+        more, timing = msgspec.convert(_finite(event.data), Timing), manifest.timing
+        timing.processes += 1
+        timing.budget += more.budget
+        timing.rounds += more.rounds
+        timing.warmup += more.warmup
+        timing.dropped += more.dropped
+        timing.reached = max(filter(None, (timing.reached, more.reached)), default=None)
+
+
+def _doubts(outcome: runner.Outcome) -> list[Doubt]:
+    """What the runner doubts, each once."""
+    found = [msgspec.convert({"about": event.impl, **event.data}, Doubt) for event in outcome.of("doubt")]
+    return [doubt for number, doubt in enumerate(found) if doubt not in found[:number]]
 
 
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:

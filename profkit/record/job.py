@@ -21,7 +21,6 @@ def job(
     parts: Sequence[Part],
     *,
     slower: float = 1.0,
-    called: Sequence[str] = (),
 ) -> protocol.Job:
     """What a runner has to do for this run. slower: what a tool makes of the limits; for the rest see protocol.Job."""
     return protocol.Job(
@@ -40,7 +39,6 @@ def job(
         precision=wanted.precision,
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
-        called=list(called),
     )
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+
+import msgspec
 
 from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
 from profkit.launch import isolation, runner
-from profkit.record.absorb import absorb
+from profkit.launch.protocol import Job
+from profkit.record.absorb import absorb, absorb_again
 from profkit.record.job import job
 from profkit.record.session import Session
-from profkit.rundir.files import sha256
+from profkit.rundir.directory import Run
+from profkit.rundir.files import sha256, write_atomic
 from profkit.rundir.manifest import Capture
 
 CUPTI = "cupti.csv"
@@ -21,14 +28,14 @@ _NOWHERE = Path(os.devnull)
 
 
 class Measure:
-    """The runner alone, or with every candidate in a process of its own."""
+    """The judge with every candidate in a process of its own, or the runner alone for those who are trusted."""
 
     name = "measure"
 
     def plan(self, session: Session) -> list[str]:
         logs = session.run.logs
         lines = [shlex.join(runner.planned(logs, self.name))]
-        if session.request.isolate:
+        if not session.request.trust:
             jobs = [logs / f"{self.name}-{one.name}.job.json" for one in session.chosen]
             lines += [shlex.join(runner.command(file, _NOWHERE)) for file in jobs]
         return lines
@@ -36,14 +43,12 @@ class Measure:
     def record(self, session: Session) -> None:
         """Raises ProfkitError when the runner ended before anything was measured, no implementation being to blame."""
         run, wanted = session.run, session.request
+        many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
-        outcome = runner.Outcome()
-        start = isolation.run_isolated if wanted.isolate else runner.run_job
-        try:
-            start(made, run.logs, progress=session.progress, outcome=outcome)
-        finally:
-            absorb(run, outcome, self.name)
+        outcome = _start(session, msgspec.structs.replace(made, budget=wanted.budget / many), self.name, absorb)
         _list_activities(session)
+        if many > 1 and outcome.finished:
+            _again(session, many)
         if not outcome.finished and not outcome.fallen:
             _ended_early(session, outcome)
         run.save()
@@ -56,6 +61,62 @@ class Measure:
                 f"see {run.logs / 'measure.log'}\n{last.tail}",
                 fix="`profkit doctor` checks torch and the device",
             )
+
+
+def _start(
+    session: Session, made: Job, stem: str, absorbing: Callable[[Run, runner.Outcome, str], None]
+) -> runner.Outcome:
+    """One judge with its candidates, or one process for all of them, from start to end."""
+    outcome = runner.Outcome()
+    start = runner.run_job if session.request.trust else isolation.run_isolated
+    try:
+        start(made, session.run.logs, stem=stem, progress=session.progress, outcome=outcome)
+    finally:
+        absorbing(session.run, outcome, stem)
+    return outcome
+
+
+def _again(session: Session, many: int) -> None:
+    """Compare and time what is sound in more processes, `many` in all; timings.csv then says which is of which."""
+    run, wanted = session.run, session.request
+    # What is kept here no later process can change.
+    tables = [_rows(run.timings_csv)]
+    for number in range(2, many + 1):
+        if not (tables[0] and any(impl.ok for impl in run.manifest.candidates)):
+            break
+        session.progress(f"process {number} of {many}")
+        file = run.path / f"timings-{number}.csv"
+        made = job("measure", run, wanted, session.device, session.parts)
+        fresh = {"seeds": [], "trials": 1} if wanted.seed is None else {"seeds": made.seeds[:1], "trials": 0}
+        more = {
+            "again": True,
+            "probe": run.manifest.probe,
+            "budget": wanted.budget / many,
+            "timings": str(file.resolve()),
+            **fresh,
+        }
+        outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}", absorb_again)
+        tables.append(_rows(file))
+        file.unlink(missing_ok=True)
+        if not outcome.finished:
+            what = "not every process that was to be timed came to its end"
+            how = f"{number - 1} of {many} did"
+            run.manifest.doubts.append(Doubt(what, how, f"see logs/process-{number}.log"))
+            break
+    wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}
+    rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
+    if tables[0]:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([[*tables[0][0], "process"], *rows])
+        write_atomic(run.timings_csv, text.getvalue().encode())
+
+
+def _rows(file: Path) -> list[list[str]]:
+    """Of a csv file, the names first; none when there is no file."""
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))
 
 
 def _ended_early(session: Session, outcome: runner.Outcome) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -21,9 +19,10 @@ from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
-from profkit.targets.target import Part, Target
+from profkit.targets.target import Target
 from profkit.vendor.nvidia import ncu
 
+FILE = "ncu.csv"
 BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
 """Counters every chip with DRAM gives; that one of them is missing says something went wrong."""
 SLOWER = 4.0
@@ -75,74 +74,59 @@ def _asked(wanted: Request) -> bool:
     return bool(wanted.hot or wanted.counters == "ncu" or wanted.require_counters or not wanted.nsys)
 
 
-@dataclass(frozen=True)
-class _Shot:
-    """One start of ncu: what it is called, the file it writes, and of a sample whom to load and whom to call."""
-
-    name: str
-    file: str
-    parts: Sequence[Part] = ()
-    called: Sequence[str] = ()
-
-
 class Ncu:
     """Counts every launch that was asked for.
 
-    An isolated sample is counted in several starts: the reference alone, then each candidate in a process of its own,
-    where the reference is loaded, for its inputs and weights, and not called.
+    A sample is counted in one start, all implementations in one process, also where each was checked and timed in one
+    of its own: a start of ncu's takes seconds, and nothing but counters comes from it.
     """
 
     name = "ncu"
 
     def plan(self, session: Session) -> list[str]:
-        lines, passes = [], None
-        program = isinstance(session.target, Program)
-        for shot in _shots(session):
-            options, passes = options_of(session.request, session.run.path, session.cc, file=shot.file, program=program)
-            lines.append(session.line(_step(session, shot, options, Path("TMP"))))
-        hot = session.request.hot
+        program, hot = isinstance(session.target, Program), session.request.hot
+        options, passes = options_of(session.request, session.run.path, session.cc, program=program)
         later = f", -k, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
-        return [*lines, f"# {passes or 'unknown'} replay passes a kernel on compute capability {session.cc}{later}"]
+        return [
+            session.line(_step(session, options, Path("TMP"))),
+            f"# {passes or 'unknown'} replay passes a kernel on compute capability {session.cc}{later}",
+        ]
 
     def record(self, session: Session) -> None:
-        """Raises the first start's error when no start gave counters."""
-        counters, failures = session.run.manifest.counters, []
+        """Count. ncu's exit code lies: counters are there when the CSV holds launches; else raises ProfkitError."""
+        session.progress("counters (ncu)")
+        run, counters = session.run, session.run.manifest.counters
         counters.state = "missing"
-        shots = _shots(session)
-        if not shots:
+        cc, program = session.cc, isinstance(session.target, Program)
+        if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
-        for shot in shots:
-            try:
-                _shoot(session, shot)
-            except ProfkitError as trouble:
-                failures.append((shot, trouble))
-        if counters.state != "collected":
-            raise failures[0][1]
-        counters.why = counters.fix = ""
-        for shot, error in failures:
-            what = f"no counters of {', '.join(shot.called)}"
-            session.run.manifest.doubts.append(Doubt(what, str(error), error.fix))
-
-
-def _shots(session: Session) -> list[_Shot]:
-    if isinstance(session.target, Program):
-        return [_Shot("ncu", "ncu.csv")]
-    parts = session.parts
-    reference = [one for one in parts if one.role == "reference"]
-    if not reference:
-        return []
-    if not session.request.isolate:
-        return [_Shot("ncu", "ncu.csv", parts)]
-    return [
-        _Shot(
-            f"ncu-{one.name}", f"ncu-{one.name}.csv", [*reference, *([one] if one not in reference else [])], [one.name]
-        )
-        for one in parts
-    ]
+        options, counters.planned_passes = options_of(session.request, run.path, cc, hot=session.hot, program=program)
+        with temporary() as place:
+            ended = session.start(_step(session, options, Path(place)))
+        counters.file = FILE
+        try:
+            frame = read(run.path / FILE, "ncu", partial=program and ended.failed is not None)
+        except CollectError as error:
+            session.settle(ended)
+            raise _why(session, ended, error) from error
+        cut = options.kill and len(frame) >= options.count and not ended.hung
+        if cut:
+            run.manifest.commands[-1].note = f"ended on purpose after {options.count} launches (--kill)"
+        else:
+            session.settle(ended)
+        if frame.empty:
+            raise _none(counters, "ncu saw no kernel launch inside profkit's ranges", "see logs/ncu.log")
+        counters.state, counters.why, counters.fix = "collected", "", ""
+        if "passes" in frame and frame["passes"].notna().any():
+            counters.passes = int(frame["passes"].max())
+        partial = program and ended.failed is not None and not cut
+        filtered = program and session.request.filtered
+        session.keep(Capture(FILE, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
+        _doubt(session, frame, cc)
 
 
 def options_of(
-    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, file: str = "ncu.csv", program: bool = False
+    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False
 ) -> tuple[ncu.Options, int | None]:
     """The capture's options, and the replay passes to expect."""
     names = counter_set("default") + (counter_set("deep") if wanted.deep else ())
@@ -154,11 +138,11 @@ def options_of(
     kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc),
-        csv=folder / file,
+        csv=folder / FILE,
         include=wanted.include if program else _RANGES,
         clock=wanted.clock_control,
         set_name=wanted.ncu_set,
-        report=folder / f"report{Path(file).stem.removeprefix('ncu')}" if wanted.keep_report else None,
+        report=folder / "report" if wanted.keep_report else None,
         count=count or 0,
         kill=kill and bool(count),
         extra=[*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])],
@@ -172,42 +156,9 @@ def as_regex(kernel: str) -> str:
     return kernel if plain else f"regex:{kernel}"
 
 
-def _step(session: Session, shot: _Shot, options: ncu.Options, place: Path) -> Step:
-    tool = session.run.manifest.counters.tool or "ncu"
-    prefix = ncu.prefix(tool, options)
-    return Step(shot.name, prefix, ncu.environment(place), shot.parts, shot.called, slower=SLOWER)
-
-
-def _shoot(session: Session, shot: _Shot) -> None:
-    """One start of ncu. Its exit code lies: counters are there when the CSV holds launches, and not otherwise."""
-    session.progress(f"counters ({shot.name})")
-    run, counters = session.run, session.run.manifest.counters
-    cc, program = session.cc, isinstance(session.target, Program)
-    options, counters.planned_passes = options_of(
-        session.request, run.path, cc, hot=session.hot, file=shot.file, program=program
-    )
-    with temporary() as place:
-        ended = session.start(_step(session, shot, options, Path(place)))
-    counters.file = counters.file or shot.file
-    try:
-        frame = read(run.path / shot.file, "ncu", partial=program and ended.failed is not None)
-    except CollectError as error:
-        session.settle(ended)
-        raise _why(session, shot, ended, error) from error
-    cut = options.kill and len(frame) >= options.count and not ended.hung
-    if cut:
-        run.manifest.commands[-1].note = f"ended on purpose after {options.count} launches (--kill)"
-    else:
-        session.settle(ended)
-    if frame.empty:
-        raise _none(counters, "ncu saw no kernel launch inside profkit's ranges", f"see logs/{shot.name}.log")
-    counters.state = "collected"
-    if "passes" in frame and frame["passes"].notna().any():
-        counters.passes = max(counters.passes or 0, int(frame["passes"].max()))
-    partial = program and ended.failed is not None and not cut
-    filtered = program and session.request.filtered
-    session.keep(Capture(shot.file, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
-    _doubt(session, frame, cc)
+def _step(session: Session, options: ncu.Options, place: Path) -> Step:
+    prefix = ncu.prefix(session.run.manifest.counters.tool or "ncu", options)
+    return Step("ncu", prefix, ncu.environment(place), session.parts, slower=SLOWER)
 
 
 def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
@@ -231,10 +182,10 @@ def _none(counters: Counters, why: str, fix: str) -> ProfkitError:
     return ProfkitError(f"no kernels were captured: {why}", fix=fix)
 
 
-def _why(session: Session, shot: _Shot, ended: Ended, error: CollectError) -> ProfkitError:
+def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
     """Why there are no counters: ncu's refusal before the program's end, its end before what else ncu says."""
     run, counters = session.run, session.run.manifest.counters
-    file = run.path / shot.file
+    file = run.path / FILE
     text = file.read_text("utf-8", "replace") if file.exists() else ""
     found = reason(diagnose(f"{text}\n{ended.said}"))
     if found is not None and found.kind in _REFUSALS:

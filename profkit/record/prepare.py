@@ -140,9 +140,10 @@ def opened(prepared: Prepared, run: Run, progress: Callable[[str], None]) -> Ses
     """The session of a run, with everything in the manifest that is known beforehand."""
     manifest, wanted, target = run.manifest, prepared.request, prepared.target
     manifest.counters = prepared.counters
-    manifest.isolated = wanted.isolate
     manifest.precision = wanted.precision
+    manifest.allowed = list(wanted.allow)
     if isinstance(target, Sample):
+        manifest.isolated = not wanted.trust
         manifest.seeds = _seeds(wanted)
         manifest.impls = _implementations(target, prepared.chosen)
         manifest.doubts += _suspicions(target, prepared.chosen)

@@ -9,6 +9,7 @@ from typing import Any
 
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
+from profkit.launch import warm
 from profkit.record import ceilings
 from profkit.record.call import InProcess
 from profkit.record.device import device_of
@@ -48,7 +49,8 @@ def profile(
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
     try:
-        trouble = _record(session, prepared.recorders)
+        with warm.runners():
+            trouble = _record(session, prepared.recorders)
         _close(session, trouble)
         run.manifest.status = "done" if run.manifest.status == "running" else run.manifest.status
     except KeyboardInterrupt:

@@ -9,6 +9,13 @@ from pathlib import Path
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import RUNS
 
+MOST = {"cpu": 5, "cuda": 3}
+"""Processes of every implementation that are timed unless it is said how many: on a GPU each pays for a context."""
+LEAST = 3
+"""Fewer processes than these say next to nothing of the next one."""
+NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
+"""Precisions below FP32 that a task may allow."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -19,10 +26,12 @@ class Request:
     compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
 
     A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
-    budget: seconds of timing; target: relative half-width of the interval of the median at which timing stops;
+    budget: seconds of timing; processes: fresh ones of every implementation that it is spread over, 0 for as many as it
+    gives a second each, up to MOST; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
-    inputs and weights of both sides are cast to it. isolate: the reference and every candidate in processes of their
-    own. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
+    inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
+    compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
+    own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
     limit.
 
     A program's: hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
@@ -36,6 +45,7 @@ class Request:
     only: tuple[str, ...] = ()
     trials: int = 5
     budget: float = 5.0
+    processes: int = 0
     target: float = 0.005
     l2: str = "cold"
     seed: int | None = None
@@ -46,7 +56,8 @@ class Request:
     keep_report: bool = False
     clock_control: str = "none"
     precision: str = ""
-    isolate: bool = False
+    allow: tuple[str, ...] = ()
+    trust: bool = False
     memory: int = 0
     gpu_memory: int = 0
     sanitize: tuple[str, ...] = ()
@@ -58,6 +69,11 @@ class Request:
     kill: bool | None = None
     limit: float | None = None
     runs: Path = RUNS
+
+    def sittings(self, device: str) -> int:
+        """In how many processes each implementation is timed."""
+        many = min(MOST[device], int(self.budget))
+        return self.processes or (many if many >= LEAST else 1)
 
     @property
     def filtered(self) -> bool:
@@ -107,9 +123,9 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         raise ProfkitError(f"{said['kill']}: it is not said after how many launches", fix="add --launch-count or --hot")
     if kind == "program" and wanted.counters == "off":
         raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
-    if wanted.gpu_memory and not wanted.isolate:
+    if wanted.gpu_memory and wanted.trust:
         raise ProfkitError(
-            "a limit of GPU memory holds for a process, and here the reference shares it", fix="add --isolate"
+            "a limit of GPU memory holds for a process, and here the reference shares it", fix="leave --trust out"
         )
     if wanted.require_counters and wanted.counters == "off":
         raise ProfkitError("counters are required and switched off", fix="leave one of the two out")

@@ -34,16 +34,14 @@ DEFAULT_CC = "9.0"
 class Step:
     """A process to start under a tool: its name (of its logs too) and the tool's command line up to the program.
 
-    env: what the tool wants in the environment. parts, called: of a sample, the implementations to load and, of
-    these, to call (all by default). slower: what the tool makes of the limits. note: for the list of commands. argv:
-    what to run in the place of the target's own command line.
+    env: what the tool wants in the environment. parts: of a sample, the implementations to call.
+    slower: what the tool makes of the limits. note: for the list of commands. argv: what to run in the place of the target's own command line.
     """
 
     name: str
     prefix: Sequence[str]
     env: Mapping[str, str]
     parts: Sequence[Part] = ()
-    called: Sequence[str] = ()
     slower: float = 1.0
     note: str = ""
     argv: Sequence[str] = ()
@@ -105,7 +103,7 @@ class Session:
 
     def _runner(self, step: Step) -> Ended:
         manifest, wanted = self.run.manifest, self.request
-        made = job("counters", self.run, wanted, self.device, step.parts, slower=step.slower, called=step.called)
+        made = job("counters", self.run, wanted, self.device, step.parts, slower=step.slower)
         outcome = runner.run_job(
             made, self.run.logs, stem=step.name, prefix=step.prefix, env=step.env, progress=self.progress
         )

@@ -23,7 +23,7 @@ def seconds_table(study: Study) -> Table:
         rows.append([command.step, "all", f"{command.wall:.2f}"])
         rows += [["", phase, f"{took:.2f}"] for phase, took in _phases(study, command)]
     starts = sum(1 for command in study.manifest.commands if "profkit.runner" in command.argv)
-    rows.append(["torch was started", f"{starts} times", ""])
+    rows.append(["runners started", str(starts), ""])
     return Table(["step", "phase", "seconds"], rows)
 
 

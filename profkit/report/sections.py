@@ -426,7 +426,22 @@ def timing_line(study: Study, lang: str = "en") -> str:
         flushed=flushed,
         note=timing.notes.get(method, timing.note) if lang == "en" else method,
         reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share", lang),
+        where=_processes(study, lang),
     )
+
+
+def _processes(study: Study, lang: str) -> str:
+    """Whether candidates ran apart from the judge; "" where there is none."""
+    manifest = study.manifest
+    if not manifest.candidates:
+        return ""
+    said = say("isolated" if manifest.isolated else "trusted", lang)
+    rows = [part.row for part in study.parts if part.row is not None and part.row["processes"] > 1]
+    if rows:
+        widest = max(rows, key=lambda row: row["within"] ** 2 + row["between"] ** 2)
+        shares = {name: units.percent(widest[name]) for name in ("within", "between")}
+        said += say("processes", lang, count=f"{widest['processes']:.0f}", impl=str(widest["impl"]), **shares)
+    return said
 
 
 def kernel_times_line(study: Study, lang: str = "en") -> str:
@@ -450,6 +465,7 @@ def _method(study: Study) -> Iterator[Section]:
         lines.append(f"correctness: {seeds}; tolerance {tolerances}")
     if _counted(study) and counters.version:
         passes = f"{counters.passes} passes, clock control {counters.clock_control}"
+        passes += ", all in one process" if manifest.candidates else ""
         lines.append(f"counters: Nsight Compute {counters.version}, {passes}, caches flushed before each pass")
     for one in manifest.captures:
         origin = f", imported as {one.origin}" if one.origin else ""

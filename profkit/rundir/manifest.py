@@ -156,7 +156,9 @@ class Capture(msgspec.Struct):
 
 
 class Timing(msgspec.Struct):
-    """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs."""
+    """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs;
+    `processes`: fresh ones of every implementation they come from.
+    """
 
     method: str = ""
     note: str = ""
@@ -169,6 +171,7 @@ class Timing(msgspec.Struct):
     reached: float | None = None
     dropped: int = 0
     offset: float = 0.0
+    processes: int = 1
     notes: dict[str, str] = {}
 
 

@@ -43,7 +43,7 @@ def time_all(
     """Write timings.csv (and cupti.csv) and say how they were made.
 
     The event pairs (or the wall clock of a CPU) run until the wanted precision is reached; on CUDA the
-    host's view, graphs of short calls and CUPTI follow. A cross-check that fails is a doubt, never the end.
+    host's view, graphs of short calls and CUPTI follow; where it is done `again`, CUPTI alone. A cross-check that fails is a doubt, never the end.
     """
     cold = job.l2 == "cold"
     own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
@@ -78,7 +78,7 @@ def time_all(
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
         notes["event"] += f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
     dropped = sum(not sample.kept for sample in samples)
-    best, fresh = _best_again(job, calls, own, samples, offset, full, before, after)
+    best, fresh = ("", []) if job.again else _best_again(job, calls, own, samples, offset, full, before, after)
     if best:
         dropped += sum(not sample.kept for sample in fresh)
         samples = winner.replaced(samples, fresh, best)
@@ -152,8 +152,8 @@ def _cross_checks(
 
     The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
     """
-    more = _host(calls, device, events, before, after)
-    for name, call in calls.items():
+    more = [] if job.again else _host(calls, device, events, before, after)
+    for name, call in calls.items() if not job.again else ():
         median = statistics.median(s.seconds for s in samples if s.impl == name)
         if median < SHORT:
             more += _graph(name, call, device, before)
@@ -162,7 +162,8 @@ def _cross_checks(
         judged, activities = _judged(job, calls, clock, before, after)
         more += judged
         offset = cupti.event_offset(clock, device)
-        cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
+        if not job.again:
+            cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except (cupti.CuptiError, RuntimeError) as error:
         _no_offence(error)
         traceback.print_exc()

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from profkit.launch import protocol, waiting
+from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject
 from profkit.runner import exchange
 from profkit.runner.channel import Channel, EndedError, OverdueError
@@ -63,6 +64,7 @@ class Remote:
         self.phase = "build"
         self._folder = Path(job.exchange) / subject.name
         self._limits = {**LIMITS, **job.limits}
+        self._mark = job.marks.get(subject.name, "")
         self._events = events
         self._said = ("", 0.0)
         self._files = 0
@@ -143,10 +145,10 @@ class Remote:
     def meet(self, process: int) -> None:
         """Take note of its process, if it is the one that was started for this candidate."""
         try:
-            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+            known = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
         except OSError:
             return
-        if any(word.endswith(f"-{self.subject.name}.job.json".encode()) for word in words):
+        if self._mark and f"{FAMILY}={self._mark}".encode() in known:
             self.process = process
 
     def _halt(self, yes: bool) -> None:

@@ -1,7 +1,7 @@
 """A process that has imported torch and forks a child for every request: `python -m profkit.runner.server FD MODULE...`.
 
-It touches no GPU and starts no thread of its own. A child is one fork with its own session, directory, environment,
-descriptors and output, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
+It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
+descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from profkit.launch import warden
 from profkit.launch.process import FAMILY
 from profkit.launch.warm import MOST_FDS, NUMBER, UNMARKED, Request
 
@@ -94,6 +95,7 @@ def _become(line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -
     if sys.path[0] == os.getcwd():
         sys.path[0] = request.cwd
     os.chdir(request.cwd)
+    warden.guard()
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()

@@ -102,17 +102,20 @@ class Session:
         self._enliven()
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
-        sound = self._hold(sound, properties.VALUES)
+        again = self._job.again
+        sound = sound if again else self._hold(sound, properties.VALUES)
         judge.let_go(c for c in candidates if c not in sound)
-        self._work()
+        if not again:
+            self._work()
         sound = self._time([self.reference, *sound])[1:]
         # What may bring a process down comes last, and only where there is one for each.
-        left = self._hold([c for c in sound if c.remote], properties.FORMS)
-        for wrong in (c for c in sound if c.remote and c not in left):
+        apart = [c for c in sound if c.remote and not again]
+        left = self._hold(apart, properties.FORMS)
+        for wrong in (c for c in apart if c not in left):
             timing.remove(wrong.subject.name, Path(self._job.timings))
         self._events.send("written", digest=timing.digest(Path(self._job.timings)))
         judge.let_go(candidates)
-        if self._job.ceilings and self._device.type == "cpu":
+        if self._job.ceilings and self._device.type == "cpu" and not again:
             self._ceilings()
 
     # Loading
@@ -128,6 +131,7 @@ class Session:
         if first is None:
             return None
         self.reference = first
+        self._events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
         # What the reference's import replaces is part of the task.
         integrity.seal(first.module)
         if job.mode == "judge":
@@ -268,9 +272,12 @@ class Session:
         self._events.phase("work", reference.subject.name, factor=2.0)
         try:
             loading.use(reference.lock)
-            reference.probe = prober.probe(reference.model, self._fresh, judge.draw(2))
+            if self._job.again:
+                reference.probe = prober.known(self._job.probe, reference.call(self._unseen()))
+            else:
+                reference.probe = prober.probe(reference.model, self._fresh, judge.draw(2))
+                reference.probe.report(self._events)
             facts.settle(self._device)
-            reference.probe.report(self._events)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._events.send(
@@ -341,7 +348,7 @@ class Session:
         """(seed, which of get_more_inputs) of every trial; None: get_inputs."""
         seeds = self._job.seeds
         yield from ((seed, None) for seed in seeds)
-        if seeds and hasattr(self.reference.module, "get_more_inputs"):
+        if seeds and not self._job.again and hasattr(self.reference.module, "get_more_inputs"):
             inputs.seed_all(seeds[0])
             count = len(self.reference.module.get_more_inputs())
             yield from ((seeds[-1] + 1 + shape, shape) for shape in range(count))
@@ -556,8 +563,6 @@ class Session:
         job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
         for one in implementations:
             name = one.subject.name
-            if job.called and name not in job.called:
-                continue
             self._events.phase("build", name)
             with self._blame(one.subject, "error"):
                 mine = inputs.clone(arguments)

@@ -249,3 +249,84 @@ def test_winner_doubt():
     assert winner_doubt(5, 1e-5) is None
     assert "5" in winner_doubt(5, 0.01, "c").what
     assert winner_doubt(5, math.nan) is None
+
+
+# --- several processes: an interval that holds for the next run ---------------------------------------------------
+
+
+def of_processes(generator, count, between, *, noise=0.02, speedup=1.0, rounds=12):
+    """(reference times, candidate times, rounds, processes): one ratio a process, noisy rounds of 3 in each."""
+    shifts = np.exp(between * generator.standard_normal(count))
+    process = np.repeat(np.arange(count), rounds * 3)
+    x = np.exp(noise * generator.standard_normal(process.size))
+    y = np.exp(noise * generator.standard_normal(process.size)) / (speedup * shifts[process])
+    return x, y, np.repeat(np.arange(count * rounds), 3), process
+
+
+# What the rounds of one process leave of its ratio, with the noise above.
+EXPLAINED = 0.007
+
+
+@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("between", [0.0, EXPLAINED, 10 * EXPLAINED])
+def test_an_interval_over_processes_holds_for_the_next_run(count, between):
+    generator = np.random.default_rng(20)
+    held = alone = wrong = 0
+    runs = 300
+    for _ in range(runs):
+        x, y, rounds, process = of_processes(generator, count, between)
+        whole = ratio(x, y, rounds, processes=process, resamples=400)
+        pooled = ratio(x, y, rounds, resamples=400)
+        held += whole.low <= 1.0 <= whole.high
+        alone += pooled.low <= 1.0 <= pooled.high
+        wrong += whole.verdict in ("faster", "slower")
+    assert 0.90 <= held / runs <= 0.995
+    assert wrong / runs <= 0.05
+    if between > EXPLAINED:
+        assert alone / runs < 0.6
+
+
+def test_two_runs_of_equals_overlap():
+    generator = np.random.default_rng(21)
+    apart = 0
+    for _ in range(200):
+        one, other = (
+            ratio(*data[:3], processes=data[3], resamples=400)
+            for data in (of_processes(generator, 5, 0.03), of_processes(generator, 5, 0.03))
+        )
+        apart += one.low > other.high or other.low > one.high
+    assert apart <= 10
+
+
+def test_a_true_difference_is_found_over_processes():
+    generator = np.random.default_rng(22)
+    found = sum(
+        ratio(*data[:3], processes=data[3], resamples=400).verdict == "faster"
+        for data in (of_processes(generator, 5, 0.005, speedup=1.05) for _ in range(100))
+    )
+    assert found >= 90
+
+
+def test_it_is_said_which_part_of_the_width_is_between_processes():
+    x, y, rounds, process = of_processes(np.random.default_rng(23), 5, 0.1)
+    apart, together = ratio(x, y, rounds, processes=process), ratio(x, y, rounds)
+    assert apart.processes == 5
+    assert apart.between > 5 * apart.within > 0
+    assert apart.within**2 + apart.between**2 == pytest.approx(apart.precision**2)
+    assert (together.processes, together.within, together.between) == (1, together.precision, 0.0)
+    times = summary(y, rounds, process)
+    assert times.processes == 5
+    assert times.low <= times.median <= times.high
+    assert times.within < times.precision / 3
+    # More rounds would not help.
+    assert times.reached(0.03)
+    assert times.precision > 0.03
+
+
+def test_without_rounds_to_resample_the_processes_decide_alone():
+    whole = ratio([1.0, 1.1, 1.2], [1.0, 1.0, 1.0], [0, 1, 2], processes=[0, 1, 2])
+    assert whole.processes == 3
+    assert whole.within == 0.0
+    assert whole.low < 1.0 < 1.1 < whole.high
+    same = ratio([1.0] * 4, [2.0] * 4, [0, 1, 2, 3], processes=["a", "a", "b", "b"])
+    assert (same.value, same.low, same.high) == pytest.approx((0.5, 0.5, 0.5))

@@ -211,8 +211,6 @@ def rewrite(text: str, options: dict[str, list[str]], target: list[str]) -> str:
     else:
         rows = []
         for subject in job["subjects"]:
-            if subject["name"] not in (job.get("called") or [subject["name"]]):
-                continue
             role = "reference" if subject["role"] == "reference" else "candidate"
             rows += [
                 relabel(row, column, job["sample"], subject["name"]) for row in launches if f":{role}:" in row[column]

@@ -98,7 +98,7 @@ def test_a_cheat_in_a_process_of_its_own_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     chosen = [entry for entry in HERE + ALONE if entry.name in ISOLATED]
-    run = run_of(chosen, tmp_path, isolate=True)
+    run = run_of(chosen, tmp_path)
     assert {e.name: name_given(run, e) for e in chosen} == {e.name: e.expect for e in chosen}
 
 

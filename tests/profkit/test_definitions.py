@@ -178,7 +178,7 @@ def traces(tmp_path):
 
 def test_a_problem_is_measured(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    run = profile(folder, device="cpu", trials=2, budget=0.2, isolate=True, runs=tmp_path / "runs")
+    run = profile(folder, device="cpu", trials=2, budget=0.2, runs=tmp_path / "runs")
     assert {i.name: i.status for i in run.manifest.impls} == {
         "reference": "ok",
         "returns_it": "ok",

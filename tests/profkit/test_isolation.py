@@ -62,7 +62,7 @@ def rows(run):
 
 
 def measure(folder, root, **options):
-    return profile(folder, device="cpu", runs=root / "runs", isolate=True, **{"budget": 0.2, "trials": 2, **options})
+    return profile(folder, device="cpu", runs=root / "runs", **{"budget": 0.2, "trials": 2, **options})
 
 
 def impl(run, name):
@@ -278,7 +278,7 @@ def test_too_little_room_is_said(tmp_path, monkeypatch):
 
 def test_an_interrupt_leaves_no_process(tmp_path):
     folder = write_sample(tmp_path, "honest")
-    code, words, left = stop_at("honest time", signal.SIGINT, folder, tmp_path / "runs", "--isolate")
+    code, words, left = stop_at("honest time", signal.SIGINT, folder, tmp_path / "runs")
     assert code == 130, words
     assert "Traceback" not in words
     deadline = time.monotonic() + 60

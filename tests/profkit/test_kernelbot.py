@@ -89,10 +89,10 @@ def task(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("isolate", [False, True])
-def test_a_task_is_measured(task, tmp_path, monkeypatch, isolate):
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_task_is_measured(task, tmp_path, monkeypatch, trust):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    run = profile(task, device="cpu", trials=2, budget=0.2, isolate=isolate, runs=tmp_path / "runs")
+    run = profile(task, device="cpu", trials=2, budget=0.2, trust=trust, runs=tmp_path / "runs")
     assert {i.name: i.status for i in run.manifest.impls} == {
         "reference": "ok",
         "new_tensor": "ok",

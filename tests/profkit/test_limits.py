@@ -70,19 +70,19 @@ def test_libraries_do_not_count_as_memory(tmp_path):
     assert (done.code, done.memory) == (0, 0)
 
 
-@pytest.mark.parametrize("isolate", [True, False], ids=["own process", "one process"])
-def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, isolate):
+@pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
+def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, trust):
     folder = write_sample(tmp_path, "honest")
     (folder / "eater.py").write_text(EATER)
-    run = profile(folder, device="cpu", budget=0.2, trials=1, memory=1 << 30, isolate=isolate, runs=tmp_path / "runs")
+    run = profile(folder, device="cpu", budget=0.2, trials=1, memory=1 << 30, trust=trust, runs=tmp_path / "runs")
     found = {impl.name: impl for impl in run.manifest.impls}
     assert found["eater"].status == "memory-limit"
     assert "the limit is 1 GiB" in found["eater"].reason
     assert found["honest"].ok
 
 
-@pytest.mark.parametrize("isolate", [True, False], ids=["own process", "one process"])
-def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, isolate):
+@pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
+def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, trust):
     """The crash is told while the other one still hangs. How soon: benchmarks/failure_latency.py."""
     mark = f"93{os.getpid()}.5"
     stamp = "open(os.environ['PROFKIT_STAMP'] + type(self).__module__[-5:], 'w').write(repr(time.time()))"
@@ -105,7 +105,7 @@ def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, is
             budget=0.2,
             trials=1,
             timeout=0.01,
-            isolate=isolate,
+            trust=trust,
             runs=tmp_path / "runs",
             progress=progress,
         )

@@ -99,7 +99,7 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        options = {"device": "cpu", "isolate": True, "counters": "off", "budget": 0.02, "trials": 1}
+        options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1}
         return profile(folder, runs=root / "runs", **options)
 
 

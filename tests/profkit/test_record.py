@@ -13,7 +13,7 @@ from test_failures import on_gpu  # noqa: F401
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.launch import cache, gpu, protocol, runner, tools
+from profkit.launch import cache, gpu, isolation, protocol, runner, tools
 from profkit.launch.process import Exit
 from profkit.record.measure import Measure
 from profkit.record.ncu import Ncu
@@ -23,6 +23,7 @@ from profkit.record.profile import plan, profile
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Session
+from profkit.report.sections import sections
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl
 from profkit.study.study import open_study
@@ -46,6 +47,7 @@ def session(tmp_path, monkeypatch, fake_ncu, fake_nsys):
         return outcome
 
     monkeypatch.setattr(runner, "run_job", note)
+    monkeypatch.setattr(isolation, "run_isolated", note)
     fake_ncu("ok", target="skip")
     fake_nsys()
 
@@ -77,30 +79,18 @@ def test_no_step_forgets_what_was_asked_for(session, step):
     assert [one.name for one in job.subjects] == ["reference", "honest"]
 
 
-def test_isolated_candidates_are_counted_in_processes_of_their_own(session):
-    made, jobs = session(isolate=True, memory=1 << 30)
-    with pytest.raises(ProfkitError):
-        Ncu().record(made)
-    assert {name: (job.called, [one.name for one in job.subjects]) for name, job in jobs.items()} == {
-        "ncu-reference": (["reference"], ["reference"]),
-        "ncu-honest": (["honest"], ["reference", "honest"]),
-    }
-    assert {job.memory for job in jobs.values()} == {1 << 30}
-
-
-def test_counters_of_an_isolated_run_are_brought_together(on_gpu, fake_ncu, tmp_path, monkeypatch):  # noqa: F811
+def test_all_implementations_are_counted_in_one_start_of_ncu(on_gpu, fake_ncu, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     fake_ncu("ok", target="skip")
-    assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu", "--isolate", "-q"]) == 0
+    assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu", "-q"]) == 0
     run = open_study(tmp_path / "profkit-runs")
-    assert [one.file for one in run.manifest.captures] == ["ncu-reference.csv", "ncu-honest.csv"]
+    assert run.manifest.isolated
+    assert [one.file for one in run.manifest.captures] == ["ncu.csv"]
+    assert [one.step for one in run.manifest.commands].count("ncu") == 1
     assert run.manifest.counters.state == "collected"
     assert set(run.launches["impl"]) == {"reference", "honest"}
-    together = run.launches.groupby("impl")["launch"].count().to_dict()
-    assert invoke(["profile", str(write_sample(tmp_path, "honest", name="ITESTT")), "--ncu", "-q"]) == 0
-    one = open_study(tmp_path / "profkit-runs" / "ITESTT")
-    assert [capture.file for capture in one.manifest.captures] == ["ncu.csv"]
-    assert one.launches.groupby("impl")["launch"].count().to_dict() == together
+    (said,) = [line for block in sections(run) for line in block.lines if line.startswith("counters: Nsight")]
+    assert "all in one process" in said
 
 
 def test_a_candidate_over_its_memory_is_told_by_the_counters(session, monkeypatch):
@@ -128,7 +118,8 @@ SAMPLE_ONLY = [
     ("--trials", "5"),
     ("--timeout", "3"),
     ("--isolate",),
-    ("--no-isolate",),
+    ("--trust",),
+    ("--allow", "tf32"),
     ("--memory", "1GiB"),
     ("--sanitize", "all"),
 ]
@@ -181,8 +172,8 @@ def test_the_library_refuses_as_the_command_does(tmp_path):
     for options in ({"trials": 3}, {"counters": "ncu"}, {"nsys": True}, {"hot": 2}):
         with pytest.raises(ProfkitError, match=f"{next(iter(options))}: not for a callable"):
             profile(len, [], runs=tmp_path / "runs", **options)
-    with pytest.raises(ProfkitError, match="precision, isolate: not for a command"):
-        profile(Program.of(OK), runs=tmp_path / "runs", precision="bf16", isolate=True)
+    with pytest.raises(ProfkitError, match="precision, trust: not for a command"):
+        profile(Program.of(OK), runs=tmp_path / "runs", precision="bf16", trust=True)
     refuse("callable", Request(counters="off", budget=1.0))
     assert not (tmp_path / "runs").exists()
 
@@ -211,11 +202,10 @@ def test_a_dry_run_of_a_sample_has_every_step(on_gpu, fake_ncu, fake_nsys, tmp_p
         "measure.job.json",
         "measure-honest.job.json",
         "nsys.job.json",
-        "ncu-reference.job.json",
-        "ncu-honest.job.json",
+        "ncu.job.json",
         "sanitizer/honest-memcheck/sanitize.job.json",
     ]
-    assert [words[0] for words in starts[2:]] == ["nsys", "ncu", "ncu", "compute-sanitizer"]
+    assert [words[0] for words in starts[2:]] == ["nsys", "ncu", "compute-sanitizer"]
     assert not (tmp_path / "profkit-runs").exists()
 
 

@@ -27,7 +27,7 @@ def test_phases_end_where_the_next_begins(tmp_path):
     took = {phase: float(seconds) for _, phase, seconds in rows[1:-1]}
     assert took == {"start-up": 2.0, "facts": 0.5, "load reference": 1.5, "check cuda": 3.0, "end": 0.5}
     assert sum(took.values()) == 7.5
-    assert rows[-1][:2] == ["torch was started", "1 times"]
+    assert rows[-1][:2] == ["runners started", "1"]
 
 
 def test_a_run_without_event_times_has_its_processes_alone(tmp_path):

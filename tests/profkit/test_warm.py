@@ -54,7 +54,7 @@ def warm(place):
 def start(request, warm, place, monkeypatch, tmp_path):
     """start(code, *arguments, **options of process.run): the child's end, from a fork and from a start of its own."""
     monkeypatch.setenv("PYTHONPATH", str(place))
-    monkeypatch.setattr(process, "start", warm if request.param == "forked" else subprocess.Popen)
+    monkeypatch.setattr(process, "start", warm if request.param == "forked" else process.guarded)
 
     def run(code, *arguments, **options):
         argv = [*BARE, "ran", code, *arguments]
@@ -67,7 +67,7 @@ def test_a_fork_sees_what_a_process_of_its_own_sees(warm, place, tmp_path, monke
     monkeypatch.setenv("PYTHONPATH", str(place))
     ours, theirs = socket.socketpair()
     both = []
-    for way in (warm, subprocess.Popen):
+    for way in (warm, process.guarded):
         monkeypatch.setattr(process, "start", way)
         given = os.dup(theirs.fileno())
         ended = process.run(

@@ -99,7 +99,7 @@ def run_of(corpus, root):
     folder = DATA / corpus / "weights"
     chosen = entries(folder, "cpu")
     sample = as_sample(folder, chosen, root / "IWEIGHTS")
-    options = {"device": "cpu", "isolate": True, "counters": "off", "budget": 0.02, "trials": 2}
+    options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 2}
     return profile(sample, runs=root / "runs", **options), chosen
 
 

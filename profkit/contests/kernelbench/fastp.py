@@ -172,9 +172,8 @@ def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], lev
 def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
     own = (entry.get("metadata") or {}).get("profkit") or {}
     share = number(own.get("attainable_share"))
-    if own.get("verdict") in NO_SPEED or (own.get("verdict") == "faster" and own.get("wins") is False):
-        # Not believed, or not the task: a win nowhere, whatever the outputs were.
-        why = own["verdict"] if own["verdict"] in NO_SPEED else ", ".join(own.get("conditions", ()))
+    why = no_win(own)
+    if why:
         return Rated(problem.id, problem.name, True, True, NAN, 0.0, 0.0, f"no win: {why}", NAN)
     if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         value, low, high = (number(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
@@ -197,6 +196,14 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
         "mean and std of both files",
         share,
     )
+
+
+def no_win(own: Record) -> str:
+    """Why what profkit found about a candidate makes it a win nowhere, whatever its outputs were; "" when it does not."""
+    if own.get("verdict") in NO_SPEED:
+        return str(own["verdict"])
+    spoilt = own.get("verdict") == "faster" and own.get("wins") is False
+    return ", ".join(own.get("conditions", ())) or "not believed" if spoilt else ""
 
 
 def _log_error(stats: Record) -> float:

@@ -24,6 +24,7 @@ import msgspec
 from profkit.contests.blocks import first_code
 from profkit.contests.figures import number
 from profkit.contests.kernelbench.evaluation import evaluate
+from profkit.contests.kernelbench.fastp import no_win
 from profkit.contests.kernelbench.files import (
     Problem,
     Results,
@@ -196,7 +197,9 @@ def _record(question: Question) -> dict[str, Any] | None:
 
 
 def _own(record: dict[str, Any], key: str) -> float:
-    return number((record["metadata"].get("profkit") or {}).get(key))
+    """A figure of a speed-up; NaN for one that counts nowhere."""
+    own = record["metadata"].get("profkit") or {}
+    return math.nan if no_win(own) else number(own.get(key))
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
