@@ -124,6 +124,8 @@ def of_board(clone: Path) -> Iterator[dict[str, Any]]:
     assets = clone / "docs/assets"
     best = []
     for title, entries in json.loads((assets / "data.json").read_text("utf-8")).items():
+        if not entries:
+            continue
         level, _, problem = title.removeprefix("Level ").partition(": ")
         name = f"L{level}_{problem.partition('_')[0]}"
         reference = assets / f"problems/{name.lower().replace('_', '_p')}.py"
