@@ -1,137 +1,278 @@
 """What others published as fast kernels, and what profkit's first line says of each.
 
-    python benchmarks/published_candidates.py h100.json [-n 40] [--jobs 8] [--only L2/83,L1/12] [-o OUT.json]
+    python benchmarks/published_candidates.py prepare FOLDER [-n 48] [--l1 h100.json] [--board CLONE] [--bench CLONE]
+    python benchmarks/published_candidates.py run FOLDER -o TABLE.jsonl [--seconds 540] [--jobs 8] [--official] [--only L2_83]
 
-h100.json is `optimized_cuda_code/h100.json` of github.com/deepreinforce-ai/CUDA-L1: a line a problem of KernelBench's
-levels 1 to 3 with the reference, the candidate, and the speed-up that its authors measured. Without the file the
-repository is cloned into a temporary directory. Nothing of it is kept in this one.
+`prepare` needs the network (or clones that are there already) and no GPU: it puts a folder a candidate into FOLDER, with
+what its authors claim of it. Nothing of it is kept in this repository. The candidates are those of CUDA-L1
+(`optimized_cuda_code/h100.json` of github.com/deepreinforce-ai/CUDA-L1: a line a problem with reference, candidate and the
+speed-up its authors measured) and of KernelBench's leaderboard (github.com/anneouyang/KernelBenchLeaderboard). Those that
+this project has met before come first.
 
-The candidates that this project has met before come first, then every k-th of the file. Each is built and called once
-beforehand, `--jobs` at a time, so that compiling does not stand in the way of measuring; then each is measured alone
-as a person would: `profkit profile FOLDER --events`. Printed a row each: problem, claimed speed-up, profkit's word,
-its speed-up and the whole first line.
+`run` needs a GPU and no network. What has to be compiled is built first, `--jobs` at a time, so that compilers do not stand
+in the way of measuring; then each candidate is measured alone, as `profkit profile FOLDER --events --budget 0.5 --trials 2`
+does. A row is written as soon as it is there, and what TABLE.jsonl holds is not measured again: after `--seconds` nothing
+new is begun, and the same command goes on. `--official` asks KernelBench's own evaluator as well, on as little as it can be
+asked with (one correctness trial, ten timed ones). TABLE.md beside it is the table to read.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = "https://github.com/deepreinforce-ai/CUDA-L1"
-FILE = "optimized_cuda_code/h100.json"
-KNOWN = [
-    "L2/83",
-    "L2/80",
-    "L2/66",
-    "L3/31",
-    "L1/12",
-    "L2/96",
-    "L1/9",
-    "L2/49",
-    "L1/88",
-    "L1/13",
-    "L2/18",
-    "L2/14",
-    "L2/50",
-    "L1/1",
-    "L1/11",
-    "L1/41",
-    "L1/45",
-    "L1/97",
-    "L2/1",
-    "L2/28",
-    "L3/1",
-    "L3/43",
-]
+L1 = "https://github.com/deepreinforce-ai/CUDA-L1"
+BOARD = "https://github.com/anneouyang/KernelBenchLeaderboard"
+BENCH = "https://github.com/ScalingIntelligence/KernelBench"
+FIRST = {
+    2: (83, 80, 66, 96, 49, 18, 14, 50, 1, 28),
+    3: (31, 1, 43),
+    1: (12, 9, 88, 13, 1, 11, 41, 45, 97),
+}
+"""Problems, by level, whose candidates this project has met before."""
+COMPILED = 20
+"""Candidates with an extension of their own; each costs a compiler the better part of a minute."""
+OFFICIAL = Path(__file__).with_name("kernelbench_official.py")
+COLUMNS = ("candidate", "claimed", "official", "word", "speedup", "line", "seconds")
 
 
 def main() -> None:
     asked = arguments()
-    with tempfile.TemporaryDirectory() as temporary:
-        file = asked.file or fetched(Path(temporary))
-        rows = chosen([json.loads(line) for line in file.read_text().splitlines() if line.strip()], asked)
-        folders = [folder_of(row, Path(temporary) / "samples") for row in rows]
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            list(pool.map(lambda folder: profile(folder, Path(temporary) / "warm", "0.02", "1"), folders))
-        found = []
-        for row, folder in zip(rows, folders, strict=True):
-            found.append(told(row, profile(folder, asked.runs or Path(temporary) / "runs", "1", "5")))
-            print("| {problem} | {claimed:.3g} | {word} | {speedup} | {line} |".format(**found[-1]), flush=True)
-            if asked.output:
-                asked.output.write_text(json.dumps(found, indent=1, ensure_ascii=False))
-    words = [row["word"] for row in found]
-    print("\n" + ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)))
+    if asked.verb == "prepare":
+        print(f"{prepare(asked)} candidates in {asked.folder}")
+    else:
+        run(asked)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("-n", type=int, default=40)
-    parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--runs", type=Path)
-    parser.add_argument("-o", "--output", type=Path)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verb = verbs.add_parser("prepare")
+    verb.add_argument("folder", type=Path)
+    verb.add_argument("-n", type=int, default=48)
+    for name in ("--l1", "--board", "--bench"):
+        verb.add_argument(name, type=Path)
+    verb = verbs.add_parser("run")
+    verb.add_argument("folder", type=Path)
+    verb.add_argument("-o", "--output", type=Path, required=True)
+    verb.add_argument("--seconds", type=float, default=540.0)
+    verb.add_argument("--jobs", type=int, default=8)
+    verb.add_argument("--only", default="")
+    verb.add_argument("--official", action="store_true")
+    verb.add_argument("--budget", type=float, default=0.5)
+    verb.add_argument("--trials", type=int, default=2)
+    verb.add_argument("--device", default="cuda")
+    verb.add_argument("--runs", type=Path)
     return parser.parse_args()
 
 
-def fetched(folder: Path) -> Path:
-    subprocess.run(["git", "clone", "--quiet", "--depth", "1", REPOSITORY, str(folder / "candidates")], check=True)
-    return folder / "candidates" / FILE
+# Preparing
 
 
-def name_of(row: dict[str, Any]) -> str:
-    return f"L{row['level_id']}/{row['task_id']}"
+def prepare(asked: argparse.Namespace) -> int:
+    """Write the folders and claims.json, the order in which they are measured; how many there are."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file = asked.l1 or cloned(L1, temporary) / "optimized_cuda_code/h100.json"
+        board = asked.board or cloned(BOARD, temporary)
+        bench = asked.bench or cloned(BENCH, temporary)
+        found = spread([*of_l1(file)], [*of_board(board)], asked.n)
+        source = bench / "src/kernelbench"
+        for one in source.rglob("*.py") if source.exists() else ():
+            to = asked.folder / "KernelBench/src/kernelbench" / one.relative_to(source)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(one.read_bytes())
+    for one in found:
+        folder = asked.folder / one["candidate"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "reference.py").write_text(one.pop("reference"), "utf-8")
+        (folder / "published.py").write_text(one.pop("source"), "utf-8")
+    (asked.folder / "claims.json").write_text(json.dumps(found, indent=1), "utf-8")
+    return len(found)
 
 
-def chosen(rows: list[dict[str, Any]], asked: argparse.Namespace) -> list[dict[str, Any]]:
-    """The known ones first, then every k-th of the others."""
-    by_name = {name_of(row): row for row in rows if row.get("ref_code") and row.get("custom_code")}
-    first = asked.only.split(",") if asked.only else KNOWN
-    others = [] if asked.only else [name for name in by_name if name not in first]
-    wanted = [name for name in first if name in by_name][: asked.n]
-    left = asked.n - len(wanted)
-    step = max(1, len(others) // left) if left > 0 else 1
-    return [by_name[name] for name in [*wanted, *others[::step][: max(left, 0)]]]
+def cloned(url: str, folder: str) -> Path:
+    to = Path(folder) / url.rpartition("/")[2]
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", url, str(to)], check=True)
+    return to
 
 
-def folder_of(row: dict[str, Any], root: Path) -> Path:
-    folder = root / name_of(row).replace("/", "_")
-    folder.mkdir(parents=True)
-    (folder / "reference.py").write_text(row["ref_code"])
-    (folder / "candidate.py").write_text(row["custom_code"])
-    return folder
+def of_l1(file: Path) -> Iterator[dict[str, Any]]:
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()]
+    named = {f"L{row['level_id']}/{row['task_id']}": row for row in rows if row["ref_code"] and row["custom_code"]}
+    first = [f"L{level}/{number}" for level, numbers in FIRST.items() for number in numbers]
+    for name in [*(n for n in first if n in named), *(n for n in named if n not in first)]:
+        row = named[name]
+        yield {
+            "candidate": name.replace("/", "_") + "_cuda-l1",
+            "claimed": float(row["score_default"] or "nan"),
+            "reference": row["ref_code"],
+            "source": row["custom_code"],
+        }
 
 
-def profile(folder: Path, runs: Path, budget: str, trials: str) -> dict[str, Any]:
-    """The document of `profkit profile --json`; {"error": ...} where there is none."""
-    argv = [sys.executable, "-m", "profkit", "profile", str(folder), "--events", "--json", "-q"]
-    argv += ["--budget", budget, "--trials", trials, "--runs", str(runs)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+def of_board(clone: Path) -> Iterator[dict[str, Any]]:
+    """The fastest of each problem first, the most claimed at the top."""
+    assets = clone / "docs/assets"
+    best = []
+    for title, entries in json.loads((assets / "data.json").read_text("utf-8")).items():
+        if not entries:
+            continue
+        level, _, problem = title.removeprefix("Level ").partition(": ")
+        name = f"L{level}_{problem.partition('_')[0]}"
+        reference = assets / f"problems/{name.lower().replace('_', '_p')}.py"
+        entry = max(entries, key=lambda one: one["torch_speedup"])
+        best.append((entry, name, reference, assets / f"solutions/{entry['file']}.py"))
+    for entry, name, reference, source in sorted(best, key=lambda one: -one[0]["torch_speedup"]):
+        if reference.exists() and source.exists():
+            yield {
+                "candidate": f"{name}_{entry['display_name']}",
+                "claimed": float(entry["torch_speedup"]),
+                "reference": reference.read_text("utf-8"),
+                "source": source.read_text("utf-8"),
+            }
+
+
+def spread(ours: list[dict[str, Any]], others: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """The known ones, then by turns every k-th of what is left of both, no more than COMPILED with a compiler's work."""
+    met = sum(map(len, FIRST.values()))
+    known, left = ours[:met], ours[met:]
+    thin = [left[:: max(1, 2 * len(left) // count)], others[:: max(1, 2 * len(others) // count)], left, others]
+    order = [*known, *(one for pair in zip(*thin[:2], strict=False) for one in pair), *thin[2], *thin[3]]
+    chosen: dict[str, dict[str, Any]] = {}
+    for one in order:
+        built = sum("load_inline" in other["source"] for other in chosen.values())
+        if len(chosen) < count and (one in known or "load_inline" not in one["source"] or built < COMPILED):
+            chosen.setdefault(one["candidate"], one)
+    return list(chosen.values())
+
+
+# Measuring
+
+
+def run(asked: argparse.Namespace) -> None:
+    from profkit.launch import process
+    from profkit.launch.warm import Warm
+
+    end = time.monotonic() + asked.seconds
+    os.environ.setdefault("PROFKIT_CACHE", str(asked.output.with_name("cache").resolve()))
+    if asked.device == "cuda":
+        # Said for all processes, so that everybody's builds have the same flags and are made once.
+        told = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+        capability = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()[0]
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", capability)
+    every = json.loads((asked.folder / "claims.json").read_text("utf-8"))
+    rows = known(asked.output)
+    left = [one for one in every if one["candidate"] not in {row["candidate"] for row in rows}]
+    if asked.only:
+        left = [one for one in every if any(one["candidate"].startswith(name) for name in asked.only.split(","))]
+    process.start = warm = Warm()
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = asked.runs or Path(scratch)
+        compiled = [one for one in left if "load_inline" in source(asked, one)]
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            list(pool.map(lambda one: build(asked, one, runs / "built"), compiled))
+        for one in left:
+            if time.monotonic() > end:
+                break
+            began = time.monotonic()
+            row = {**one, "official": official(asked, one, Path(scratch)), **measured(asked, one, runs)}
+            row["seconds"] = round(time.monotonic() - began, 1)
+            rows = [other for other in rows if other["candidate"] != row["candidate"]] + [row]
+            write(asked.output, rows)
+            print(said(row), flush=True)
+    warm.close()
+    words = [row["word"] for row in rows]
+    print(f"\n{len(rows)} of {len(every)}: " + ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words)))
+
+
+def known(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+
+
+def source(asked: argparse.Namespace, one: dict[str, Any]) -> str:
+    return (asked.folder / one["candidate"] / "published.py").read_text("utf-8")
+
+
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    head = f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}\n"
+    file.with_suffix(".md").write_text(head + "".join(said(row) + "\n" for row in rows), "utf-8")
+
+
+def said(row: dict[str, Any]) -> str:
+    return "| " + " | ".join(str(row[name]).replace("|", "/").replace("\n", " ") for name in COLUMNS) + " |"
+
+
+def build(asked: argparse.Namespace, one: dict[str, Any], runs: Path) -> None:
+    """Load the candidate in a runner that calls nothing: its extensions are there afterwards. What fails is seen later."""
+    from profkit.launch import runner
+    from profkit.record.job import job
+    from profkit.record.prepare import info
+    from profkit.record.request import Request
+    from profkit.rundir.directory import create_run
+    from profkit.targets.sample import resolve
+
+    sample = resolve(asked.folder / one["candidate"])
+    made = create_run(info(sample), runs)
+    wanted = Request(device=asked.device, counters="off")
+    runner.run_job(job("counters", made, wanted, asked.device, sample.parts, called=["nobody"]), made.logs)
+
+
+def measured(asked: argparse.Namespace, one: dict[str, Any], runs: Path) -> dict[str, Any]:
+    """profkit's verdict on one candidate; the word "error" where there is no run."""
+    from profkit.api import profile
+    from profkit.errors import ProfkitError
+
+    wanted = {"device": asked.device, "counters": "off", "budget": asked.budget, "trials": asked.trials}
     try:
-        return json.loads(done.stdout)
-    except ValueError:
-        return {"error": done.stderr.strip().splitlines()[-1:] or ["nothing was said"]}
-
-
-def told(row: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    verdict = next(iter(document.get("metrics", {}).get("verdicts", [])), {})
-    speedup = verdict.get("speedup")
+        study = profile(asked.folder / one["candidate"], runs=runs, **wanted)
+        found = [verdict.to_dict() for verdict in study.verdicts.values()]
+    except (ProfkitError, OSError) as error:
+        return {"word": "error", "speedup": "-", "line": str(error), "conditions": [], "doubts": []}
+    first = found[0]
     return {
-        "problem": name_of(row),
-        "claimed": float(row.get("score_default") or "nan"),
-        "word": verdict.get("word", "error"),
-        "conditions": [one["code"] for one in verdict.get("conditions", [])],
-        "speedup": f"{speedup:.3g}x" if speedup else "-",
-        "line": verdict.get("line", document.get("error", "")),
-        "doubts": [one["what"] for one in document.get("metrics", {}).get("doubts", [])],
-        "reason": verdict.get("why", ""),
+        "word": first["word"],
+        "speedup": f"{first['speedup']:.3g}x" if first["speedup"] else "-",
+        "line": first["line"],
+        "conditions": [each["code"] for each in first["conditions"]],
+        "doubts": [doubt.what for doubt in study.analysis.doubts],
     }
+
+
+def official(asked: argparse.Namespace, one: dict[str, Any], scratch: Path) -> str:
+    """What KernelBench's own evaluator makes of it, in a few words; "-" when it was not asked."""
+    if not asked.official:
+        return "-"
+    from profkit.launch import cache
+    from profkit.runner.loading import build_key
+
+    folder = asked.folder / one["candidate"]
+    job, out = scratch / "job.json", scratch / "official.json"
+    out.unlink(missing_ok=True)
+    told = {"name": one["candidate"], "reference": (folder / "reference.py").read_text("utf-8")}
+    told |= {"candidate": source(asked, one), "backend": "cuda", "trials": 1, "perf_trials": 10}
+    job.write_text(json.dumps(told), "utf-8")
+    # What profkit built is not built again: the same directory, the same flags.
+    where = {"TORCH_EXTENSIONS_DIR": str(cache.builds() / build_key(folder / "published.py"))}
+    argv = [sys.executable, str(OFFICIAL), str(asked.folder / "KernelBench"), str(job), str(out)]
+    try:
+        subprocess.run(argv, env=os.environ | where, capture_output=True, timeout=90, check=False)
+    except subprocess.TimeoutExpired:
+        return "no end after 90 s"
+    found = json.loads(out.read_text("utf-8")) if out.exists() else {"raised": "its process ended"}
+    if found.get("correct"):
+        return f"correct, {found['baseline']['mean'] / found['runtime']:.3g}x"
+    return "wrong" if found.get("correct") is False else f"none: {found.get('raised', '')[:60]}"
 
 
 if __name__ == "__main__":
