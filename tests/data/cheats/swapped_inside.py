@@ -1,11 +1,11 @@
-# expect: status patched torch.manual_seed
+# expect: status patched torch.is_tensor
 # runs: cpu
 """Puts another function's code under a known name."""
 
 import torch
 from torch import nn
 
-torch.manual_seed.__code__ = (lambda seed: torch.default_generator).__code__
+torch.is_tensor.__code__ = (lambda obj: True).__code__
 
 
 class ModelNew(nn.Module):
