@@ -5,6 +5,7 @@ Seeds are drawn when all candidates are loaded, so that none can have known its 
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import select
 import time
@@ -76,15 +77,32 @@ def _seconds(remote: Remote, told: dict[str, Any]) -> float:
         raise remote.nonsense() from error
 
 
-def build(remote: Remote, first: Implementation, seed: int, events: Events, seconds: float) -> Implementation | None:
-    """Have the candidate constructed with the arguments and weights of the reference `first`; None when that fails."""
+def build(
+    loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
+) -> list[Implementation]:
+    """The candidates (and the seconds that importing each took) that could be constructed with the arguments and weights
+    of the reference `first`. All are asked before the first answers: many an extension is compiled in a constructor.
+    """
     torch.manual_seed(seed)
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
     given: dict[str, Any] = {"init": init, "weights": known, "constructed": weights.constants(first.model)}
+    asked = []
+    for remote, seconds in loaded:
+        with contextlib.suppress(LostCandidateError):
+            remote.send("build", given=remote.hand_over(given), seed=seed)
+            asked.append((remote, seconds))
+    found = (_built(remote, first, given["constructed"], seconds, events) for remote, seconds in asked)
+    return [one for one in found if one is not None]
+
+
+def _built(
+    remote: Remote, first: Implementation, constructed: dict[str, torch.Tensor], seconds: float, events: Events
+) -> Implementation | None:
+    """What the process answers to `build`; None (and an event) when that failed."""
     try:
-        told = remote.ask("build", given=remote.hand_over(given), seed=seed)
-        built, match = _seconds(remote, told), _match(remote, told, given["constructed"])
+        told = remote.due()
+        built, match = _seconds(remote, told), _match(remote, told, constructed)
     except RemoteError as error:
         error.report(remote.subject, events, "load-error")
         return None

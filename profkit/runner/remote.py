@@ -77,6 +77,11 @@ class Remote:
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
         self.send(question, **told)
+        return self.due()
+
+    def due(self) -> dict[str, Any]:
+        """The answer to the question sent, within the limit of the phase."""
+        self._announce()
         limit = self._limits[self.phase]
         return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)
 

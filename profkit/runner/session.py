@@ -135,8 +135,7 @@ class Session:
         # What the reference's import replaces is part of the task.
         integrity.seal(first.module)
         if job.mode == "judge":
-            found = [judge.build(remote, first, seed, self._events, seconds) for remote, seconds in remotes]
-            return [one for one in found if one is not None]
+            return judge.build(remotes, first, seed, self._events)
         return self._load_here(seed)
 
     def _load_here(self, seed: int) -> list[Implementation]:

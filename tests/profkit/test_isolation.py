@@ -289,3 +289,32 @@ def test_an_interrupt_leaves_no_process(tmp_path):
     run = open_study(tmp_path / "runs")
     assert run.manifest.status == "interrupted"
     assert len(run.manifest.seeds) == 5
+
+
+MEETING = """
+import time
+from pathlib import Path
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        Path({mine!r}).touch()
+        for _ in range(600):
+            if Path({other!r}).exists():
+                return
+            time.sleep(0.1)
+        raise RuntimeError("built alone")
+
+    def forward(self, x):
+        return torch.relu(x @ self.weight)
+"""
+
+
+def test_constructors_run_side_by_side(tmp_path):
+    folder = write_sample(tmp_path)
+    places = [str(tmp_path / name) for name in ("one", "two")]
+    for name, mine, other in (("one", *places), ("two", *reversed(places))):
+        (folder / f"{name}.py").write_text(HEAD.partition("class")[0] + MEETING.format(mine=mine, other=other))
+    run = measure(folder, tmp_path)
+    assert [(one.name, one.status) for one in run.manifest.candidates] == [("one", "ok"), ("two", "ok")]
