@@ -30,8 +30,6 @@ _WARDEN = Path(__file__).with_name("warden.py")
 _TICK = 0.02
 _METER_TICK = 0.05
 _GRACE = 0.5
-_AFTER_COMPILER = 10.0
-"""Seconds that a child which is late gets when a compiler works for it."""
 FAMILY = "PROFKIT_FAMILY"
 """Environment variable by which the descendants of one child are known, whatever session they are in."""
 
@@ -191,7 +189,7 @@ def _follow(
 ) -> bool:
     """Drain and watch until the child ends or has taken too much memory (False), or has hung (True)."""
     os.set_blocking(output, False)
-    until = 0.0
+    excuse, due = waiting.Excuse(0, 0.0, 0.0), -1.0
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while child.poll() is None:
@@ -209,10 +207,11 @@ def _follow(
             deadline = watch(elapsed) if watch else None
             if limit is not None and elapsed > limit:
                 return True
-            if deadline is not None and elapsed > max(deadline, until):
-                if elapsed - deadline > LIMITS["build"] or not waiting.compiling(child.pid):
-                    return True
-                until = elapsed + _AFTER_COMPILER
+            if deadline is not None and deadline != due:
+                worker = next(iter(waiting.descendants(child.pid)), child.pid)
+                excuse, due = waiting.Excuse(worker, deadline - elapsed, LIMITS["build"]), deadline
+            if deadline is not None and not excuse.left() and (deadline <= 0 or not excuse.more()):
+                return True
     return False
 
 

@@ -24,6 +24,13 @@ from profkit.rundir.manifest import Capture
 
 CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""
+_TRUSTED = Doubt(
+    "the candidates ran in their judge's own process (--trust)",
+    "their times were not seen from outside, other layouts and shapes were not tried, and what one does to the process "
+    "happens to all: apart from each other a verdict may be another",
+    "leave --trust out where the code is not yours",
+    "trusted",
+)
 _NOWHERE = Path(os.devnull)
 
 
@@ -43,6 +50,8 @@ class Measure:
     def record(self, session: Session) -> None:
         """Raises ProfkitError when the runner ended before anything was measured, no implementation being to blame."""
         run, wanted = session.run, session.request
+        if wanted.trust and session.chosen:
+            run.manifest.doubts.append(_TRUSTED)
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
         outcome = _start(session, msgspec.structs.replace(made, budget=wanted.budget / many), self.name, absorb)

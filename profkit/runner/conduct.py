@@ -24,8 +24,9 @@ from profkit.runner.prober import same
 
 MEMORY = 8 << 30
 """Bytes of inputs and outputs above which no second set of them is kept."""
-_GRACE = 0.25
-_STEP = 0.025
+_STEP, _LOOKS = 0.025, 10
+"""Seconds between looks at an answer that may still change, and how many there are where something was started."""
+_LATE = "works-after-return", "the output changed after the call had returned"
 _TRIES = 6
 """Calls that an unwritten output gets to show a mark: the C library does not always give the same block again."""
 _PAIRS = 3
@@ -64,6 +65,7 @@ class Watched:
         self._repeats: list[tuple[float, float]] = []
         self._host = 0.0
         self._calls = 0
+        self._returned: tuple[Any, Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """The answer as it was when the call returned. The generators are at the seed they had before the call."""
@@ -75,10 +77,12 @@ class Watched:
             self._before = None
             return answer
         self._again(given, kept, answer, seed, took)
+        self._stayed()
         return answer
 
     def _once(self, arguments: list[Any], seed: int, like: Any) -> tuple[Any, float]:
         """(a copy of the answer taken at once, seconds) of one call; freed memory for an output `like` that is marked."""
+        self._stayed()
         leftovers.leave(like)
         facts.settle(self._device)
         inputs.seed_all(seed)
@@ -97,8 +101,10 @@ class Watched:
         if self._device.type == "cuda" and not same(output, copy):
             # The copy was queued on the caller's stream, behind all that this stream knows of.
             raise OffenceError("side-stream", "the answer came only after the caller's stream was done")
-        if _tasks() > tasks or (self._calls == 1 and threading.active_count() > 1):
-            self._finished_late(output, copy)
+        started = _tasks() > tasks or (self._calls == 1 and threading.active_count() > 1)
+        self._finished_late(output, copy, _LOOKS if started else int(self._calls == 1))
+        if self._device.type == "cpu" and streams.own_memory(output, arguments, self._state()):
+            self._returned = output, copy
         mark = leftovers.found(copy)
         if mark:
             raise OffenceError(*self._named("unwritten-output", mark))
@@ -109,13 +115,24 @@ class Watched:
         leaves = (leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor))
         return all(leaf.device.type == self._device.type for leaf in leaves)
 
-    def _finished_late(self, output: Any, copy: Any) -> None:
+    def _finished_late(self, output: Any, copy: Any, looks: int) -> None:
         """Raise OffenceError when the output changes although the call has returned."""
-        for _ in range(int(_GRACE / _STEP)):
+        for _ in range(looks):
             time.sleep(_STEP)
             facts.settle(self._device)
             if not same(inputs.clone(output), copy):
-                raise OffenceError("works-after-return", "the output changed after the call had returned")
+                raise OffenceError(*_LATE)
+
+    def _stayed(self) -> None:
+        """Raise OffenceError when the last answer is no longer what it was at its return. To be asked before anything
+        else may change it: another call, which may give the same memory again.
+        """
+        last, self._returned = self._returned, None
+        if last is not None and not same(*last):
+            raise OffenceError(*_LATE)
+
+    def _state(self) -> list[torch.Tensor]:
+        return list(self._model.state_dict().values()) if isinstance(self._model, torch.nn.Module) else []
 
     def _again(self, given: list[Any], kept: list[Any], answer: Any, seed: int, took: float) -> None:
         """The same data in other tensors and other data in the same tensors, as far as memory allows."""
@@ -171,6 +188,7 @@ class Watched:
             raise OffenceError("caches-results", f"data seen before is answered {times:.3g} times faster than new data")
 
     def _timed(self, arguments: list[Any]) -> float:
+        self._stayed()
         facts.settle(self._device)
         began = _clock()
         self._model(*arguments)
@@ -185,8 +203,7 @@ class Watched:
         mine = _unseen(arguments)
         inputs.seed_all(seed)
         held = streams.behind_hold(lambda: self._model(*mine), answer, self._device, self._host)
-        state = list(self._model.state_dict().values()) if isinstance(self._model, torch.nn.Module) else []
-        if compare(held.output, answer).status == "ok" or not streams.own_memory(held.output, mine, state):
+        if compare(held.output, answer).status == "ok" or not streams.own_memory(held.output, mine, self._state()):
             return
         if held.early is not None and compare(held.early, held.output).status == "ok":
             raise OffenceError("side-stream", "the answer was there while the caller's stream was still held")

@@ -23,8 +23,10 @@ def verdicts_of(
     """Candidate -> verdict, in the order of the manifest. whose: by candidate, whose kernels its launches are."""
     rows = {str(row["impl"]): row for row in analysis.impls.to_dict("records")}
     narrow = {one.impl: one for one in reduced if one.used not in manifest.allowed}
-    # A floor that the reference itself goes below is none: nobody is held against it.
-    floored = all(doubt.code != WITHDRAWN for doubt in analysis.doubts)
+    # A floor that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
+    # held against it.
+    busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.doubts)
+    floored = not busy and all(doubt.code != WITHDRAWN for doubt in analysis.doubts)
     return {
         impl.name: decide(
             _evidence(manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored)

@@ -51,7 +51,7 @@ def caught(tmp_path_factory):
         patch.setenv("OMP_NUM_THREADS", "1")
         # A start of its own: torch's compiler, which is imported where the tests fork, changes what one of them swaps.
         patch.setattr(process, "start", subprocess.Popen)
-        return run_of(HERE, root)
+        return run_of(HERE, root, trust=True)
 
 
 def test_the_corpus_is_large_enough():
@@ -78,7 +78,7 @@ def test_only_doubted_cheats_are_timed(caught):
 def test_ending_the_process_is_no_pass(tmp_path, monkeypatch, entry):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert name_given(run_of([entry], tmp_path, trials=1), entry) == entry.expect
+    assert name_given(run_of([entry], tmp_path, trials=1, trust=True), entry) == entry.expect
 
 
 ISOLATED = (
@@ -113,5 +113,5 @@ def test_every_cheat_is_named_on_a_gpu(tmp_path):
     if not gpu.identity():
         pytest.skip("no GPU here")
     every = [e for e in HERE + GPU if e.name not in ("switches_threads", "patched_operator", "fake_tensor")]
-    run = run_of(every, tmp_path, device="cuda")
+    run = run_of(every, tmp_path, device="cuda", trust=True)
     assert {e.name: name_given(run, e) for e in every} == {e.name: e.expect for e in every}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
+import queue
+import threading
 import time
 from collections import namedtuple
 
@@ -181,3 +184,43 @@ def test_a_second_call_is_compared_by_the_tolerances_of_the_problem():
     watched = Watched(wavers, CPU, "candidate", None)
     watched.tolerances = {"output": 1e-2}
     watched(torch.ones(16, 16))
+
+
+class Late:
+    """Answers right, and a thread that was there before any call changes the answer `delay` seconds later."""
+
+    def __init__(self, delay):
+        self.todo = queue.SimpleQueue()
+        # No thread that Python counts, and none that a call starts.
+        _thread.start_new_thread(self.work, (delay,))
+
+    def work(self, delay):
+        while (output := self.todo.get()) is not None:
+            time.sleep(delay)
+            output.mul_(2)
+
+    def __call__(self, x):
+        output = x + 1
+        self.todo.put(output)
+        return output
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.01])
+def test_an_answer_that_changes_after_the_return_is_told_apart_from_a_wrong_one(delay):
+    model = Late(delay)
+    try:
+        with pytest.raises(OffenceError) as raised:
+            asked(model, reference=lambda x: x + 1)
+        assert raised.value.status in ("works-after-return", "mismatch")
+        if delay:
+            assert raised.value.status == "works-after-return"
+    finally:
+        model.todo.put(None)
+
+
+def test_memory_that_is_given_again_changes_nothing_after_a_return():
+    kept = torch.empty(16, 16)
+    assert asked(lambda x: torch.add(x, 1, out=kept), reference=lambda x: x + 1).status == "ok"
+    assert asked(lambda x: x.view(256), reference=lambda x: x.view(256)).status == "ok"
+    threading.Thread(target=time.sleep, args=(2,), daemon=True).start()
+    assert asked(lambda x: x + 1).status == "ok"

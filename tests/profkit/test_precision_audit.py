@@ -53,6 +53,18 @@ def test_a_tf32_kernel_reaches_the_report_and_the_metadata(tmp_path):
     )
 
 
+def test_a_precision_that_is_allowed_spoils_no_win(tmp_path):
+    run = recorded(tmp_path, "ICVXKH", kernel=TF32)
+    name = next(one.name for one in run.manifest.candidates if one.ok)
+    assert "reduced" in [one.code for one in run.verdicts[name].conditions]
+    assert not run.verdicts[name].wins
+    run.manifest.allowed = ["tf32"]
+    run.run.save()
+    allowed = open_study(run.path).verdicts[name]
+    assert "reduced" not in [one.code for one in allowed.conditions]
+    assert allowed.wins is (allowed.word == "faster")
+
+
 def test_the_run_as_recorded_is_in_order_and_one_of_before_is_not_judged(tmp_path):
     assert recorded(tmp_path / "a", "ICVXKH").reduced_precision == []
     assert recorded(tmp_path / "b", "ICVXKH", kernel=TF32, task={}).reduced_precision == []

@@ -25,6 +25,7 @@ from profkit.contests.kernelbench.files import (
 )
 from profkit.contests.sources import pair
 from profkit.errors import ProfkitError
+from profkit.launch import warm
 from profkit.targets import backends
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
+@warm.runners()
 def evaluate(
     problems: Sequence[Problem],
     run_dir: Path,
@@ -115,6 +117,7 @@ def not_a_candidate(source: str) -> str:
     return "" if named else "no class ModelNew"
 
 
+@warm.runners()
 def baseline(
     problems: Sequence[Problem],
     eager: Path,

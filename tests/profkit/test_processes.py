@@ -1,0 +1,145 @@
+"""Own processes by default, several of them in turn; what was allowed; and what a trusted run leaves out."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from candidates import REFERENCE, write_sample
+
+from profkit.api import profile
+from profkit.cli.group import invoke
+from profkit.launch import process
+from profkit.launch.warm import Warm, runners
+from profkit.record.profile import plan
+from profkit.record.request import Request
+from profkit.report import sections
+from profkit.rundir.directory import open_run
+
+QUICK = {"device": "cpu", "counters": "off", "budget": 0.15, "trials": 2}
+TURNCOAT = """
+import os
+import torch
+from torch import nn
+
+MARK = {mark!r}
+SEEN = os.path.exists(MARK)
+open(MARK, "w").close()
+
+class ModelNew(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+    def forward(self, x):
+        return torch.relu(x @ self.weight) * (2 if SEEN else 1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Three processes; one candidate is right in the first alone."""
+    root = tmp_path_factory.mktemp("processes")
+    folder = write_sample(root, "honest")
+    (folder / "turncoat.py").write_text(TURNCOAT.format(mark=str(root / "mark")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        return profile(folder, runs=root / "runs", processes=3, **QUICK)
+
+
+def timed(run):
+    with (run.path / "timings.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_times_come_from_processes_of_their_own(run):
+    rows = timed(run)
+    assert {(row["impl"], row["process"]) for row in rows} == {
+        (name, number) for name in ("reference", "honest") for number in "012"
+    }
+    assert run.manifest.timing.processes == 3
+    assert [one.step for one in run.manifest.commands].count("process-2") >= 2
+    assert run.manifest.timing.rounds == len(
+        {(row["process"], row["round"]) for row in rows if row["method"] == "wall"}
+    )
+    assert not list(run.path.glob("timings-*.csv"))
+
+
+def test_the_interval_is_over_processes_and_says_so(run):
+    (row,) = [row for row in run.analysis.impls.to_dict("records") if row["impl"] == "honest"]
+    assert row["processes"] == 3
+    assert row["within"] > 0
+    assert row["between"] >= 0
+    for lang, words in (("en", "3 rounds of fresh processes: of the speed-up of honest"), ("zh", "3 轮新进程")):
+        assert words in sections.timing_line(run, lang)
+
+
+def test_what_is_wrong_in_a_later_process_is_wrong(run):
+    by_name = {impl.name: impl for impl in run.manifest.impls}
+    assert (by_name["turncoat"].status, by_name["honest"].status) == ("mismatch", "ok")
+    assert run.verdicts["turncoat"].word == "wrong"
+    assert len(by_name["honest"].checks) == len(run.manifest.seeds) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "count"),
+    [
+        ({}, "cpu", 5),
+        ({}, "cuda", 3),
+        ({"budget": 3.5}, "cpu", 3),
+        ({"budget": 2.9}, "cpu", 1),
+        ({"budget": 60.0}, "cuda", 3),
+        ({"budget": 0.1, "processes": 4}, "cuda", 4),
+        ({"processes": 1}, "cpu", 1),
+    ],
+)
+def test_a_process_gets_a_second_of_the_budget(asked, device, count):
+    assert Request(**asked).sittings(device) == count
+
+
+def test_a_trusted_run_says_what_it_leaves_out(tmp_path):
+    folder = write_sample(tmp_path, "honest", "mismatch", "crash")
+    apart, together = (profile(folder, runs=tmp_path / str(trust), trust=trust, **QUICK) for trust in (False, True))
+    assert [one.manifest.isolated for one in (apart, together)] == [True, False]
+    assert {impl.name: impl.status for impl in apart.manifest.impls} == {
+        impl.name: impl.status for impl in together.manifest.impls
+    }
+    assert [[d.code for d in one.manifest.doubts].count("trusted") for one in (apart, together)] == [0, 1]
+    assert "each candidate in a process of its own" in sections.timing_line(apart)
+    assert "all in one process" in sections.timing_line(together)
+
+
+def test_precisions_are_allowed_by_the_user_and_by_the_sample(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = write_sample(tmp_path, "honest")
+    reference = next(folder.glob("*torchcode.py"))
+    reference.write_text(REFERENCE + '\nallowed_precisions = ("BF16", "tf32")\n')
+    words = ["profile", str(folder), "--device", "cpu", "--budget", "0.05", "--trials", "1", "-q", "--json"]
+    assert invoke([*words, "--allow", "tf32, fp16"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["allowed"] == ["tf32", "fp16", "bf16"]
+    assert open_run(tmp_path / "profkit-runs").manifest.allowed == ["tf32", "fp16", "bf16"]
+    assert invoke([*words, "--allow", "fp33"]) == 2
+    assert "the precisions are tf32" in capsys.readouterr().err
+
+
+def test_runners_are_forks_while_somebody_asks_for_them(fresh_runners):
+    with runners():
+        outer = process.start
+        assert isinstance(outer, Warm)
+        with runners():
+            assert process.start is outer
+        assert process.start is outer
+    assert process.start is process.guarded
+
+
+def test_isolate_is_understood_and_is_the_default(tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    lines = [plan(folder, Request(device="cpu", trust=trust, runs=tmp_path / "runs")) for trust in (False, True)]
+    assert [sum("job.json" in line for line in one) for one in lines] == [2, 1]
