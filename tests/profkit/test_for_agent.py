@@ -70,7 +70,8 @@ def commands(found):
 
 
 def test_the_chinese_one_is_by_the_schema_too():
-    assert "。" in (text := agent.document(opened(Path("examples/h200/ICLSUM")), lang="zh")) or "无效" in text
+    text = agent.document(opened(Path("examples/h200/ICLSUM")), lang="zh")
+    assert "无效" in text
     checked(text)
 
 
