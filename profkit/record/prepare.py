@@ -13,6 +13,7 @@ from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.launch.gpu import gpu_present
+from profkit.launch.process import demand_linux
 from profkit.record import ncu, sanitizer
 from profkit.record.absorb import portable
 from profkit.record.call import InProcess
@@ -47,6 +48,8 @@ class Prepared:
 
 def prepare(target: Target, wanted: Request) -> Prepared:
     """Raises CannotProfileError for what was insisted on and cannot be had here."""
+    if not isinstance(target, Call):
+        demand_linux()
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
     device = "cuda" if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)

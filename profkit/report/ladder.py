@@ -41,7 +41,10 @@ def _choose(name: str, opened: dict[Path, Study]) -> Chosen:
     """
     from profkit.study.study import open_study  # pandas stays out of start-up
 
-    path, _, impl = name.rpartition(":") if not Path(name).exists() else (name, "", "")
+    path, _, impl = name.rpartition(":")
+    # What stands behind the colon of a drive is a path.
+    if Path(name).exists() or impl.startswith(("\\", "/")):
+        path, impl = name, ""
     found = open_study(path or name)
     study = opened.setdefault(found.path.resolve(), found)
     rows = {str(row["impl"]): row for row in study.analysis.impls.to_dict("records") if row["time"] > 0}
