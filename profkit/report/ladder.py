@@ -46,7 +46,11 @@ def _choose(name: str, opened: dict[Path, Study]) -> Chosen:
     if Path(name).exists() or impl.startswith(("\\", "/")):
         path, impl = name, ""
     found = open_study(path or name)
-    study = opened.setdefault(found.path.resolve(), found)
+    return chosen_of(opened.setdefault(found.path.resolve(), found), impl)
+
+
+def chosen_of(study: Study, impl: str = "") -> Chosen:
+    """An implementation of a run, its fastest correct candidate unless named. Raises ProfkitError for one without time."""
     rows = {str(row["impl"]): row for row in study.analysis.impls.to_dict("records") if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
