@@ -1,14 +1,16 @@
 """profkit: from a kernel's folder to a verdict that can be trusted.
 
-    run = profkit.profile("S1/ICVXKH")      # measure; a Run
-    run = profkit.profile(function, x, y)   # a callable, here and now
-    with profkit.annotate("mlp", flops=f):  # a named range in any program, with its declared work
-        ...
-    run.kernels, run.metrics                # DataFrames
-    profkit.draw(run)                       # the roofline, a matplotlib Figure
-    profkit.read("ncu.csv")                 # somebody else's export, a launches frame
+    run = profkit.profile("S1/ICVXKH")                    # measure; a Run, which a notebook shows
+    run = profkit.measure(function, x, y, reference=f)    # a callable, here and now, against another
+    with profkit.record("step") as r: ...                 # what the GPU does in a block; r.run
+    with profkit.annotate("mlp", flops=f): ...            # a named range in any program, with its declared work
+    run.kernels, run.metrics, run.explain()               # DataFrames; why it is slow
+    profkit.compare(before, after)                        # steps of a ladder; .slower(0.05) is the gate
+    profkit.sweep(function, {"n": [1024, 2048]}).plot()   # a tidy frame over a grid
+    profkit.draw(run)                                     # the roofline, a matplotlib Figure
+    profkit.read("ncu.csv")                               # somebody else's export, a launches frame
 
-Names are resolved on first use, so that importing profkit stays cheap.
+Names are resolved on first use, so that importing profkit stays cheap. `%load_ext profkit` brings %%profkit.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from profkit._version import __version__
 
 if TYPE_CHECKING:
     from collectors import read
+    from profkit import record
     from profkit.annotation import annotate
-    from profkit.api import Run, analyze, draw, open_run, profile
+    from profkit.api import Run, analyze, compare, draw, history, measure, open_run, profile, roofline, sweep
     from profkit.errors import CannotProfileError, ProfkitError
 
 _HOME = {
@@ -30,10 +33,15 @@ _HOME = {
     "Run": "profkit.api",
     "analyze": "profkit.api",
     "annotate": "profkit.annotation",
+    "compare": "profkit.api",
     "draw": "profkit.api",
+    "history": "profkit.api",
+    "measure": "profkit.api",
     "open_run": "profkit.api",
     "profile": "profkit.api",
     "read": "collectors",
+    "roofline": "profkit.api",
+    "sweep": "profkit.api",
 }
 
 __all__ = [
@@ -43,14 +51,23 @@ __all__ = [
     "__version__",
     "analyze",
     "annotate",
+    "compare",
     "draw",
+    "history",
+    "measure",
     "open_run",
     "profile",
     "read",
+    "record",
+    "roofline",
+    "sweep",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "record":
+        # A package that can be called: the name is both.
+        return import_module("profkit.record")
     if name not in _HOME:
         raise AttributeError(f"module 'profkit' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)
@@ -60,3 +77,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext profkit` calls."""
+    import_module("profkit.bridges.notebook").load(shell)

@@ -1,37 +1,136 @@
-"""What `import profkit` offers: measuring, opening, analysing and drawing, each with one call."""
+"""What `import profkit` offers: measuring, opening, comparing and drawing, each with one call; what the verbs do."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.formats import measure
-from profkit.record.profile import profile as record
+import pandas as pd
+
+from profkit.campaign import sweep as sweeping
+from profkit.campaign.history import histories
+from profkit.campaign.index import Index
+from profkit.campaign.sweep import Swept
+from profkit.contests.formats import measure as measure_folder
+from profkit.errors import ProfkitError
+from profkit.record.profile import profile as record_target
 from profkit.record.request import Request
+from profkit.report import explain as explaining
+from profkit.report import ladder as laddering
+from profkit.report import sections
+from profkit.report.dialects import DIALECTS
+from profkit.report.writers import markdown
+from profkit.report.writers import notebook as showing
 from profkit.study.study import Study, open_study
+from profkit.targets.call import Call
+from roofline.plot import draw as draw_scene
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analyzers.analysis import Analysis
+    from analyzers.compare import Ladder, Rung
     from profkit.targets.target import Target
 
-Run = Study
-"""What `profile` and `open_run` return."""
-open_run = open_study
+
+class Text(str):
+    """Words that a notebook shows as they are."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
-def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Study:
+class Run(Study):
+    """A run as Python and notebooks have it: a Study that shows itself and does what the verbs do."""
+
+    @classmethod
+    def of(cls, study: Study) -> Run:
+        """The same run; nothing is read or computed again."""
+        if isinstance(study, cls):
+            return study
+        found = cls(study.run, study.frames)
+        found.__dict__.update(study.__dict__)
+        return found
+
+    def explain(self, kernel: str = "") -> Text:
+        """Why it is slow, and what to try; `findings()` has the same as data."""
+        return Text(explaining.text(self, self.findings(kernel)))
+
+    def report(self, reader: str = "", lang: str = "en") -> Text:
+        """report.md as text, or what `profkit report --for READER` writes (agent, pr, html)."""
+        if not reader:
+            return Text(markdown.report(self))
+        if reader not in DIALECTS:
+            raise ProfkitError(f"no report for {reader!r}", fix=f"these: {', '.join(DIALECTS)}")
+        return Text(DIALECTS[reader].write((str(self.path),), lang).text)
+
+    def compare(self, *others: Study | str | os.PathLike[str], **options: Any) -> Compared:
+        """This run and others as steps; see `profkit.compare`."""
+        return compare(self, *others, **options)
+
+    def draw(self, **options: Any) -> Figure:
+        """Its roofline as a matplotlib Figure; with options its kernels alone, see `profkit.roofline`."""
+        return roofline(self, **options) if options else draw(self)
+
+    def __repr__(self) -> str:
+        said = "; ".join(sections.first_lines(self))
+        return f"<Run {sections.title(self)}: {said} ({self.path.as_posix()})>"
+
+    def _repr_html_(self) -> str:
+        return showing.html(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Compared:
+    """Runs as steps of a ladder; `ladder` has the numbers."""
+
+    ladder: Ladder
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a step, SI units."""
+        frame: pd.DataFrame = pd.DataFrame(self.ladder.to_dict()["steps"])
+        return frame
+
+    def slower(self, limit: float = 0.0) -> list[Rung]:
+        """The steps slower than the first by more than this share. Raises ProfkitError where they do not compare."""
+        if self.ladder.apart:
+            raise ProfkitError(f"the runs differ in {', '.join(self.ladder.apart)}", fix="measure both on one device")
+        return self.ladder.regressions(limit)
+
+    def __repr__(self) -> str:
+        return laddering.text(self.ladder)
+
+
+def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Run:
     """Measure a sample's or a task's folder, a callable with its arguments, or a Program; see
     profkit.record.profile.profile.
     """
     if isinstance(target, (str, os.PathLike)) and not arguments:
         progress = options.pop("progress", lambda _: None)
         request = options.pop("request", None) or Request(**options)
-        return measure(Path(target), request, progress)
-    return Study(record(target, *arguments, **options))
+        return Run.of(measure_folder(Path(target), request, progress))
+    return Run(record_target(target, *arguments, **options))
+
+
+def measure(
+    call: Callable[..., Any], *arguments: Any, reference: Callable[..., Any] | None = None, **options: Any
+) -> Run:
+    """Time call(*arguments) in this process; with a `reference` in turns with it, after comparing what they return.
+
+    options: device, budget [s], target, l2 (cold, warm), runs. Raises what they raise.
+    """
+    return Run(record_target(Call(call, arguments, reference), **options))
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """A run directory, or the newest below `path`. Raises ProfkitError when there is none."""
+    return Run.of(open_study(path))
 
 
 def analyze(run: Study) -> Analysis:
@@ -39,8 +138,75 @@ def analyze(run: Study) -> Analysis:
     return run.analysis
 
 
-def draw(run: Study, *, theme: str = "light") -> Figure:
-    """The roofline of a run as a matplotlib Figure; `theme` is light or dark."""
+def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
+    """Runs as steps: Studies, paths, or "RUN:IMPLEMENTATION"; `impl`: of every run this one, else its fastest right one.
+
+    Raises ProfkitError for fewer than two, and for a run without such a time.
+    """
+    if len(runs) < 2:
+        raise ProfkitError("one run does not compare", fix="name BEFORE and AFTER")
+    chosen = [
+        laddering.chosen_of(one, impl)
+        if isinstance(one, Study)
+        else laddering.choose([os.fspath(one) + (f":{impl}" if impl else "")])[0]
+        for one in runs
+    ]
+    return Compared(laddering.ladder_of(chosen))
+
+
+def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure:
+    """The roofline of a run, or of the one at a path, as a matplotlib Figure; `theme` is light or dark."""
     from profkit.report.figures import draw as draw_study
 
-    return draw_study(run, theme=theme)
+    return draw_study(run if isinstance(run, Study) else open_study(run), theme=theme)
+
+
+def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
+    """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top, pattern,
+    mixed, theme.
+    """
+    from profkit.report.figures import kernels_scene
+
+    scene = kernels_scene([one if isinstance(one, Study) else open_study(one) for one in runs], **options)
+    figure: Figure = draw_scene(scene)
+    return figure
+
+
+def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", device: str = "") -> pd.DataFrame:
+    """Every time of a sample (of all: "") below a folder of runs, a row a run and implementation: sample, impl, device,
+    created, path, time [s], floor, level [s] (the median of the runs between two changes).
+    """
+    with Index(Path(runs)) as index:
+        index.refresh()
+        found = histories(index, sample=sample, device=device)
+    names = ("sample", "impl", "device", "created", "path", "time", "floor")
+    rows = [
+        {**{name: getattr(row, name) for name in names}, "level": level.time}
+        for one in found
+        for level in one.levels
+        for row in one.rows[level.first : level.first + level.runs]
+    ]
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=[*names, "level"])
+    return frame
+
+
+def sweep(
+    call: Callable[..., Any],
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    inputs: Callable[..., Sequence[Any]] | None = None,
+    reference: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Swept:
+    """Measure a callable at every point of a grid: call(**point), or call(*inputs(**point)) where inputs are made first.
+
+    Returns a tidy frame (a row a point and implementation, SI units) that plots itself; options as `measure`.
+    """
+
+    def one(**point: Any) -> Study:
+        if inputs is not None:
+            return measure(call, *inputs(**point), reference=reference, **options)
+        other = None if reference is None else sweeping.at(reference, point)
+        return measure(sweeping.at(call, point), reference=other, **options)
+
+    return sweeping.over(one, grid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of `profkit`. Ends the process with the exit code; see `profkit --help`."""
     # Not list(): once `profkit list` was used, that is the verb's module here.
+    _speak_utf8()
     arguments = [*(sys.argv[1:] if argv is None else argv)]
     if arguments == ["--version"]:
         # Answered before click is imported: scripts ask often.
@@ -19,3 +21,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     from profkit.cli.group import invoke
 
     sys.exit(invoke(arguments))
+
+
+def _speak_utf8() -> None:
+    """On Windows a pipe or a file gets UTF-8 as everywhere; its console takes every letter as it is."""
+    for stream in (sys.stdout, sys.stderr):
+        if sys.platform == "win32" and isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from profkit.cli import options as shared
 from profkit.errors import ProfkitError
 from profkit.report import explain
+from profkit.report.dialects import agent
 from profkit.report.names import short_name
 
 
@@ -16,7 +18,8 @@ from profkit.report.names import short_name
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--kernel", default="", metavar="NAME", help="Only kernels whose name contains NAME.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(run: Path, kernel: str, as_json: bool) -> int:
+@shared.reader
+def command(run: Path, kernel: str, as_json: bool, reader: str | None) -> int:
     """Findings about the newest run at RUN or below, ranked by the time each could win at most.
 
     \b
@@ -26,6 +29,8 @@ def command(run: Path, kernel: str, as_json: bool) -> int:
     A bound is the time now less what the roofline still demands after the fix. Rules whose counters are missing
     say so; `profkit profile SAMPLE --deep` collects them.
     """
+    if as_json and reader:
+        raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     from profkit.study.study import open_study  # pandas stays out of start-up
 
     study = open_study(run)
@@ -34,6 +39,9 @@ def command(run: Path, kernel: str, as_json: bool) -> int:
         names = sorted({str(name) for name in study.kernels.get("kernel", ())})
         known = ", ".join(short_name(name, 40) for name in names[:6]) or "none: no counters in this run"
         raise ProfkitError(f"{study.path}: no kernel's name contains {kernel!r}", fix=f"kernels here: {known}")
+    if reader is not None:
+        click.echo(agent.document(study, findings))
+        return 0
     if as_json:
         click.echo(json.dumps(explain.document(study, findings), ensure_ascii=False, allow_nan=False))
         return 0

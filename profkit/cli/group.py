@@ -7,6 +7,7 @@ Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot
 from __future__ import annotations
 
 import contextlib
+import itertools
 import keyword
 import os
 import signal
@@ -93,6 +94,7 @@ def invoke(arguments: Sequence[str]) -> int:
         return _interrupted(143 if isinstance(error.__context__, Terminated) else 130)
     except click.ClickException as error:
         error.show()
+        _tell(arguments, error.format_message(), "see --help", error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.
@@ -102,8 +104,19 @@ def invoke(arguments: Sequence[str]) -> int:
         click.echo(f"error: {error}", err=True)
         if error.fix:
             click.echo(f"fix: {error.fix}", err=True)
+        _tell(arguments, str(error), error.fix, error.exit_code)
         return error.exit_code
     return int(result) if isinstance(result, int) else 0
+
+
+def _tell(arguments: Sequence[str], message: str, fix: str, exit_code: int) -> None:
+    """A failure on stdout as well, in the form of a `--for` whose readers cannot read prose."""
+    own = list(itertools.takewhile(lambda word: word != "--", arguments))
+    asked = [word.removeprefix("--for=") for word in own if word.startswith("--for=")]
+    asked += [after for word, after in itertools.pairwise(own) if word == "--for"]
+    dialect = import_module("profkit.report.dialects").DIALECTS.get(asked[-1]) if asked else None
+    if dialect is not None and dialect.failed is not None:
+        click.echo(dialect.failed(message, fix, exit_code))
 
 
 class Terminated(KeyboardInterrupt):

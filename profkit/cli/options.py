@@ -125,6 +125,9 @@ runs = option(
     "--runs", section=WHERE, type=PATH, default=Path("profkit-runs"), show_default=True, help="Where runs go."
 )
 as_json = option("--json", "as_json", section=WHERE, is_flag=True, help="One JSON document on stdout.")
+reader = option(
+    "--for", "reader", section=WHERE, type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md."
+)
 quiet = option("-q", "--quiet", section=WHERE, is_flag=True, help="No progress.")
 
 

@@ -17,6 +17,7 @@ from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, o
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
+from profkit.report.dialects import agent
 from profkit.targets.program import Program
 
 if TYPE_CHECKING:
@@ -96,12 +97,14 @@ class WithProgram(Sectioned):
 @shared.runs
 @option("--dry-run", section=WHERE, is_flag=True, help="Print the commands and the replay passes, and stop.")
 @shared.as_json
+@shared.reader
 @option("-v", "--verbose", section=WHERE, is_flag=True, help="Print the exact commands, and where the seconds went.")
 @shared.quiet
 def command(
     sample: Path | None,
     dry_run: bool,
     as_json: bool,
+    reader: str | None,
     verbose: bool,
     quiet: bool,
     counters: str | None,
@@ -122,6 +125,8 @@ def command(
     """
     from profkit.record.profile import plan
 
+    if as_json and reader:
+        raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
     targets = _targets(sample, ctx.meta.get("program"))
     request = Request(counters=counters or "auto", hot=hot or 0, **options)
@@ -132,11 +137,12 @@ def command(
             with _sample_of(target, request.device) as found:
                 click.echo("\n".join(plan(found, request)))
         return 0
+    form = reader or ("json" if as_json else "")
     say = shared.say(quiet)
     if len(targets) == 1:
-        return _one(targets[0], request, say, as_json, verbose)
+        return _one(targets[0], request, say, form, verbose)
     with warm.runners():
-        return _many(targets, request, say, as_json, verbose)
+        return _many(targets, request, say, form, verbose)
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path | Program]:
@@ -169,7 +175,8 @@ def _sample_of(target: Path | Program, device: str) -> Iterator[Path | Program]:
         yield folder
 
 
-def _one(target: Path | Program, request: Request, say: Callable[[str], None], as_json: bool, verbose: bool) -> int:
+def _one(target: Path | Program, request: Request, say: Callable[[str], None], form: str, verbose: bool) -> int:
+    """`form`: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
     from profkit.report.layout import terminal_table
@@ -182,7 +189,9 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], a
         for step in run.manifest.commands:
             click.echo(f"  $ {shlex.join(step.argv)}", err=True)
         click.echo(terminal_table(seconds_table(run)), err=True)
-    if as_json:
+    if form == "agent":
+        click.echo(agent.document(run))
+    elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
         click.echo(terminal.summary(run))
@@ -193,9 +202,9 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], a
 
 
 def _many(
-    targets: Sequence[Path | Program], request: Request, say: Callable[[str], None], as_json: bool, verbose: bool
+    targets: Sequence[Path | Program], request: Request, say: Callable[[str], None], form: str, verbose: bool
 ) -> int:
-    """Every sample in turn. One that cannot be measured is named and the rest go on."""
+    """Every sample in turn. One that cannot be measured is named and the rest go on. For an agent a line a sample."""
     from profkit.api import profile
     from profkit.report.derived import write
     from profkit.report.writers import terminal
@@ -209,12 +218,16 @@ def _many(
         except ProfkitError as error:
             click.echo(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""), err=True)
             codes.append(error.exit_code)
+            if form == "agent":
+                click.echo(agent.failure(f"{target}: {error}", error.fix, error.exit_code))
             continue
+        if form == "agent":
+            click.echo(agent.document(run))
         runs.append(run)
         codes.append(exit_code(run))
-    if as_json:
+    if form == "json":
         click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
-    else:
+    elif not form:
         click.echo(terminal.overview(runs))
     return max(codes)
 

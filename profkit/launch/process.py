@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol
 
 import psutil
 
-from profkit.errors import ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import waiting
 from profkit.launch.protocol import LIMITS
 from profkit.rundir.files import unwritable
@@ -44,6 +44,15 @@ class Child(Protocol):
     def stdout(self) -> IO[bytes] | None: ...
     def poll(self) -> int | None: ...
     def wait(self) -> int: ...
+
+
+def demand_linux() -> None:
+    """Raise CannotProfileError on another system: sessions, /proc and what ends with its parent are Linux's."""
+    if not sys.platform.startswith("linux"):
+        raise CannotProfileError(
+            f"nothing is measured on {sys.platform}: the processes are fenced by what only Linux has",
+            fix="measure on Linux (on Windows in WSL 2); here runs are read, explained, compared and drawn",
+        )
 
 
 def guarded(argv: Sequence[str], **options: Any) -> Child:
@@ -133,7 +142,9 @@ def run(
     bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
     libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
     `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given.
+    Raises CannotProfileError on other systems than Linux.
     """
+    demand_linux()
     began = time.monotonic()
     mark = mark or secrets.token_hex(8)
     try:

@@ -16,16 +16,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import msgspec
+
+if sys.platform != "win32":
+    import resource
 
 from profkit.launch import process
 from profkit.launch.process import FAMILY, Child, guarded

@@ -1,1 +1,25 @@
-"""How: a target is measured, one recorder a tool, into a run directory."""
+"""How something is recorded: one factory of jobs, one recorder a tool. Called, a block: `with profkit.record("step")`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from profkit.record.block import Block
+
+
+class _Called(ModuleType):
+    """This package under its name, and the public function of the same name."""
+
+    def __call__(self, name: str, runs: str | os.PathLike[str] | None = None) -> Block:
+        """`with profkit.record("step") as r: ...`: what the GPU did in the block; then `r.run`, and `r.seconds`."""
+        from profkit.record.block import Block  # pandas stays out of start-up
+
+        # Of the package above, by name: what shows a run is no business of this house.
+        return Block(name, runs, sys.modules["profkit"].Run)
+
+
+sys.modules[__name__].__class__ = _Called

@@ -12,7 +12,7 @@ from profkit.targets.call import Call
 
 
 class InProcess:
-    """Times the callable and models its work; arguments are used as they are, every time."""
+    """Times the callable, and its reference in turns with it, and models the work; the arguments stay as they are."""
 
     name = "measure"
 
@@ -29,9 +29,8 @@ class InProcess:
             raise TypeError(f"{target.kind} is no callable")
         events = run.logs / "measure.events.jsonl"
         measure(
-            target.function,
+            target.functions,
             target.arguments,
-            target.id,
             job("measure", run, session.request, session.device, ()),
             events,
         )

@@ -13,6 +13,7 @@ from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.launch.gpu import gpu_present
+from profkit.launch.process import demand_linux
 from profkit.record import ncu, sanitizer
 from profkit.record.absorb import portable
 from profkit.record.call import InProcess
@@ -26,7 +27,7 @@ from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
 from profkit.targets import backends, suspicion
-from profkit.targets.call import Call
+from profkit.targets.call import REFERENCE, Call
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample
 from profkit.targets.source import NotPythonError, Source
@@ -47,6 +48,8 @@ class Prepared:
 
 def prepare(target: Target, wanted: Request) -> Prepared:
     """Raises CannotProfileError for what was insisted on and cannot be had here."""
+    if not isinstance(target, Call):
+        demand_linux()
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
     device = "cuda" if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)
@@ -150,8 +153,15 @@ def opened(prepared: Prepared, run: Run, progress: Callable[[str], None]) -> Ses
     elif isinstance(target, Program):
         manifest.program = portable(target.argv, run)
     else:
-        manifest.impls = [Impl(target.id, "callable", "", status="ok")]
+        manifest.impls = _called(target)
     return Session(target, wanted, run, prepared.device, progress, prepared.chosen)
+
+
+def _called(target: Target) -> list[Impl]:
+    """The callable, unchecked; with a reference the two as those of a sample."""
+    if not isinstance(target, Call) or target.reference is None:
+        return [Impl(target.id, "callable", "", status="ok")]
+    return [Impl(name, "reference" if name == REFERENCE else "candidate", "") for name in target.functions]
 
 
 def info(target: Target) -> SampleInfo:

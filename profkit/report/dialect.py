@@ -38,13 +38,15 @@ class Written:
 class Dialect:
     """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
 
-    `needs_runs`: whether it makes nothing without a run.
+    `needs_runs`: whether it makes nothing without a run. `failed(message, fix, exit_code)`: how it says that a command
+    came to nothing, for those whose readers cannot read prose.
     """
 
     name: str
     write: Callable[..., Written]
     options: Sequence[click.Option] = ()
     needs_runs: bool = True
+    failed: Callable[[str, str, int], str] | None = None
 
 
 def the_one(runs: Sequence[str]) -> Study:

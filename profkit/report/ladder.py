@@ -41,9 +41,16 @@ def _choose(name: str, opened: dict[Path, Study]) -> Chosen:
     """
     from profkit.study.study import open_study  # pandas stays out of start-up
 
-    path, _, impl = name.rpartition(":") if not Path(name).exists() else (name, "", "")
+    path, _, impl = name.rpartition(":")
+    # What stands behind the colon of a drive is a path.
+    if Path(name).exists() or impl.startswith(("\\", "/")):
+        path, impl = name, ""
     found = open_study(path or name)
-    study = opened.setdefault(found.path.resolve(), found)
+    return chosen_of(opened.setdefault(found.path.resolve(), found), impl)
+
+
+def chosen_of(study: Study, impl: str = "") -> Chosen:
+    """An implementation of a run, its fastest correct candidate unless named. Raises ProfkitError for one without time."""
     rows = {str(row["impl"]): row for row in study.analysis.impls.to_dict("records") if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")

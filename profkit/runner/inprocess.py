@@ -5,8 +5,10 @@ Unlike a sample it is not isolated: what it breaks stays broken, and other work 
 
 from __future__ import annotations
 
+import copy
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +17,7 @@ import torch
 
 from profkit.launch.protocol import Job
 from profkit.runner import engine, facts, work
-from profkit.runner.check import tensors
+from profkit.runner.check import compare, tensors
 from profkit.runner.events import Events
 from profkit.runner.subject import TimedCall
 
@@ -37,14 +39,16 @@ class Repeated:
         """Nothing to compare with."""
 
 
-def measure(function: Callable[..., Any], arguments: Sequence[Any], name: str, job: Job, events: Path) -> None:
-    """Time the callable and model its work; what is found goes into the events file and job.timings."""
+def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
+    """Time the callables in turns and model the work of the first; what is found goes into the events file and
+    job.timings. Of two the first is the reference: the other is timed only when it gives the same.
+    """
     out = Events(events, job.limits)
     device = device_of(arguments, job.device)
     found = facts.device_facts(device)
     out.send("facts", device=found, versions=facts.versions())
     try:
-        said = work.modelled(cast(Any, function), list(arguments), str(found.get("cc", "")))
+        said = work.modelled(cast(Any, next(iter(functions.values()))), list(arguments), str(found.get("cc", "")))
         out.send("work", **said)
     except Exception as error:
         traceback.print_exc()
@@ -54,11 +58,30 @@ def measure(function: Callable[..., Any], arguments: Sequence[Any], name: str, j
             how_much=f"{type(error).__name__}: {error}",
             fix="",
         )
-    call = cast(TimedCall, Repeated(function, arguments))
-    engine.time_all(job, {name: call}, device, out, lambda _: None)
+    right = [name for number, name in enumerate(functions) if not number or _checked(functions, name, arguments, out)]
+    calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
+    engine.time_all(job, calls, device, out, lambda _: None)
     if job.ceilings and device.type == "cpu":
         _ceilings(out)
     out.send("done")
+
+
+def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Sequence[Any], out: Events) -> bool:
+    """Whether a callable gives what the first one gives, told as the check of a sample; a callable may change what it is
+    given, so each has a copy.
+    """
+    wanted, got = (one(*copy.deepcopy(list(arguments))) for one in (next(iter(functions.values())), functions[name]))
+    found = compare(got, wanted)
+    out.send("check", name, seed=0, **asdict(found))
+    out.send("impl", name, status=found.status, reason=found.what)
+    out.send(
+        "doubt",
+        what="a callable is compared once, on the arguments it is timed with",
+        how_much="no fresh inputs, no conduct watched",
+        fix="make it a sample: profkit new",
+        code="compared-once",
+    )
+    return found.status == "ok"
 
 
 def _ceilings(out: Events) -> None:

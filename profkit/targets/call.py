@@ -10,13 +10,18 @@ from typing import Any
 from profkit.errors import ProfkitError
 from profkit.targets.target import Part
 
+REFERENCE = "reference"
+
 
 @dataclass(frozen=True)
 class Call:
-    """`function(*arguments)`; the arguments are used as they are, every time."""
+    """`function(*arguments)`; the arguments are used as they are, every time. `reference`: what it is compared with on
+    the same arguments, None for nothing.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
+    reference: Callable[..., Any] | None = None
     kind = "callable"
     parts: tuple[Part, ...] = ()
 
@@ -27,3 +32,10 @@ class Call:
         if not callable(self.function):
             raise ProfkitError(f"{given} cannot be called", fix="give a function or a module, then its arguments")
         return re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-.") or "callable"
+
+    @property
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """What is timed, by name: the reference first, the callable never under its name."""
+        if self.reference is None:
+            return {self.id: self.function}
+        return {REFERENCE: self.reference, self.id if self.id != REFERENCE else "candidate": self.function}

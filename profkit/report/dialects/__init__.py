@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from profkit.report.dialect import Dialect
-from profkit.report.dialects import html, paddle, pr, tensorrt
+from profkit.report.dialects import agent, html, paddle, pr, tensorrt
 
-DIALECTS: dict[str, Dialect] = {one.name: one for one in (pr.DIALECT, paddle.DIALECT, tensorrt.DIALECT, html.DIALECT)}
+DIALECTS: dict[str, Dialect] = {
+    one.name: one for one in (agent.DIALECT, pr.DIALECT, paddle.DIALECT, tensorrt.DIALECT, html.DIALECT)
+}

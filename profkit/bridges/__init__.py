@@ -1,0 +1,1 @@
+"""Where people already are: notebooks, pytest, pull requests, clients of the Model Context Protocol."""

@@ -1,0 +1,41 @@
+"""%%profkit: record what the GPU does in a cell. `%load_ext profkit` brings it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from profkit.api import Run
+from profkit.errors import CannotProfileError, ProfkitError
+from profkit.record.block import Block
+from profkit.report import units
+
+
+def load(shell: Any) -> None:
+    """Give IPython the cell magic, %%profkit [NAME], and the picture of a Figure."""
+    from IPython.core.pylabtools import select_figure_formats
+
+    def profkit(line: str, cell: str) -> Any:
+        """%%profkit [NAME]: run the cell, record it under this name, show the run. The run stays in `_profkit`."""
+        words = shlex.split(line)
+        if len(words) > 1:
+            raise ProfkitError(f"%%profkit takes a name and nothing else, not {line!r}", fix="%%profkit step")
+        with Block(words[0] if words else "cell", None, Run) as block:
+            done = shell.run_cell(cell)
+        if not done.success:
+            return None
+        shell.user_ns["_profkit"] = block
+        try:
+            return block.run
+        except CannotProfileError as error:
+            return _Told(f"{units.text(block.seconds, 's')} of wall time; {error} ({error.fix})")
+
+    select_figure_formats(shell, {"png"})
+    shell.register_magic_function(profkit, "cell", "profkit")
+
+
+class _Told(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

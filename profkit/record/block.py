@@ -1,0 +1,87 @@
+"""A block of code of this very process, recorded by torch's profiler: what the GPU did while it ran."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from collectors.errors import CollectError
+from profkit import annotation
+from profkit.errors import CannotProfileError, ProfkitError
+from profkit.record.importing import import_files
+from profkit.rundir.directory import RUNS, now
+
+
+class Block(AbstractContextManager["Block"]):
+    """`with Block("step") as r`: ranges of `annotate` inside it are ranges of the run. Afterwards `seconds` is the wall
+    time of the block, everything it asked of the GPU included, and `run` what `shown(run, frames)` makes of the run
+    directory. Not for two blocks at once.
+    """
+
+    def __init__(self, name: str, runs: str | os.PathLike[str] | None, shown: Callable[..., Any]) -> None:
+        self.name, self.seconds = name, float("nan")
+        self._root, self._shown = Path(runs if runs is not None else RUNS), shown
+        self._run: Any = ProfkitError(f"{name}: the block has not ended", fix="read .run after it")
+        self._stack = ExitStack()
+
+    @property
+    def run(self) -> Any:
+        """The recorded run. Raises CannotProfileError where nothing ran on a GPU."""
+        if isinstance(self._run, ProfkitError):
+            raise self._run
+        return self._run
+
+    def __enter__(self) -> Block:
+        import torch
+        from torch.profiler import ProfilerActivity, profile, record_function
+
+        self._cuda = torch.cuda.is_available()
+        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
+        self._profiler: Any = self._stack.enter_context(profile(activities=kinds))
+        annotation.listen(record_function)
+        self._stack.callback(annotation.listen)
+        self._stack.enter_context(record_function(self.name))
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import torch
+
+        if self._cuda:
+            torch.cuda.synchronize()
+        self.seconds = time.perf_counter() - self._began
+        self._stack.close()
+        if error is None:
+            self._run = self._kept()
+
+    def _kept(self) -> Any:
+        """The trace as a run directory, or why there is none."""
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.") or "block"
+        stamp = re.sub(r"[^0-9TZ]", "", now())
+        with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+            file = Path(folder) / f"{name}.pt.trace.json"
+            self._profiler.export_chrome_trace(str(file))
+            target = next(one for one in _places(self._root / name, stamp) if not one.exists())
+            try:
+                found = import_files([file], target)
+            except CollectError as error:
+                fix = "it needs a GPU; `profkit.measure` times a callable on the CPU as well"
+                return CannotProfileError(
+                    f"{self.name}: nothing ran on a GPU: {error}".partition(str(file))[0], fix=fix
+                )
+        found.run.manifest.sample.id = name
+        found.run.save()
+        return self._shown(found.run, found.frames)
+
+
+def _places(root: Path, stamp: str) -> list[Path]:
+    return [root / (stamp if number == 1 else f"{stamp}-{number}") for number in range(1, 1000)]

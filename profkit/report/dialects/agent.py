@@ -1,0 +1,315 @@
+"""--for agent: what a program that writes kernels needs to take its next step, in one JSON document of 3,000 characters.
+
+Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json): additions only. Seconds, shares of 0 to 1, four digits;
+null where nothing is known. Where there is more than fits, prose is cut and lists are shortened, commands never are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
+from profkit.report import sections, units
+from profkit.report.dialect import Dialect, Written, the_one
+from profkit.report.explain import proof, runnable, worded
+from profkit.report.layout import cut
+from profkit.report.names import short_name
+from profkit.rundir.directory import RUNS
+from profkit.rundir.files import sha256
+
+if TYPE_CHECKING:
+    from analyzers.waterfall import Waterfall
+    from profkit.study.study import Part, Study
+
+SCHEMA = "profkit-agent/1"
+LIMIT = 3000
+AT_FLOOR = 1.1
+"""Times the floor at which to stop: what is left is less than a tenth."""
+_ORDER = (TIME, HOST, HINT)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many of each there may be, and how many letters a sentence and a command."""
+
+    results: int
+    slices: int
+    findings: int
+    doubts: int
+    letters: int
+    command: int = 400
+
+
+_ROOMS = (
+    _Room(6, 6, 3, 4, 300),
+    _Room(4, 5, 3, 3, 160),
+    _Room(3, 4, 3, 2, 120),
+    _Room(2, 4, 3, 1, 90),
+    _Room(1, 3, 3, 1, 70, 250),
+    _Room(1, 3, 2, 1, 60, 160),
+    _Room(1, 2, 1, 0, 40, 120),
+)
+
+
+def write(runs: Sequence[str], lang: str) -> Written:
+    """The document of one run, for stdout."""
+    return Written(document(the_one(runs), lang=lang))
+
+
+def document(study: Study, findings: Sequence[Finding] | None = None, lang: str = "en") -> str:
+    """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
+    found = study.findings() if findings is None else findings
+    texts = (_json(_content(study, found, room, lang)) for room in _ROOMS)
+    return next((text for text in texts if len(text) <= LIMIT), "") or _json(_content(study, found, _ROOMS[-1], lang))
+
+
+def failure(message: str, fix: str, exit_code: int) -> str:
+    """The document of a command that came to nothing."""
+    told = {"message": cut(message, LIMIT // 3), "fix": cut(fix, LIMIT // 3), "exit_code": exit_code}
+    return _json({"schema": SCHEMA, "ok": False, "error": told})
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _content(study: Study, findings: Sequence[Finding], room: _Room, lang: str) -> dict[str, Any]:
+    subject = _subject(study)
+    mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == subject.name)]
+    told = [one for one in mine if one.severity != COLLECT]
+    if not study.manifest.impls:
+        told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
+    known = subject.row if subject is not None else None
+    fall = study.waterfalls.get(subject.name) if subject is not None else None
+    again = sections.again(study)
+    measure = f"{again}{_where(study)}" if study.manifest.impls and again else again
+    return {
+        "schema": SCHEMA,
+        "ok": True,
+        "sample": cut(study.manifest.sample.id, room.letters),
+        "device": cut(sections.device(study), room.letters),
+        "says": [cut(line, room.letters) for line in _says(study, subject, lang)[: room.results]],
+        "subject": subject.name if subject is not None else "",
+        "next": cut(_next(study, subject, told, lang), max(room.letters, 240)),
+        "at_floor": _at_floor(known),
+        "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
+        "waterfall": _waterfall(fall, room) if fall is not None else None,
+        "findings": [_finding(study, one, room, lang) for one in told[: room.findings]],
+        "findings_left_out": max(0, len(told) - room.findings),
+        "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
+        "not_checked": _not_checked(study, mine, room),
+        "measure": _command(measure, room),
+        "gate": _command(_gate(study, subject), room),
+        "more": _command(f"profkit explain {shlex.quote(study.path.as_posix())} --json", room),
+        "run": cut(study.path.as_posix(), room.command),
+    }
+
+
+def _subject(study: Study) -> Part | None:
+    """Whom the document is about: the best that is right, else the first that was tried; of ranges the longest."""
+    best = study.best
+    if best is not None and best.impl is not None and best.impl.role != "reference":
+        return best
+    tried = [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
+    if study.manifest.impls:
+        return tried[0] if tried else best
+    return max(tried, key=lambda part: _time(part.row), default=None)
+
+
+def _says(study: Study, subject: Part | None, lang: str) -> list[str]:
+    """The first lines of every report, the subject's before the others."""
+    own = f"{subject.name}: " if subject is not None else ""
+    return sorted(sections.first_lines(study, lang), key=lambda line: not line.startswith(own))
+
+
+def _time(row: Mapping[str, Any] | None) -> float:
+    value = units.number(row or {}, "time")
+    return 0.0 if math.isnan(value) else value
+
+
+def _ranked(study: Study, subject: Part | None) -> list[Part]:
+    """The subject, then the other candidates, the reference last; ranges by time."""
+    if not study.manifest.impls:
+        return sorted(study.parts, key=lambda part: -_time(part.row))
+    return sorted(
+        study.parts, key=lambda one: (one is not subject, one.impl is not None and one.impl.role == "reference")
+    )
+
+
+def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
+    verdict, row = study.verdicts.get(part.name), part.row or {}
+    found: dict[str, Any] = {
+        "name": cut(part.name, room.letters),
+        "verdict": verdict.word if verdict is not None else None,
+        "time": _round(units.number(row, "time")),
+        "x_floor": _round(units.number(row, "floor_ratio")),
+        "bound_by": str(row.get("bound_by", "")) or None,
+    }
+    if verdict is None:
+        return found
+    found |= {
+        "wins": verdict.wins,
+        "conditions": [cut(one.text(lang), room.letters) for one in verdict.conditions],
+        "speedup": _round(verdict.speedup),
+        "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
+    }
+    if not verdict.right or verdict.word in ("void", "impossible"):
+        found["kind"], found["why"] = cut(verdict.kind, room.letters), cut(verdict.why, room.letters)
+    if part.impl is not None and part.impl.tail and not part.impl.ok:
+        found["tail"] = part.impl.tail[-2 * room.letters :]
+    return found
+
+
+def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
+    """Seconds of one call by kind, the largest first; what is left out stands in `rest`."""
+    slices = sorted(fall.slices, key=lambda one: -one.seconds)
+    shown, rest = slices[: room.slices], slices[room.slices :]
+    return {
+        "of": cut(fall.impl, room.letters),
+        "time": _round(fall.time),
+        "floor": _round(fall.floor),
+        "slices": [
+            {
+                "kind": one.kind,
+                "s": _round(one.seconds),
+                **({"kernel": short_name(one.kernel, 40)} if one.kernel else {}),
+                **({"cause": one.cause} if one.cause else {}),
+            }
+            for one in shown
+        ],
+        "rest": _round(sum(one.seconds for one in rest)),
+    }
+
+
+def _finding(study: Study, one: Finding, room: _Room, lang: str) -> dict[str, Any]:
+    title, then, expect = worded(one, lang)
+    return {
+        "rule": one.rule,
+        "title": cut(title, room.letters),
+        "kernel": short_name(one.kernel, 40) if one.kernel else None,
+        "source": _source(study, one),
+        "bound": _round(one.upper_bound),
+        "share": _round(one.ratio),
+        "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
+        "next": cut(runnable(then, study), room.letters),
+        "expect": cut(expect, room.letters),
+        "verify": _command(_verify(study, one), room),
+    }
+
+
+def _verify(study: Study, one: Finding) -> str:
+    """After the change and `measure`: what the rules see in the newest run; the finding is gone, or its bound smaller."""
+    kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
+    return f"profkit explain {shlex.quote(_newest(study))}{kernel} --json"
+
+
+def _handle(kernel: str) -> str:
+    """The part of a kernel's name that --kernel finds it by."""
+    bare = re.match(r"[\w:<>]+", kernel.removeprefix("void "))
+    return (bare[0] if bare is not None and len(bare[0]) >= 4 else kernel)[:48]
+
+
+def _newest(study: Study) -> str:
+    """The folder whose newest run the next measurement will be; of exports, where there is none, the run itself."""
+    if study.manifest.sample.kind == "import":
+        return study.path.as_posix()
+    return (_root(study) / study.manifest.sample.id).as_posix()
+
+
+def _root(study: Study) -> Path:
+    """Where the run's own kind goes: the folder of runs it lies in, else the one by default."""
+    own = study.path.parent
+    return own.parent if own.name == study.manifest.sample.id else RUNS
+
+
+def _where(study: Study) -> str:
+    root = _root(study)
+    return "" if root == RUNS else f" --runs {shlex.quote(root.as_posix())}"
+
+
+def _gate(study: Study, subject: Part | None) -> str:
+    """Exit code 1 when the newest run is slower than this one; "" where there is nothing to compare."""
+    if subject is None or not study.manifest.impls or subject.row is None or not sections.again(study):
+        return ""
+    before, after = (f"{path}:{subject.name}" for path in (study.path.as_posix(), _newest(study)))
+    return f"profkit compare {shlex.quote(before)} {shlex.quote(after)} --fail-on-regression 0%"
+
+
+def _source(study: Study, one: Finding) -> str | None:
+    """file:line where the kernel is defined in the source, if that is still what was measured; else None."""
+    manifest = study.manifest
+    impl = next((impl for impl in manifest.impls if impl.name == one.impl), None)
+    name = next((name for name in impl.kernels if name in one.kernel), "") if impl is not None else ""
+    listed = manifest.sample.files.get(one.impl)
+    file = Path(manifest.sample.path) / listed.path if listed is not None else None
+    if not name or file is None or listed is None or not file.is_file() or sha256(file) != listed.sha256:
+        return None
+    lines = file.read_text("utf-8", "replace").splitlines()
+    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
+    at = next((number for number, line in enumerate(lines, 1) if head.search(line)), None)
+    return f"{listed.path}:{at}" if at is not None else None
+
+
+def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str) -> str:
+    """One step: mend what is wrong, else stop at the floor, else the first finding's."""
+    verdict = study.verdicts.get(subject.name) if subject is not None else None
+    if verdict is not None and (not verdict.right or verdict.word in ("void", "impossible")):
+        return f"make it right first: {verdict.text(lang)}"
+    if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
+        return "stop: it is at the floor of the task"
+    if told:
+        return runnable(worded(told[0], lang)[1], study)
+    again = sections.again(study)
+    if study.manifest.counters.state != "collected" and again:
+        return f"collect counters: {study.manifest.counters.fix or again.replace('--events', '--ncu')}"
+    return "no rule found a reason: change the algorithm, or collect more (--deep)"
+
+
+def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
+    ratio = units.number(row or {}, "floor_ratio")
+    return ratio <= AT_FLOOR if math.isfinite(ratio) else None
+
+
+def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
+    """Those about the subject first, then the run's; the other implementations' are theirs."""
+    names = [part.name for part in study.parts if part.name]
+    own = subject.name if subject is not None else ""
+    ranked: list[tuple[int, str]] = []
+    for one in sections.doubts(study):
+        whose = [name for name in names if one.what.startswith(f"{name}: ") or f"{name} " in f"; {one.how_much} "]
+        if whose and own not in whose:
+            continue
+        said = one.what + (f": {one.how_much}" if one.how_much else "")
+        ranked.append((0 if whose else 1, said + (f" (fix: {one.fix})" if one.fix else "")))
+    return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
+    """One line: the rules without counters and the command that brings them; "" when all decided."""
+    missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
+    if not missing:
+        return ""
+    step = next(one.next_step for one in mine if one.severity == COLLECT)
+    return (
+        cut(f"{len(missing)} rules lack counters ({', '.join(missing)})", room.letters) + f": {runnable(step, study)}"
+    )
+
+
+def _command(text: str, room: _Room) -> str | None:
+    """A command as it is, or null: half of one is none."""
+    return text if text and len(text) <= room.command else None
+
+
+def _round(value: float) -> float | None:
+    """Four significant digits; None for what is not known."""
+    return float(f"{value:.4g}") if math.isfinite(value) else None
+
+
+DIALECT = Dialect("agent", write, failed=failure)

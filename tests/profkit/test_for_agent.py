@@ -1,0 +1,168 @@
+"""--for agent: short, by its schema, with commands that run, for every recorded run and for failures."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+from candidates import write_sample
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recorded import opened
+from synthetic_runs import kernel, make_run
+
+from profkit.cli.group import cli, invoke
+from profkit.report import explain
+from profkit.report.dialects import agent
+from profkit.rundir.manifest import Impl
+
+ROOT = Path(__file__).parents[2]
+RUNS = sorted({*ROOT.glob("examples/**/run.json"), *ROOT.glob("tests/data/**/run.json")})
+SCHEMA = json.loads((files("profkit.report") / "agent.schema.json").read_text("utf-8"))
+pytestmark = pytest.mark.xdist_group("recorded")
+
+
+def checked(text):
+    """The document, which must be by the schema and short."""
+    assert len(text) <= agent.LIMIT, len(text)
+    found = json.loads(text)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("run", [file.parent.relative_to(ROOT) for file in RUNS], ids=str)
+def test_recorded_runs(run):
+    study = opened(run)
+    found = checked(agent.document(study))
+    assert found["run"] == run.as_posix()
+    if found["waterfall"]:
+        parts = sum(one["s"] for one in found["waterfall"]["slices"]) + found["waterfall"]["rest"]
+        assert parts == pytest.approx(found["waterfall"]["time"], rel=2e-3)
+    for verdict in study.verdicts.values():
+        told = next((one for one in found["results"] if one["name"] == verdict.impl), None)
+        assert told is None or (told["verdict"], told["wins"]) == (verdict.word, verdict.wins)
+    # The same first step as the full report.
+    if study.best is not None and study.verdicts[found["subject"]].word not in ("void", "impossible"):
+        first = next((one for one in study.findings() if one.impl == found["subject"]), None)
+        if first is not None and first.severity != "collect":
+            assert found["findings"][0]["rule"] == first.rule
+            assert found["next"].startswith(("stop", explain.runnable(first.next_step, study)[:200]))
+    for command in commands(found):
+        words = shlex.split(command)
+        assert words[0] == "profkit"
+        assert words[1] in cli.list_commands(None)
+
+
+def commands(found):
+    wanted = [found["measure"], found["gate"], found["more"], *(one["verify"] for one in found["findings"])]
+    return [one for one in wanted if one]
+
+
+def test_the_chinese_one_is_by_the_schema_too():
+    text = agent.document(opened(Path("examples/h200/ICLSUM")), lang="zh")
+    assert "无效" in text
+    checked(text)
+
+
+def test_the_source_line_is_where_the_kernel_stands():
+    found = checked(agent.document(opened(Path("examples/h200/ICJTRP"))))
+    file, _, line = found["findings"][0]["source"].partition(":")
+    assert found["findings"][0]["kernel"] in (ROOT / "S1/ICJTRP" / file).read_text("utf-8").splitlines()[int(line) - 1]
+
+
+def test_no_source_line_of_a_file_that_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "S1/ICJTRP").mkdir(parents=True)
+    (tmp_path / "S1/ICJTRP/example_cudacode.py").write_text("__global__ void transpose_kernel(int) {}\n")
+    found = json.loads(agent.document(opened(ROOT / "examples/h200/ICJTRP")))
+    assert found["findings"][0]["source"] is None
+
+
+def test_the_verify_command_runs_on_the_run_itself():
+    run = ROOT / "examples/h200/ICJTRP"
+    words = shlex.split(checked(agent.document(opened(run)))["findings"][0]["verify"])
+    words[2] = str(run)
+    done = CliRunner().invoke(cli, words[1:])
+    assert ("cuda", "dram-bound") in {(one["impl"], one["rule"]) for one in json.loads(done.output)["findings"]}
+
+
+def test_measured_on_a_cpu_with_a_wrong_candidate(tmp_path, capsys, monkeypatch):
+    folder = write_sample(tmp_path, "honest", "mismatch")
+    options = ["--device", "cpu", "--budget", "0.2", "--trials", "1", "--runs", str(tmp_path / "runs"), "-q"]
+    assert invoke(["profile", str(folder), *options, "--for", "agent"]) == 1
+    found = checked(capsys.readouterr().out.strip())
+    assert found["subject"] == "honest"
+    assert {one["name"]: one["verdict"] for one in found["results"]}["mismatch"] == "wrong"
+    assert str(tmp_path / "runs") in found["measure"]
+    assert invoke(["explain", str(tmp_path / "runs"), "--for", "agent"]) == 0
+    assert checked(capsys.readouterr().out.strip())["results"] == found["results"]
+
+
+def test_a_wrong_candidate_is_mended_first(tmp_path):
+    run = make_run(tmp_path / "r", {"reference": 3e-4})
+    impl = Impl(
+        "cuda", "candidate", "cuda.py", status="compile-error", reason="no ;", tail="error: expected a ;\n" * 99
+    )
+    run.manifest.impls.append(impl)
+    found = checked(agent.document(run))
+    assert found["subject"] == "cuda"
+    assert found["next"] == "make it right first: compile-error: no ;"
+    assert found["results"][0]["tail"].endswith("expected a ;\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["explain nowhere", "explain", "profile nowhere", "profile --frobnicate", "report nowhere", "report"]
+)
+def test_failures_have_the_same_shape(line, capsys):
+    code = invoke([*line.split(), "--for", "agent"])
+    told, words = capsys.readouterr()
+    found = checked(told.strip())
+    assert found["ok"] is False
+    assert found["error"]["exit_code"] == code == 2
+    assert found["error"]["message"].split(":")[0] in words
+
+
+def test_prose_failures_stay_prose(capsys):
+    assert invoke(["report", "nowhere", "--for", "pr"]) == 2
+    assert capsys.readouterr().out == ""
+    assert invoke(["profile", "nowhere", "--", "x", "--for", "agent"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_json_and_agent_exclude_each_other(capsys):
+    assert invoke(["explain", "examples/h200/ICJTRP", "--json", "--for", "agent"]) == 2
+    assert checked(capsys.readouterr().out.strip())["ok"] is False
+
+
+@settings(max_examples=12)
+@given(
+    impls=st.lists(
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=300), min_size=1, max_size=9, unique=True
+    ),
+    sample=st.text("abc \"\\'", min_size=1, max_size=200),
+)
+def test_it_fits_whatever_names_there_are(impls, sample, tmp_path_factory):
+    names = ["reference", *(f"i{number}{name}" for number, name in enumerate(impls))]
+    rows = [kernel(name, f"k{name}(int)", 2e-4, dram_bytes=4e8, flop_fp32=1e9) for name in names]
+    folder = tmp_path_factory.mktemp("run") / "r"
+    run = make_run(folder, {name: 3e-4 * (1 + n) for n, name in enumerate(names)}, rows, sample="T1")
+    run.manifest.sample.id = sample
+    run.manifest.sample.path = f"S1/{sample}"
+    checked(agent.document(run))
+
+
+def test_docs_name_every_field():
+    page = (ROOT / "docs/agent.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert set(SCHEMA["$defs"]["run"]["required"]) - named <= {"sample", "device", "findings_left_out"}

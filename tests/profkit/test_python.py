@@ -1,0 +1,186 @@
+"""In Python what the verbs do; runs, blocks and sweeps that show themselves, in a notebook too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import profkit
+from profkit.errors import CannotProfileError, ProfkitError
+
+ROOT = Path(__file__).parents[2]
+H200 = ROOT / "examples/h200"
+QUICK = {"budget": 0.05, "device": "cpu"}
+pytestmark = pytest.mark.xdist_group("recorded")
+
+
+@pytest.fixture(scope="module")
+def run():
+    return profkit.open_run(H200 / "ICJTRP")
+
+
+def test_a_run_shows_itself(run):
+    html = run._repr_html_()
+    assert "2.86x as fast as the reference" in html
+    assert "floor of the task 120 us" in html
+    assert "data:image/png;base64," in html
+    assert "<script" not in html
+    assert repr(run).startswith("<Run ICJTRP on NVIDIA H200: ")
+    assert len(repr(run)) < 400
+
+
+def test_names_are_escaped(run):
+    odd = profkit.Run.of(profkit.open_run(H200 / "ICJTRP"))
+    odd.manifest.sample.id = "<b>&"
+    assert "&lt;b&gt;&amp;" in odd._repr_html_()
+
+
+def test_a_run_does_what_the_verbs_do(run):
+    assert "DRAM-bound" in repr(run.explain())
+    assert run.report().startswith("# ICJTRP on NVIDIA H200")
+    assert json.loads(run.report("agent"))["subject"] == "cuda"
+    with pytest.raises(ProfkitError, match="no report for 'nobody'"):
+        run.report("nobody")
+    assert run.draw().axes
+    assert run.draw(levels=("dram", "l2")).axes
+
+
+def test_draw_takes_a_path():
+    assert profkit.draw(H200 / "ICJTRP").axes
+    assert profkit.roofline(H200 / "ICJTRP", H200 / "ICVXKH", top=3).axes
+
+
+def test_compare(run):
+    path = H200 / "ICJTRP"
+    found = profkit.compare(f"{path}:ori", f"{path}:cuda")
+    assert [rung.impl for rung in found.ladder.rungs] == ["ori", "cuda"]
+    assert found.slower(0.05) == []
+    assert list(found.frame["impl"]) == ["ori", "cuda"]
+    assert "speed-up: old time / new time" in repr(found)
+    assert run.compare(path, impl="ori").ladder.rungs[1].step == 1
+    with pytest.raises(ProfkitError, match="one run"):
+        profkit.compare(run)
+    with pytest.raises(ProfkitError, match="differ in sample"):
+        run.compare(H200 / "ICVXKH").slower()
+
+
+def test_history():
+    found = profkit.history("ICJTRP", runs=H200)
+    assert set(found["impl"]) == {"ori", "cuda"}
+    assert (found["level"] == found["time"]).all()
+
+
+def test_measure_against_a_reference(tmp_path):
+    def ours(x):
+        return torch.clamp_min(x, 0)
+
+    run = profkit.measure(ours, torch.randn(64, 64), reference=torch.relu, runs=tmp_path, **QUICK)
+    verdict = run.verdicts["ours"]
+    assert verdict.right
+    assert verdict.word in ("faster", "slower", "same", "undecided")
+    assert any(one.code == "compared-once" for one in run.analysis.doubts)
+    assert "ours: correct" in run._repr_html_()
+    again = profkit.open_run(tmp_path)
+    assert again.verdicts["ours"].word == verdict.word
+
+
+def test_measure_says_what_is_wrong_and_changes_nothing(tmp_path):
+    x = torch.randn(16)
+    kept = x.clone()
+
+    def reference(x):
+        return x.mul_(2)
+
+    run = profkit.measure(lambda x: x * 3, x, reference=reference, runs=tmp_path, **QUICK)
+    verdict = next(iter(run.verdicts.values()))
+    assert (verdict.word, verdict.kind) == ("wrong", "mismatch")
+    assert set(run.metrics["impl"]) == {"reference"}
+    assert not torch.equal(x, kept)  # The reference was timed on it as it is.
+
+
+def test_a_callable_may_be_called_reference(tmp_path):
+    def reference(x):
+        return x + 1
+
+    run = profkit.measure(reference, torch.ones(4), reference=lambda x: x + 1, runs=tmp_path, **QUICK)
+    assert list(run.verdicts) == ["candidate"]
+
+
+def test_sweep_is_tidy_and_plots(tmp_path):
+    def ours(x, y):
+        return x @ y
+
+    found = profkit.sweep(
+        ours, {"n": [8, 16], "k": [4]}, inputs=lambda n, k: (torch.ones(n, k), torch.ones(k, n)), runs=tmp_path, **QUICK
+    )
+    assert list(found.frame[["n", "k", "impl"]].itertuples(index=False, name=None)) == [(8, 4, "ours"), (16, 4, "ours")]
+    assert (found.frame["time"] > 0).all()
+    assert found.plot().axes[0].get_xlabel() == "n"
+    assert "<table" in found._repr_html_()
+    assert all(Path(path).is_dir() for path in found.frame["run"])
+
+
+def test_sweep_calls_with_the_point_and_compares(tmp_path):
+    def ours(n):
+        return torch.arange(n) + 1
+
+    found = profkit.sweep(ours, {"n": [8]}, reference=lambda n: torch.arange(1, n + 1), runs=tmp_path, **QUICK)
+    assert list(found.frame["impl"]) == ["reference", "ours"]
+    with pytest.raises(ProfkitError, match="without points"):
+        profkit.sweep(ours, {"n": []})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU there is a run")
+def test_a_block_without_a_gpu_has_its_wall_time(tmp_path):
+    with profkit.record("step", runs=tmp_path) as block:
+        torch.ones(8).sum()
+    assert block.seconds > 0
+    with pytest.raises(CannotProfileError, match="step: nothing ran on a GPU"):
+        _ = block.run
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.gpu
+def test_a_block_on_a_gpu_is_a_run(tmp_path):
+    x = torch.ones(1 << 20, device="cuda")
+    with profkit.record("step", runs=tmp_path) as block:
+        with profkit.annotate("twice"):
+            x.mul_(2)
+        x.add_(1)
+    assert {part.name for part in block.run.parts} >= {"step", "step/twice"}
+    assert "GPU time" in block.run._repr_html_()
+
+
+def test_a_block_raises_what_it_raises(tmp_path):
+    with pytest.raises(KeyError), profkit.record("step", runs=tmp_path) as block:
+        raise KeyError("mine")
+    with pytest.raises(ProfkitError, match="has not ended"):
+        _ = block.run
+
+
+NOTEBOOK = [
+    "%load_ext profkit",
+    "import profkit, torch\nrun = profkit.open_run('examples/h200/ICJTRP')\nrun",
+    "%%profkit first\nx = torch.ones(8).sum()",
+    "profkit.sweep(lambda n: torch.ones(n), {'n': [4, 8]}, device='cpu', budget=0.02, runs=RUNS).plot()",
+    "assert x == 8\nrun.explain()",
+]
+
+
+def test_a_notebook_shows_them(tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    cells = [nbformat.v4.new_code_cell(text.replace("RUNS", repr(str(tmp_path)))) for text in NOTEBOOK]
+    book = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(book, timeout=240, resources={"metadata": {"path": str(ROOT)}}).execute()
+    shown = [output for cell in book.cells for output in cell.outputs]
+    kinds = [set(output.get("data", {})) for output in shown]
+    assert any("2.86x" in output.get("data", {}).get("text/html", "") for output in shown)
+    assert any("image/png" in kind for kind in kinds)
+    assert any("DRAM-bound" in output.get("data", {}).get("text/plain", "") for output in shown)
+    if not torch.cuda.is_available():
+        assert any("nothing ran on a GPU" in output.get("data", {}).get("text/plain", "") for output in shown)
