@@ -12,7 +12,7 @@ from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 from test_process import alive
 
-from profkit.launch import gpu
+from profkit.launch import gpu, process
 from profkit.launch.protocol import Event, sealed
 from profkit.launch.runner import Follower
 from profkit.runner.events import Events
@@ -24,14 +24,14 @@ def private_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_runners")]
+pytestmark = pytest.mark.slow
 
 
 def candidate(setup, body=""):
     return f"{HEAD}        import glob, json, os, subprocess, sys\n{setup}    def forward(self, x):\n{body}        return {RELU}\n"
 
 
-def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch):
+def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch, fresh_runners):
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     mark, loot = f"93{os.getpid()}.5", tmp_path / "loot"
     folder = write_sample(tmp_path, "mismatch")
@@ -114,8 +114,10 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
     from profkit.launch import waiting
 
     line = Line("restless", tmp_path, Told())
-    argv = [sys.executable, "-c", "while True: pass", "measure-restless.job.json"]
-    child = subprocess.Popen(argv)
+    mark = "0123456789abcdef"
+    line.remote._mark = mark
+    argv = [sys.executable, "-c", "while True: pass"]
+    child = subprocess.Popen(argv, env={**os.environ, process.FAMILY: mark})
     try:
         line.remote.meet(os.getpid())
         assert line.remote.process == 0
