@@ -13,8 +13,6 @@ import secrets
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # parameters of mallopt(3)
 _PAD = 64 << 20
 _NEVER = 2**31 - 1
-
-
 _LINE = 64
 _LINES = 1 << 14
 
@@ -35,5 +33,6 @@ def keep() -> bool:
     except (OSError, AttributeError):
         return False
     wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
+    kept = sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted)
     _shift()
-    return bool(sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted))
+    return kept
