@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import time
 
@@ -108,6 +108,26 @@ def test_without_cuda_nothing_is_begun(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "profkit-runs").exists()
 
 
+# It leaves its parent and its session, and works on.
+DAEMON = """
+import os, sys
+def named(file):
+    open(file + ".part", "w").write(str(os.getpid()))
+    os.rename(file + ".part", file)
+first = os.fork()
+if not first:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    named(sys.argv[1])
+    while True: pass
+os.waitpid(first, 0)
+while not os.path.exists(sys.argv[1]): pass
+named(sys.argv[2])
+while True: pass
+"""
+
+
 def test_a_process_that_is_not_asked_stands_still(tmp_path):
     from test_judge import Line, Told
 
@@ -116,21 +136,25 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
     line = Line("restless", tmp_path, Told())
     mark = "0123456789abcdef"
     line.remote._mark = mark
-    argv = [sys.executable, "-c", "while True: pass"]
-    child = subprocess.Popen(argv, env={**os.environ, process.FAMILY: mark})
+    argv = [sys.executable, "-c", DAEMON, str(tmp_path / "daemon"), str(tmp_path / "self")]
+    child = process.guarded(argv, env={**os.environ, process.FAMILY: mark})
     try:
         line.remote.meet(os.getpid())
         assert line.remote.process == 0
-        wait_for(lambda: line.remote.meet(child.pid) or line.remote.process)
+        wait_for((tmp_path / "self").exists)
+        both = [int((tmp_path / name).read_text()) for name in ("daemon", "self")]
+        line.remote.meet(both[1])
+        assert line.remote.process == both[1]
         line.remote.phase = "time"
         line.say({}, {})
         line.remote.ask("run")
-        wait_for(lambda: waiting.state_of(child.pid) == "T")
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"T"})
+        assert waiting.state_of(child.pid) != "T"
         line.remote.phase = "check"
         line.remote.ask("output")
-        wait_for(lambda: waiting.state_of(child.pid) == "R")
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"R"})
     finally:
-        child.kill()
+        os.kill(child.pid, signal.SIGTERM)
         child.wait()
 
 
