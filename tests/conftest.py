@@ -44,7 +44,8 @@ def warm_runners() -> Iterator[None]:
     from profkit.launch import process
     from profkit.launch.warm import PRELOAD, Warm
 
-    env = {"PYTHONPATH": os.pathsep.join([str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")])}
+    # An empty entry would be the directory that a server is started in.
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     with (
         closing(Warm([*PRELOAD, "torch._dynamo", "given_ceilings"], env=env)) as warm,
         pytest.MonkeyPatch.context() as patch,

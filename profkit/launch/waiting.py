@@ -103,6 +103,12 @@ def state_of(pid: int) -> str:
     return fields[0] if fields else " "
 
 
+def parent_of(pid: int) -> int:
+    """0 when it is gone."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
 def seconds_of(pid: int) -> float:
     """CPU seconds a process has used; 0 when it is gone."""
     fields = _stat(pid)

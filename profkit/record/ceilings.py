@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, process, runner
 from profkit.launch.gpu import gpu_present
+from profkit.launch.protocol import BARE
 from profkit.rundir.directory import now
 from profkit.rundir.files import write_atomic
 
@@ -64,7 +64,7 @@ def measure(kind: str = "auto") -> Measured:
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
-        argv = [sys.executable, "-m", "profkit.runner.ceilings", kind, str(out)]
+        argv = [*BARE, "profkit.runner.ceilings", kind, str(out)]
         ended = process.run(argv, log=log, env=runner.environment(), limit=LIMIT)
         if ended.hung or ended.code or not out.exists():
             how = f"no end after {LIMIT:g} s" if ended.hung else f"exit code {ended.code}"

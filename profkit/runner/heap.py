@@ -8,10 +8,22 @@ of them in every call, or none, and took twice as long with them.
 from __future__ import annotations
 
 import ctypes
+import secrets
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # parameters of mallopt(3)
 _PAD = 64 << 20
 _NEVER = 2**31 - 1
+_LINE = 64
+_LINES = 1 << 14
+
+
+def _shift() -> None:
+    """Put a block of up to a MiB, which stays, before all others: forks of one process would all have the same
+    addresses, and a time that hangs on them would look like one that holds everywhere.
+    """
+    malloc = ctypes.CDLL(None).malloc
+    malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    malloc(_LINE * (1 + secrets.randbelow(_LINES)))
 
 
 def keep() -> bool:
@@ -21,4 +33,6 @@ def keep() -> bool:
     except (OSError, AttributeError):
         return False
     wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
-    return bool(sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted))
+    kept = sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted)
+    _shift()
+    return kept

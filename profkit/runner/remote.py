@@ -69,7 +69,7 @@ class Remote:
         self._said = ("", 0.0)
         self._files = 0
         self.gone = False
-        self.process = 0
+        self.process = self._above = 0
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
@@ -149,19 +149,26 @@ class Remote:
 
     def meet(self, process: int) -> None:
         """Take note of its process, if it is the one that was started for this candidate."""
+        if self._is_mine(process):
+            warden = waiting.parent_of(process)
+            self.process, self._above = process, warden if self._is_mine(warden) else process
+
+    def _is_mine(self, process: int) -> bool:
+        """Whether it was started with the candidate's mark."""
         try:
             known = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
         except OSError:
-            return
-        if self._mark and f"{FAMILY}={self._mark}".encode() in known:
-            self.process = process
+            return False
+        return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
 
     def _halt(self, yes: bool) -> None:
-        """While others have their turn the process and what it started stand still: nothing of theirs disturbs."""
+        """While others have their turn the process and what it started stand still: nothing of theirs disturbs. What has
+        left the process has its warden for a parent.
+        """
         if not self.process or yes == bool(self._halted):
             return
         number = signal.SIGSTOP if yes else signal.SIGCONT
-        family = [self.process, *waiting.descendants(self.process)] if yes else self._halted
+        family = list({self.process, *waiting.descendants(self._above)}) if yes else self._halted
         for pid in family:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)

@@ -6,17 +6,22 @@ descriptors and output, under a warden, and runs a module as `python -m` does; s
 
 from __future__ import annotations
 
+import os
+import sys
+
+if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
+    # What -P does: nothing that lies here is imported.
+    del sys.path[0]
+
 import contextlib
 import ctypes
 import fcntl
 import importlib
-import os
 import random
 import runpy
 import select
 import signal
 import socket
-import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -91,9 +96,6 @@ def _become(line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -
     _mark(request.env.get(FAMILY, ""))
     os.environ.clear()
     os.environ.update(request.env)
-    # The first place that `python -m` looks for modules in, unless it was told not to.
-    if sys.path[0] == os.getcwd():
-        sys.path[0] = request.cwd
     os.chdir(request.cwd)
     warden.guard()
     random.seed()

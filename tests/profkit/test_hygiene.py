@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import time
 
@@ -12,7 +12,7 @@ from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 from test_process import alive
 
-from profkit.launch import gpu
+from profkit.launch import gpu, process
 from profkit.launch.protocol import Event, sealed
 from profkit.launch.runner import Follower
 from profkit.runner.events import Events
@@ -24,14 +24,14 @@ def private_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_runners")]
+pytestmark = pytest.mark.slow
 
 
 def candidate(setup, body=""):
     return f"{HEAD}        import glob, json, os, subprocess, sys\n{setup}    def forward(self, x):\n{body}        return {RELU}\n"
 
 
-def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch):
+def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch, fresh_runners):
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     mark, loot = f"93{os.getpid()}.5", tmp_path / "loot"
     folder = write_sample(tmp_path, "mismatch")
@@ -108,27 +108,53 @@ def test_without_cuda_nothing_is_begun(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "profkit-runs").exists()
 
 
+# It leaves its parent and its session, and works on.
+DAEMON = """
+import os, sys
+def named(file):
+    open(file + ".part", "w").write(str(os.getpid()))
+    os.rename(file + ".part", file)
+first = os.fork()
+if not first:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    named(sys.argv[1])
+    while True: pass
+os.waitpid(first, 0)
+while not os.path.exists(sys.argv[1]): pass
+named(sys.argv[2])
+while True: pass
+"""
+
+
 def test_a_process_that_is_not_asked_stands_still(tmp_path):
     from test_judge import Line, Told
 
     from profkit.launch import waiting
 
     line = Line("restless", tmp_path, Told())
-    argv = [sys.executable, "-c", "while True: pass", "measure-restless.job.json"]
-    child = subprocess.Popen(argv)
+    mark = "0123456789abcdef"
+    line.remote._mark = mark
+    argv = [sys.executable, "-c", DAEMON, str(tmp_path / "daemon"), str(tmp_path / "self")]
+    child = process.guarded(argv, env={**os.environ, process.FAMILY: mark})
     try:
         line.remote.meet(os.getpid())
         assert line.remote.process == 0
-        wait_for(lambda: line.remote.meet(child.pid) or line.remote.process)
+        wait_for((tmp_path / "self").exists)
+        both = [int((tmp_path / name).read_text()) for name in ("daemon", "self")]
+        line.remote.meet(both[1])
+        assert line.remote.process == both[1]
         line.remote.phase = "time"
         line.say({}, {})
         line.remote.ask("run")
-        wait_for(lambda: waiting.state_of(child.pid) == "T")
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"T"})
+        assert waiting.state_of(child.pid) != "T"
         line.remote.phase = "check"
         line.remote.ask("output")
-        wait_for(lambda: waiting.state_of(child.pid) == "R")
+        wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"R"})
     finally:
-        child.kill()
+        os.kill(child.pid, signal.SIGTERM)
         child.wait()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from profkit.errors import ProfkitError
-from profkit.launch import process
+from profkit.launch import process, waiting
 
 
 def start(code: str, log: Path, **options: object) -> process.Exit:
@@ -116,3 +116,26 @@ def test_a_hang_waits_while_a_compiler_is_at_work(tmp_path):
     assert not done.hung
     assert "built" in done.tail
     assert start("import time; time.sleep(600)", tmp_path / "log", watch=lambda elapsed: 1.0).hung
+
+
+def test_a_child_that_others_keep_from_running_gets_more_time(tmp_path, monkeypatch):
+    said = []
+    whole = waiting.Excuse.more
+    monkeypatch.setattr(waiting, "state_of", lambda pid: "R")
+    monkeypatch.setattr(waiting, "seconds_of", lambda pid: 0.0)
+    monkeypatch.setattr(waiting.Excuse, "more", lambda self: said.append(whole(self)) or said[-1])
+    ended = process.run(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        log=tmp_path / "log",
+        env=dict(os.environ),
+        watch=lambda _: 0.2,
+    )
+    assert ended.hung
+    assert said[0] is True
+    assert said[-1] is False
+
+
+def test_a_child_that_is_given_up_gets_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting.Excuse, "more", lambda self: True)
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    assert process.run(argv, log=tmp_path / "log", env=dict(os.environ), watch=lambda _: 0.0).hung

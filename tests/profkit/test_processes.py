@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from candidates import REFERENCE, write_sample
 
+from collectors.doubt import Doubt
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import process
@@ -16,6 +19,8 @@ from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import sections
 from profkit.rundir.directory import open_run
+from profkit.rundir.manifest import Impl, Manifest, SampleInfo
+from profkit.study.verdicts import verdicts_of
 
 QUICK = {"device": "cpu", "counters": "off", "budget": 0.15, "trials": 2}
 TURNCOAT = """
@@ -143,3 +148,18 @@ def test_isolate_is_understood_and_is_the_default(tmp_path):
     folder = write_sample(tmp_path, "honest")
     lines = [plan(folder, Request(device="cpu", trust=trust, runs=tmp_path / "runs")) for trust in (False, True)]
     assert [sum("job.json" in line for line in one) for one in lines] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "about", "held"),
+    [("cpu", "", "", True), ("cpu", "busy", "", False), ("cpu", "busy", "honest", True), ("cuda", "busy", "", True)],
+)
+def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about, held):
+    impl = Impl("honest", "candidate", "honest.py", status="ok")
+    run = Manifest(SampleInfo("ITESTS", "."), "", impls=[impl], device={"kind": kind})
+    run.doubts = [Doubt("the machine was busy", "", "", code, about)]
+    row = {"impl": "honest", "pace": "faster", "speedup": 3.0, "time": 1e-3, "floor_hard": 2e-3}
+    analysis = SimpleNamespace(impls=pd.DataFrame([row]), doubts=[])
+    verdict = verdicts_of(run, analysis, [], {})["honest"]
+    assert ("unexplained" in [one.code for one in verdict.conditions]) is held
+    assert verdict.wins is not held
