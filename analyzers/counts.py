@@ -38,7 +38,8 @@ def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, 
         names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
         if names:
             together = _combined(kind, bare[names].astype("float64"), _weight(kind, bare, counts, keys), keys)
-            columns.update((together.div(once, axis=0) if kind == "sum" else together).items())
+            together = together.div(once, axis=0) if kind == "sum" else together
+            columns |= {name: together[name] for name in names}
     text = {name: _common(bare[name], keys) for name in _KEPT if name in bare and name not in by}
     order = ["launches", *(name for name in bare.columns if name in columns and name != "launches")]
     result: pd.DataFrame = pd.DataFrame({**text, **{name: columns[name] for name in order}}).reset_index()
@@ -50,7 +51,8 @@ def _weight(kind: str, frame: pd.DataFrame, counts: pd.Series[float], keys: list
     if kind != "mean" or "time" not in frame:
         return counts
     timed = frame["time"].notna().groupby(keys, sort=False).transform("all")
-    return counts * frame["time"].where(timed, 1.0)
+    weight: pd.Series[float] = counts * frame["time"].where(timed, 1.0)
+    return weight
 
 
 def _combined(kind: str, values: pd.DataFrame, weight: pd.Series[float], keys: list[pd.Series[str]]) -> pd.DataFrame:
