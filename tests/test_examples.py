@@ -30,7 +30,6 @@ def run_script(name: str, *arguments: str, cwd: Path) -> str:
         env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
