@@ -25,40 +25,48 @@ def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, 
     (of all, or by the first key) is above 1 the launches were recorded over so many calls, and sums and `launches`
     are given for one. Text columns hold the group's value, or "" where it varies.
     """
-    counts = frame["instances"].astype("float64") if "instances" in frame else pd.Series(1.0, index=frame.index)
-    keys = [frame[name] for name in by]
+    # What a frame carries beside its columns is copied by everything pandas does with them.
+    bare = pd.DataFrame(frame)
+    bare.attrs = {}
+    counts = bare["instances"].astype("float64") if "instances" in bare else pd.Series(1.0, index=bare.index)
+    keys = [bare[name] for name in by]
     launches = counts.groupby(keys, sort=False).sum()
     first = launches.index.get_level_values(0)
     once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in first], dtype=float)
     columns: dict[str, pd.Series[float]] = {"launches": launches / once}
-    for name in frame.columns:
-        if name in COUNTERS:
-            columns[name] = _combined(frame, name, counts, keys) / (once if COUNTERS[name].kind == "sum" else 1.0)
-    text = {name: _common(frame[name], keys) for name in _KEPT if name in frame and name not in by}
-    result: pd.DataFrame = pd.DataFrame({**text, **columns}).reset_index()
+    for kind in ("fact", "mean", "sum"):
+        names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
+        if names:
+            together = _combined(kind, bare[names].astype("float64"), _weight(kind, bare, counts, keys), keys)
+            together = together.div(once, axis=0) if kind == "sum" else together
+            columns |= {name: together[name] for name in names}
+    text = {name: _common(bare[name], keys) for name in _KEPT if name in bare and name not in by}
+    order = ["launches", *(name for name in bare.columns if name in columns and name != "launches")]
+    result: pd.DataFrame = pd.DataFrame({**text, **{name: columns[name] for name in order}}).reset_index()
     return result
 
 
-def _combined(frame: pd.DataFrame, name: str, counts: pd.Series[float], keys: list[pd.Series[str]]) -> pd.Series[float]:
-    kind, values = COUNTERS[name].kind, frame[name].astype("float64")
+def _weight(kind: str, frame: pd.DataFrame, counts: pd.Series[float], keys: list[pd.Series[str]]) -> pd.Series[float]:
+    """What each launch counts: the launches it stands for, and in a mean their time where a whole group has it."""
+    if kind != "mean" or "time" not in frame:
+        return counts
+    timed = frame["time"].notna().groupby(keys, sort=False).transform("all")
+    weight: pd.Series[float] = counts * frame["time"].where(timed, 1.0)
+    return weight
+
+
+def _combined(kind: str, values: pd.DataFrame, weight: pd.Series[float], keys: list[pd.Series[str]]) -> pd.DataFrame:
+    """The columns of one kind, added up."""
     if kind == "fact":
-        largest: pd.Series[float] = values.groupby(keys, sort=False).max()
+        largest: pd.DataFrame = values.groupby(keys, sort=False).max()
         return largest
+    groups = values.mul(weight, axis=0).groupby(keys, sort=False)
+    total: pd.DataFrame = groups.sum().where(groups.count().eq(groups.size(), axis=0))
     if kind == "sum":
-        return _strict_sum(values * counts, keys)
-    weight = counts
-    if "time" in frame:
-        timed = frame["time"].notna().groupby(keys, sort=False).transform("all")
-        weight = counts * frame["time"].where(timed, 1.0)
-    total = weight.groupby(keys, sort=False).sum()
-    mean: pd.Series[float] = _strict_sum(values * weight, keys) / total.where(total > 0)
+        return total
+    weights = weight.groupby(keys, sort=False).sum()
+    mean: pd.DataFrame = total.div(weights.where(weights > 0), axis=0)
     return mean
-
-
-def _strict_sum(values: pd.Series[float], keys: list[pd.Series[str]]) -> pd.Series[float]:
-    groups = values.groupby(keys, sort=False)
-    total: pd.Series[float] = groups.sum().where(groups.count() == groups.size())
-    return total
 
 
 def _common(values: pd.Series[str], keys: list[pd.Series[str]]) -> pd.Series[str]:
@@ -170,8 +178,9 @@ def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Rows whose chip has no such counter."""
     if "cc" not in frame:
         return np.full(len(frame), not chip_has(counter, ""))
-    verdicts = {cc: not chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
-    return np.asarray(frame["cc"].map(verdicts).to_numpy(dtype=bool))
+    chips = frame["cc"].tolist()
+    verdicts = {cc: not chip_has(counter, str(cc)) for cc in set(chips)}
+    return np.array([verdicts[cc] for cc in chips], dtype=bool)
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:

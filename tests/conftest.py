@@ -17,6 +17,9 @@ FAKES = Path(__file__).parent / "fakes"
 sys.path.insert(0, str(FAKES.parent.parent))
 
 
+# Tests run side by side: threads of one that wait for each other would only take the others' time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
@@ -46,8 +49,9 @@ def warm_runners() -> Iterator[None]:
 
     # An empty entry would be the directory that a server is started in.
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
+    ours = ("profkit.runner.session", "profkit.runner.candidate")
     with (
-        closing(Warm([*PRELOAD, "torch._dynamo", "given_ceilings"], env=env)) as warm,
+        closing(Warm([*PRELOAD, "torch._dynamo", *ours, "given_ceilings"], env=env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(process, "start", warm)

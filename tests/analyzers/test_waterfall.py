@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from recorded import opened
 from synthetic import launches, noisy, samples
 
 from analyzers.analysis import analyze
@@ -15,7 +16,6 @@ from analyzers.findings import examine
 from analyzers.floor import Work
 from analyzers.rules.rule import HOST, TIME, Finding, Subject
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK, waterfalls
-from profkit.study.study import open_study
 from roofline.ceilings import Ceiling
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +26,10 @@ RUNS = sorted(
 )
 
 
+@pytest.mark.xdist_group("recorded")
 @pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
 def test_recorded_runs_add_up_and_no_win_passes_the_floor(run):
-    study = open_study(run)
+    study = opened(run)
     told = study.waterfalls
     assert set(told) == set(study.analysis.impls["impl"])
     for name, one in told.items():
@@ -113,8 +114,9 @@ def test_advice_fits_whose_code_it_is():
         assert "too few blocks" in one.title
 
 
+@pytest.mark.xdist_group("recorded")
 def test_recorded_libraries_are_advised_as_such():
-    found = open_study(ROOT / "examples/transformer_ladder/runs/batch8").findings()
+    found = opened(ROOT / "examples/transformer_ladder/runs/batch8").findings()
     mine = {one.kernel: one for one in found if one.kernel and one.severity == TIME}
     library = {"nvjet": "cuBLAS", "at::": "PyTorch", "cudnn_generated": "cuDNN"}
     for mark, name in library.items():

@@ -120,7 +120,7 @@ def limited(size):
 def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     folder = write_sample(tmp_path, "honest")
     argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
-    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=limited(16 << 10), timeout=120, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=limited(16 << 10), check=False)
     assert done.returncode == 2, done.stderr
     assert "roofline.png: File too large" in done.stderr
     assert "Traceback" not in done.stderr
@@ -186,7 +186,7 @@ def test_two_runs_of_a_sample_at_once(tmp_path):
     argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
     both = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
     for child in both:
-        assert child.communicate(timeout=120)[1].count(b"error") == 0
+        assert child.communicate()[1].count(b"error") == 0
     assert [child.returncode for child in both] == [0, 0]
     assert len(list((tmp_path / "runs/ITESTS").iterdir())) == 2
 
@@ -249,7 +249,7 @@ def stop_at(word, number, folder, runs, *more):
             break
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
     child.send_signal(number)
-    seen += child.communicate(timeout=60)[1]
+    seen += child.communicate()[1]
     return child.returncode, seen, [pid for pid in children if alive(pid)]
 
 

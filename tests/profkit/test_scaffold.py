@@ -97,7 +97,6 @@ def run_code(folder, **env):
         text=True,
         encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1", **env},
-        timeout=280,
         check=False,
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-import time
 
 import pytest
 import torch
@@ -126,15 +125,20 @@ def test_inputs_that_a_timed_call_changes_do_not_make_it_right():
 
 
 def test_work_that_goes_on_after_the_clock_has_stopped_is_seen():
+    stopped, threads = threading.Event(), []
+
     def later(x):
         y = torch.empty_like(x)
-        threading.Thread(target=lambda: (time.sleep(0.02), y.copy_(x * 2))).start()
+        threads.append(threading.Thread(target=lambda: (stopped.wait(), y.copy_(x * 2))))
+        threads[-1].start()
         return y
 
     call = TimedCall(later, data(), lambda given: given[0] * 2)
     call.turn()
     CpuClock(cold=False).sample(call)
-    time.sleep(0.1)
+    stopped.set()
+    for thread in threads:
+        thread.join()
     with pytest.raises(OffenceError) as caught:
         call.turn()
     assert caught.value.status == "works-after-return"

@@ -9,11 +9,15 @@ import time
 
 from profkit.launch import waiting
 
-SPIN = "while True: pass"
+SPIN = "print(flush=True)\nwhile True: pass"
 
 
 def test_a_process_that_sleeps_has_no_excuse():
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+    code = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        while waiting.state_of(child.pid) != "S":
+            time.sleep(0.01)
         excuse = waiting.Excuse(child.pid, 0.05, 10.0)
         time.sleep(0.3)
         assert excuse.left() == 0.0
@@ -22,8 +26,10 @@ def test_a_process_that_sleeps_has_no_excuse():
 
 
 def test_a_compiler_of_it_excuses_up_to_the_limit_of_a_build():
-    with subprocess.Popen(["cc1plus", "-c", SPIN], executable=sys.executable) as child:
-        time.sleep(0.3)
+    with subprocess.Popen(["cc1plus", "-c", SPIN], executable=sys.executable, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        while waiting.state_of(child.pid) != "S":
+            time.sleep(0.01)
         excuse = waiting.Excuse(os.getpid(), 0.05, 10.0)
         assert waiting.compiling(os.getpid())
         assert excuse.more()
