@@ -26,6 +26,9 @@ Recognise = Callable[[tuple[str, ...]], bool]
 Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 20
+_WINDOW = 1 << 25
+_LONGEST = 64
+"""Bytes that the longest match of _BETWEEN may have."""
 _BETWEEN = re.compile(rb"\n(?=\r?\n|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)")
 _SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
@@ -89,13 +92,12 @@ class Slice(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer`; returns the number of bytes, 0 at the end."""
-        block = os.pread(self._descriptor, min(len(buffer), self._end - self._at), self._at)
-        size = len(block)
+        room = memoryview(buffer)[: self._end - self._at]
+        size = os.preadv(self._descriptor, [room], self._at) if room else 0
         if not size:
             return 0
-        buffer[:size] = block
         self._at += size
-        view = np.frombuffer(block, np.uint8)
+        view = np.frombuffer(room, np.uint8, size)
         self.commas += int(np.count_nonzero(view == ord(",")))
         self.newlines += int(np.count_nonzero(view == ord("\n")))
         if self._moved is not None:
@@ -163,6 +165,8 @@ def scan(export: Export, recognise: Recognise) -> Export:
             continue
         table = _closed(export, table)
         export.tables.append(table)
+        if table.end == len(export.data):
+            break
         line += 1 + _newlines(export.data, table.start, table.end)
         position, previous = table.end, ""
     return export
@@ -307,9 +311,14 @@ def _table(text: str, previous: str, script: str, start: int, line: int, recogni
 
 def _closed(export: Export, table: Table) -> Table:
     """The table with its end: a blank line, the next report's first line, or the end of the file."""
-    stop = table.start - 1
-    found = _BETWEEN.search(export.data, stop)
-    end = found.start() + 1 if found else len(export.data)
+    end = len(export.data)
+    for at in range(table.start - 1, len(export.data), _WINDOW):
+        found = _BETWEEN.search(export.data, at, at + _WINDOW + _LONGEST)
+        # Pages that were looked at count as this process's memory until they are given back.
+        export.data.madvise(mmap.MADV_DONTNEED)
+        if found:
+            end = found.start() + 1
+            break
     return Table(table.header, table.start, max(end, table.start), table.line, table.script, table.spans)
 
 
