@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def table_frame(
     A last row without its newline is refused, or with `partial` left out with a doubt. Raises CollectError
     naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report".
     """
-    columns, unsure = fields(table.header, kind)
+    columns, unsure = fields(table.header, kind, table.unit)
     doubts = [_no_unit(name) for name in unsure]
     whole, cut = whole_rows(export, table, partial=partial)
     doubts += cut
@@ -78,7 +79,7 @@ def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, l
     if end < table.end and not partial:
         raise truncated(export, table)
     cut = [cut_doubt(export.path.name, table.end - end)] if end < table.end else []
-    return Table(table.header, table.start, end, table.line, table.script, table.spans), cut
+    return replace(table, end=end), cut
 
 
 def truncated(export: Export, table: Table) -> CollectError:
@@ -214,16 +215,15 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
 
 def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells: Sequence[Sequence[str]]) -> str:
     """ "." unless the cells of the table say otherwise; CollectError where "1,234" could be read two ways."""
-    if table.spans:
-        return "."  # the aligned text groups every number with commas
     numeric = [at for at, field in enumerate(columns) if field.type in NUMERIC]
-    if not any("," in row[at] for row in cells for at in numeric):
+    if not any("," in row[at] for row in cells for at in numeric) and not table.spans:
         return "."
     evidence = numbers.Evidence(str(export.path))
     for row in cells:
         for at in numeric:
             evidence.feed(row[at])
-    return evidence.settle()
+    # The aligned text groups every number, by default with commas; its shares show where they mean something else.
+    return evidence.decided or "." if table.spans else evidence.settle()
 
 
 def _number(export: Export, line: int, name: str, text: str, mark: str) -> float:

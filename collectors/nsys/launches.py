@@ -90,7 +90,7 @@ def shapes(x: Any, y: Any, z: Any) -> Any:
     code = np.zeros(len(axes[0]))
     for axis in axes:
         # What is no small number is numbered, so that three of them fit into one.
-        small = axis.size and 0 <= np.min(axis) and np.max(axis) < 1 << 16
+        small = axis.size and np.min(axis) >= 0 and np.max(axis) < 1 << 16
         part, size = (axis, 1 << 16) if small else _numbered(axis)
         code = code * size + part
     codes, distinct = pd.factorize(code)

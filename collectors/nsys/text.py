@@ -14,7 +14,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,12 +33,16 @@ _BETWEEN = re.compile(rb"\n(?=\r?\n|Processing \[|SKIPPED:|ERROR:|Generating |Ex
 _SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
 _EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")
+_TITLED = re.compile(
+    r"^[A-Z][\w /]+ Statistics.*\((nanoseconds|microseconds|milliseconds|seconds|bytes|B|[KMG]i?B)\)\s*$"
+)
+_WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s", "bytes": "B"}
 _TITLE = re.compile(r"^ ?\*\* .*\(([\w:-]+)\):")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table of an export: rows are the bytes [start, end); `line` is that of the first row."""
+    """One table of an export: rows are the bytes [start, end); `line` is that of the first row; `unit` the title's."""
 
     header: tuple[str, ...]
     start: int
@@ -46,6 +50,7 @@ class Table:
     line: int
     script: str = ""
     spans: tuple[tuple[int, int], ...] = ()
+    unit: str = ""
 
 
 @dataclass
@@ -151,40 +156,28 @@ def open_export(path: str | Path) -> Export:
 
 def scan(export: Export, recognise: Recognise) -> Export:
     """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
-    position, line, script, previous = _bom(export.data[:4]), 1, "", ""
+    position, line, script, previous, unit = _bom(export.data[:4]), 1, "", "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
         end = len(export.data) if stop < 0 else stop + 1
         text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n")
         script = _script(text, script)
+        if title := _TITLED.match(text):
+            unit = _WORDS.get(title[1], title[1])
         table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
         if table is None:
             _note(export, text, line)
             export.unfinished = text.strip() if stop < 0 else ""
             previous, position, line = text, end, line + 1
             continue
-        table = _closed(export, table)
+        table = replace(_closed(export, table), unit=unit)
+        unit = ""
         export.tables.append(table)
         if table.end == len(export.data):
             break
         line += 1 + _newlines(export.data, table.start, table.end)
         position, previous = table.end, ""
     return export
-
-
-def first_header(export: Export, recognise: Recognise, within: int = 1 << 16) -> Table | None:
-    """The first known CSV header near the top, its table taken to the end of the file: for streaming."""
-    position, line = _bom(export.data[:4]), 1
-    while position < min(within, len(export.data)):
-        stop = export.data.find(b"\n", position)
-        if stop < 0:
-            return None
-        text = export.data[position:stop].decode("utf-8", errors="replace").rstrip("\r")
-        header = split_header(text)
-        if recognise(header):
-            return Table(header, stop + 1, len(export.data), line + 1)
-        position, line = stop + 1, line + 1
-    return None
 
 
 def rows(export: Export, table: Table) -> Iterator[tuple[int, list[str]]]:
@@ -319,7 +312,7 @@ def _closed(export: Export, table: Table) -> Table:
         if found:
             end = found.start() + 1
             break
-    return Table(table.header, table.start, max(end, table.start), table.line, table.script, table.spans)
+    return replace(table, end=max(end, table.start))
 
 
 def _newlines(data: mmap.mmap, start: int, end: int) -> int:
