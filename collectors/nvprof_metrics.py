@@ -85,8 +85,11 @@ def read(path: Path, lines: Sequence[str], doubts: Sequence[Doubt], *, partial: 
     if {"dram_read", "dram_write"} <= columns.keys():
         pairs = zip(columns["dram_read"], columns["dram_write"], strict=True)
         columns["dram_bytes"] = [read + written for read, written in pairs]
-    calls = [next(iter(metrics.values()))[1] for metrics in found.values()]
-    keys = {"kernel": [kernel for _, kernel in found], "device": [device for device, _ in found], "instances": calls}
+    keys = {
+        "kernel": [kernel for _, kernel in found],
+        "device": [device for device, _ in found],
+        "instances": [next(iter(metrics.values()))[1] for metrics in found.values()],
+    }
     frame = build({**keys, **columns}, tool="nvprof", doubts=doubts)
     frame.attrs["report"] = "metrics"
     return frame

@@ -45,7 +45,7 @@ def table_frame(
     found = None if table.spans else _quick(export, whole, columns, wanted)
     if found is None:
         found = _exact(export, whole, columns, wanted)
-    frame = pd.DataFrame({columns[at].column: found.pop(at, columns[at]) for at in wanted}, copy=False)
+    frame: pd.DataFrame = pd.DataFrame({columns[at].column: found.pop(at, columns[at]) for at in wanted}, copy=False)
     _check_needed(export, table, kind, frame)
     if frame.empty:
         raise CollectError(
@@ -126,6 +126,7 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
 def _blocks(stream: io.BufferedReader, columns: Sequence[Field], wanted: Sequence[int]) -> Iterator[dict[int, Any]]:
     """By position a float64 array, or the codes and the distinct texts, of each block of rows."""
     numeric = {at for at in wanted if columns[at].type in NUMERIC}
+    nulls: Any = {at: list(NULLS) for at in numeric}
     with pd.read_csv(
         stream,
         header=None,
@@ -133,7 +134,7 @@ def _blocks(stream: io.BufferedReader, columns: Sequence[Field], wanted: Sequenc
         usecols=list(wanted),
         index_col=False,
         dtype={at: "float64" if at in numeric else "category" for at in wanted},
-        na_values={at: list(NULLS) for at in numeric},
+        na_values=nulls,
         keep_default_na=False,
         encoding="utf-8",
         chunksize=_ROWS,
@@ -188,7 +189,7 @@ class _Rows:
             return _times(np.concatenate(parts) if parts else np.empty(0), field.factor)
         codes = np.concatenate(parts) if parts else np.empty(0, np.int32)
         places, texts = pd.factorize(np.array([*(_clean(text, field) for text in self._seen[at])], dtype=object))
-        return pd.Categorical.from_codes(places.astype(np.int32)[codes], texts)
+        return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(texts))
 
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Rows:
