@@ -33,7 +33,7 @@ _OTHERS = (
     (
         "a table of rocprof-compute",
         "",
-        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^Metric_ID,Metric,Avg",
+        r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
     (

@@ -61,6 +61,12 @@ TOOLS = READERS
 KINDS = ("kernel", "memcpy", "memset", "layer")
 
 _TYPES = {**KEYS, **OPTIONAL}
+# Launches share their texts: a pointer each. pyarrow, where pandas finds it, would hold a copy of every name.
+_TEXT: Any = (
+    pd.StringDtype("python", na_value=np.nan)
+    if isinstance(pd.Series([""], dtype="str").dtype, pd.StringDtype)
+    else "str"
+)
 
 
 def key_order(columns: Sequence[str]) -> list[str]:
@@ -89,7 +95,7 @@ def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = ()
     for key in KEYS:
         given.setdefault(key, "")
     data = {name: _typed(name, given[name], rows) for name in key_order(list(given))}
-    frame = pd.DataFrame(data, index=pd.RangeIndex(rows))
+    frame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["doubts"] = list(doubts)
     return validate(frame)
 
@@ -149,9 +155,10 @@ def _is_column(value: Any) -> bool:
 
 def _typed(name: str, value: Any, rows: int) -> Any:
     kind = _TYPES.get(name, "float64")
-    column = value if _is_column(value) else [value] * rows
     if kind == "str":
-        return pd.Series(column, index=pd.RangeIndex(rows), dtype="str")
+        column = value if _is_column(value) else np.full(rows, value, dtype=object)
+        return pd.Series(column, index=pd.RangeIndex(rows), dtype=_TEXT)
+    column = value if _is_column(value) else np.full(rows, value)
     try:
         return np.asarray(column, dtype=kind)
     except (TypeError, ValueError) as error:

@@ -1,5 +1,5 @@
-"""nvprof exports: summaries as CSV (old: units inside the values; newer: a row of units) and as text, and GPU
-traces.
+"""nvprof exports: summaries as CSV (old: units inside the values; newer: a row of units) and as text, GPU traces, and
+the metrics of `--metrics` (see nvprof_metrics).
 
 A summary gives one row a kernel with `instances` launches, `time` being the mean of one; a trace one row a
 launch. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format
+from collectors import Format, nvprof_metrics
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
@@ -52,7 +52,7 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is of nvprof: a summary or trace header, CSV or text."""
     del path
     for line in head.splitlines()[:2000]:
-        if _TEXT_HEADER.match(line) or _csv_kind(line):
+        if _TEXT_HEADER.match(line) or _csv_kind(line) or nvprof_metrics.is_header(line):
             return True
     return "NVPROF is profiling process" in head
 
@@ -67,6 +67,8 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     path = Path(path)
     lines, doubts = _lines(path, partial)
     header, at = _header(path, lines)
+    if header == "metrics":
+        return nvprof_metrics.read(path, lines, doubts, partial=partial)
     if header == "text":
         found = _text(path, lines, at)
     elif header == "trace":
@@ -112,7 +114,7 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
     for at, line in enumerate(lines):
         if _TEXT_HEADER.match(line):
             return "text", at
-        kind = _csv_kind(line)
+        kind = "metrics" if nvprof_metrics.is_header(line) else _csv_kind(line)
         if kind:
             return kind, at
     why = next((line.strip() for line in lines if any(text in line for text in _EMPTY)), "")

@@ -29,6 +29,10 @@ class Message:
     level: str
 
 
+_REPLAY = (
+    "ncu saves what a kernel may write before each of its passes: give ncu `--replay-mode application`, "
+    "ask for fewer metrics, or make the input smaller"
+)
 FAILURES = (
     Failure(
         "permission",
@@ -70,6 +74,18 @@ FAILURES = (
     Failure("set", r".*[Ss]et '?[\w-]+'? (?:was )?not found.*", "name a set of `ncu --list-sets`", fatal=False),
     Failure("nvtx", r"--nvtx-include requires --nvtx.*", "add --nvtx"),
     Failure("mode", r"Invalid option --.* specified for --mode import.*", "leave that option out when importing"),
+    Failure(
+        "launch",
+        r".*\bLaunchFailed\b.*",
+        f"run the program without ncu first, and under compute-sanitizer; if it is sound, {_REPLAY}",
+    ),
+    Failure(
+        "memory",
+        r"^(?:Out of (?:\w+ )?memory|OutOfMemory|(?:Insufficient|Not enough) (?:\w+ )?memory"
+        r"|Failed to (?:allocate|back ?up|save|restore)\b.*\bmemory).*",
+        _REPLAY,
+    ),
+    Failure("backup", r"Backing up device memory in .*", f"if it ends there, {_REPLAY}", fatal=False),
     Failure(
         "no kernels",
         r"No kernels were profiled.*",

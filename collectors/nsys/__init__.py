@@ -24,7 +24,7 @@ from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
-from collectors.nsys.launches import SUMMARIES, TRACES, api_facts, empty_ranges, launches, reach, together
+from collectors.nsys.launches import SUMMARIES, TRACES, UNUSED, api_facts, empty_ranges, launches, reach, together
 from collectors.nsys.reports import TWINS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Progress, counted, open_export, ruled_header, scan, split_header
@@ -83,7 +83,7 @@ def read(
         raise CollectError(f"{path}: a recording of nsys, not an export", fix=f"nsys export --type sqlite {path.name}")
     if is_sqlite(path):
         return sqlite.read_sqlite(path, partial=partial, adopt=adopt, **options)
-    reports, skipped, damaged = _reports(path, partial, progress)
+    reports, skipped, damaged = _reports(path, partial, progress, lean=True)
     chosen = _choose(reports)
     # A damaged table costs itself alone, where it is not one that would have told of launches better.
     for kind, error in damaged:
@@ -115,6 +115,10 @@ def read_reports(path: str | Path, *, partial: bool = False) -> list[Report]:
     if not reports:
         raise _no_launches(Path(path), reports, skipped)
     reports[0].frame.attrs["doubts"] += [_skipped(line) for line in skipped]
+    for report in reports:
+        for name, kind in report.frame.dtypes.items():
+            if isinstance(kind, pd.CategoricalDtype):
+                report.frame[name] = report.frame[name].astype("str")
     return reports
 
 
@@ -124,9 +128,12 @@ def _rank(kind: str) -> int:
 
 
 def _reports(
-    path: Path, partial: bool, progress: Progress | None = None
+    path: Path, partial: bool, progress: Progress | None = None, *, lean: bool = False
 ) -> tuple[list[Report], list[str], list[tuple[str, CollectError]]]:
-    """The reports of a text export, what nsys skipped, and the tables that cannot be read, with the error."""
+    """The reports of a text export, what nsys skipped, and the tables that cannot be read, with the error.
+
+    lean: without the columns that no launches frame is made of. Texts are categories.
+    """
     with open_export(path) as export:
         export.moved = counted(progress, len(export.data))
         scan(export, is_report)
@@ -136,7 +143,7 @@ def _reports(
         for table in export.tables:
             kind = kind_of(table.header)
             try:
-                frame = table_frame(export, table, kind, partial=partial)
+                frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()) if lean else ())
                 frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *complaints]
             except CollectError as error:
                 damaged.append((kind, error))

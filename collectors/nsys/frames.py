@@ -1,7 +1,7 @@
 """A table of an nsys export -> a typed frame.
 
-The quick way parses with pandas and then proves the result: the commas and newlines of the bytes must be
-those of the parsed rows, so a row cut in the middle of the file, or glued to another, cannot slip through.
+The quick way parses blocks of rows with pandas and then proves the result: the commas and newlines of the bytes must
+be those of the parsed rows, so a row cut in the middle of the file, or glued to another, cannot slip through.
 Where the proof fails, or a number is written with separators, the exact way reads row by row and names the
 line.
 """
@@ -9,8 +9,8 @@ line.
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,23 +24,28 @@ from collectors.nsys.text import Export, Slice, Table, rows, whole_end
 
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
-_GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?")
+_ROWS = 1 << 16
 
 
-def table_frame(export: Export, table: Table, kind: str, *, partial: bool = False) -> pd.DataFrame:
+def table_frame(
+    export: Export, table: Table, kind: str, *, partial: bool = False, leave: Container[str] = ()
+) -> pd.DataFrame:
     """The rows of one table as a frame with the columns of reports, SI units, None and "" as NaN or "".
+
+    Texts are categories. `leave`: columns that nobody asks for; of a table read quickly only their number is checked.
 
     A last row without its newline is refused, or with `partial` left out with a doubt. Raises CollectError
     naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report".
     """
-    columns, unsure = fields(table.header, kind)
+    columns, unsure = fields(table.header, kind, table.unit)
     doubts = [_no_unit(name) for name in unsure]
     whole, cut = whole_rows(export, table, partial=partial)
     doubts += cut
-    frame = None if table.spans else _quick(export, whole, columns)
-    if frame is None:
-        frame = _exact(export, whole, columns)
-    frame = _scaled(frame, columns)
+    wanted = [at for at, field in enumerate(columns) if field.column not in leave]
+    found = None if table.spans else _quick(export, whole, columns, wanted)
+    if found is None:
+        found = _exact(export, whole, columns, wanted)
+    frame: pd.DataFrame = pd.DataFrame({columns[at].column: found.pop(at, columns[at]) for at in wanted}, copy=False)
     _check_needed(export, table, kind, frame)
     if frame.empty:
         raise CollectError(
@@ -74,7 +79,7 @@ def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, l
     if end < table.end and not partial:
         raise truncated(export, table)
     cut = [cut_doubt(export.path.name, table.end - end)] if end < table.end else []
-    return Table(table.header, table.start, end, table.line, table.script, table.spans), cut
+    return replace(table, end=end), cut
 
 
 def truncated(export: Export, table: Table) -> CollectError:
@@ -99,93 +104,127 @@ def _no_unit(column: str) -> Doubt:
     )
 
 
-def read_dtypes(columns: Sequence[Field]) -> dict[int, Any]:
-    """Types for the C parser of pandas, by position."""
-    return {at: "float64" if field.type in NUMERIC else "category" for at, field in enumerate(columns)}
-
-
-def _quick(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFrame | None:
-    """The frame by the C parser of pandas, None when the bytes do not prove it right."""
+def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Rows | None:
+    """The rows by the C parser of pandas, block after block; None when the bytes do not prove them right."""
     source = Slice(export, table.start, table.end)
-    numeric: Any = {at: list(NULLS) for at, field in enumerate(columns) if field.type in NUMERIC}
+    found = _Rows({at: columns[at].type in NUMERIC for at in wanted})
     try:
-        frame = pd.read_csv(
-            io.BufferedReader(source, 1 << 20),
-            header=None,
-            names=list(range(len(columns))),
-            index_col=False,
-            dtype=read_dtypes(columns),
-            na_values=numeric,
-            keep_default_na=False,
-            encoding="utf-8",
-            low_memory=False,
-        )
-    except (ValueError, IndexError, pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError):
+        for block in _blocks(io.BufferedReader(source, 1 << 20), columns, wanted):
+            found.take(block)
+    except pd.errors.EmptyDataError:
+        return found
+    except (ValueError, IndexError, pd.errors.ParserWarning):
         return None
-    if not all(_kept(frame[at], field) for at, field in enumerate(columns)):
-        return None
-    return frame if proven(source, frame, columns, table.end - table.start) else None
+    # Commas and newlines stand between fields and rows or in texts: a row cut, or glued to another, cannot slip through.
+    between = (len(columns) - 1) * found.size
+    missing = found.size + found.count("\n") - source.newlines
+    # A memory operation at the end may lack its newline.
+    whole = not missing or (missing == 1 and found.size > 0)
+    return found if whole and source.commas == between + found.count(",") else None
 
 
-def kept_as_text(column: Any) -> bool:
-    """Whether pandas left categories as they are written: where all look like numbers it may convert them."""
-    kind = column.cat.categories.dtype
-    return bool(pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype))
+def _blocks(stream: io.BufferedReader, columns: Sequence[Field], wanted: Sequence[int]) -> Iterator[dict[int, Any]]:
+    """By position a float64 array, or the codes and the distinct texts, of each block of rows."""
+    numeric = {at for at in wanted if columns[at].type in NUMERIC}
+    nulls: Any = {at: list(NULLS) for at in numeric}
+    with pd.read_csv(
+        stream,
+        header=None,
+        names=list(range(len(columns))),
+        usecols=list(wanted),
+        index_col=False,
+        dtype={at: "float64" if at in numeric else "category" for at in wanted},
+        na_values=nulls,
+        keep_default_na=False,
+        encoding="utf-8",
+        chunksize=_ROWS,
+    ) as blocks:
+        for block in blocks:
+            yield {at: _column(block[at], columns[at]) for at in wanted}
 
 
-def _kept(column: Any, field: Field) -> bool:
-    if field.type in NUMERIC or kept_as_text(column):
-        return True
-    return field.type == "id" and bool(pd.api.types.is_integer_dtype(column.cat.categories.dtype))
+def _column(column: Any, field: Field) -> Any:
+    """Raises ValueError where texts are not as written."""
+    if field.type in NUMERIC:
+        return column.to_numpy()
+    texts = column.cat.categories
+    # Where all texts of a block look like numbers pandas may convert them: harmless for whole numbers alone.
+    kept = pd.api.types.is_object_dtype(texts.dtype) or isinstance(texts.dtype, pd.StringDtype)
+    if not kept and not (field.type == "id" and pd.api.types.is_integer_dtype(texts.dtype)):
+        raise ValueError(field.column)
+    return column.cat.codes.to_numpy(), [str(text) for text in texts.tolist()]
 
 
-def proven(source: Slice, frame: pd.DataFrame, columns: Sequence[Field], size: int) -> bool:
-    """Whether the commas and newlines that were read are exactly those of the parsed rows."""
-    commas = (len(columns) - 1) * len(frame)
-    newlines = len(frame)
-    for at, field in enumerate(columns):
-        if field.type in NUMERIC:
-            continue
-        for text, count in frame[at].value_counts().items():
-            commas += str(text).count(",") * int(count)
-            newlines += str(text).count("\n") * int(count)
-    open_end = size > 0 and source.newlines == newlines - 1  # a memory operation at the end without its newline
-    return source.commas == commas and (source.newlines == newlines or open_end)
+class _Rows:
+    """Columns by position, put together from blocks: numbers, and texts as codes into what was seen of them."""
+
+    def __init__(self, numeric: Mapping[int, bool]) -> None:
+        self._parts: dict[int, list[Any]] = {at: [] for at in numeric}
+        self._seen: dict[int, dict[str, int]] = {at: {} for at, number in numeric.items() if not number}
+        self.size = 0
+
+    def take(self, block: Mapping[int, Any]) -> None:
+        """Add a block of rows, of every column as many."""
+        for at, found in block.items():
+            if at in self._seen:
+                codes, texts = found
+                seen = self._seen[at]
+                found = np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int32)[codes]
+            self._parts[at].append(found)
+        self.size += len(found) if block else 0
+
+    def count(self, mark: str) -> int:
+        """How often a character stands in the texts of all rows."""
+        total = 0
+        for at, seen in self._seen.items():
+            held = np.array([text.count(mark) for text in seen], dtype=np.int64)
+            if held.any():
+                total += sum(int(held[part].sum()) for part in self._parts[at])
+        return total
+
+    def pop(self, at: int, field: Field) -> Any:
+        """A column in SI units or as categories, given up here."""
+        parts = self._parts.pop(at)
+        if at not in self._seen:
+            return _times(np.concatenate(parts) if parts else np.empty(0), field.factor)
+        codes = np.concatenate(parts) if parts else np.empty(0, np.int32)
+        places, texts = pd.factorize(np.array([*(_clean(text, field) for text in self._seen[at])], dtype=object))
+        return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(texts))
 
 
-def _exact(export: Export, table: Table, columns: Sequence[Field]) -> pd.DataFrame:
-    """The frame row by row; numbers with separators are settled by all cells of the table or refused."""
+def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Rows:
+    """The rows one by one; numbers with separators are settled by all cells of the table or refused."""
     lines, cells = [], []
     for line, row in rows(export, table):
         lines.append(line)
         cells.append(row)
     mark = _decimal_mark(export, table, columns, cells)
-    data: dict[int, Any] = {}
+    found = _Rows({at: columns[at].type in NUMERIC for at in wanted})
+    block: dict[int, Any] = {}
     for at, field in enumerate(columns):
         texts = [row[at] for row in cells]
-        if field.type not in NUMERIC:
-            data[at] = pd.Series(texts, dtype="str")
-            continue
-        data[at] = np.array(
-            [_number(export, line, table.header[at], text, mark) for line, text in zip(lines, texts, strict=True)],
-            dtype=np.float64,
-        )
-    frame: pd.DataFrame = pd.DataFrame(data, columns=pd.RangeIndex(len(columns)))
-    return frame
+        if field.type in NUMERIC:
+            block[at] = np.array(
+                [_number(export, line, table.header[at], text, mark) for line, text in zip(lines, texts, strict=True)],
+                dtype=np.float64,
+            )
+        else:
+            block[at] = pd.factorize(np.array([*texts], dtype=object))
+    found.take({at: block[at] for at in wanted})
+    return found
 
 
 def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells: Sequence[Sequence[str]]) -> str:
     """ "." unless the cells of the table say otherwise; CollectError where "1,234" could be read two ways."""
-    if table.spans:
-        return "."  # the aligned text groups every number with commas
     numeric = [at for at, field in enumerate(columns) if field.type in NUMERIC]
-    if not any("," in row[at] for row in cells for at in numeric):
+    if not any("," in row[at] for row in cells for at in numeric) and not table.spans:
         return "."
     evidence = numbers.Evidence(str(export.path))
     for row in cells:
         for at in numeric:
             evidence.feed(row[at])
-    return evidence.settle()
+    # The aligned text groups every number, by default with commas; its shares show where they mean something else.
+    return evidence.decided or "." if table.spans else evidence.settle()
 
 
 def _number(export: Export, line: int, name: str, text: str, mark: str) -> float:
@@ -201,28 +240,10 @@ def _number(export: Export, line: int, name: str, text: str, mark: str) -> float
         ) from error
 
 
-def _scaled(frame: pd.DataFrame, columns: Sequence[Field]) -> pd.DataFrame:
-    data: dict[str, Any] = {}
-    for at, field in enumerate(columns):
-        if field.type in NUMERIC:
-            values = frame[at].to_numpy(dtype=np.float64)
-            data[field.column] = _times(values, field.factor)
-        else:
-            data[field.column] = _texts(frame[at], field)
-    scaled: pd.DataFrame = pd.DataFrame(data)
-    return scaled
-
-
 def _times(values: Any, factor: float) -> Any:
     # 5 ns is 5e-9 to the last bit when divided; multiplied by 1e-9 it is not.
     inverse = round(1 / factor) if 0 < factor < 1 else 0
     return values / inverse if inverse else values * factor
-
-
-def _texts(column: Any, field: Field) -> Any:
-    texts = column.astype("category")
-    values = np.array([_clean(str(text), field) for text in texts.cat.categories.tolist()] + [""], dtype=object)
-    return pd.Series(values[texts.cat.codes.to_numpy()], dtype="str")
 
 
 def _clean(text: str, field: Field) -> str:

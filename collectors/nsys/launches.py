@@ -17,6 +17,10 @@ from collectors.doubt import TRACE_CUT, Doubt
 from collectors.frame import build
 
 TRACES = ("gpu_trace", "kern_exec_trace")
+UNUSED = {
+    "gpu_trace": ("correlation", "static_shared", "dynamic_shared", "source", "destination", "context", "green_context")
+}
+"""Columns of a report that no launches frame is made of."""
 SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum", "kern_exec_sum")
 
 _DEVICE = re.compile(r"(.*) \((\d+)\)")
@@ -45,7 +49,7 @@ def memop_kind(name: str) -> str:
 
 def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, Any]]:
     """Memory operations by name: {"kernel", "count", "bytes" (NaN unknown), "time"}, the longest first."""
-    frame = pd.DataFrame({"kernel": names, "count": counts, "bytes": sizes, "time": times})
+    frame = pd.DataFrame({"kernel": np.asarray(names, dtype=object), "count": counts, "bytes": sizes, "time": times})
     sums = frame.groupby("kernel", sort=False).agg(
         count=("count", "sum"), bytes=("bytes", lambda part: part.sum(skipna=False)), time=("time", "sum")
     )
@@ -72,8 +76,9 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
-    """make(key) for each of `keys`, called once a distinct key: an object array."""
-    codes, distinct = pd.factorize(np.asarray(keys))
+    """make(key) for each of `keys` (array or categories), called once a distinct key: an object array."""
+    whole = isinstance(keys, pd.Series) and isinstance(keys.dtype, pd.CategoricalDtype)
+    codes, distinct = (keys.cat.codes.to_numpy(), keys.cat.categories) if whole else pd.factorize(np.asarray(keys))
     texts = np.empty(len(distinct), dtype=object)
     texts[:] = [make(key) for key in distinct.tolist()]
     return texts[codes]
@@ -81,18 +86,24 @@ def each(keys: Any, make: Callable[[Any], str]) -> Any:
 
 def shapes(x: Any, y: Any, z: Any) -> Any:
     """ "x,y,z" for each row, "" where x is NaN or negative: an object array."""
-    axes = [np.nan_to_num(np.asarray(axis, dtype=np.float64), nan=-1) for axis in (x, y, z)]
-    code = np.zeros(len(axes[0]), dtype=np.int64)
+    axes = [np.asarray(axis, dtype=np.float64) for axis in (x, y, z)]
+    code = np.zeros(len(axes[0]))
     for axis in axes:
-        part, distinct = pd.factorize(axis)
-        code = code * max(len(distinct), 1) + part
-    first = pd.Series(np.arange(len(code))).groupby(code, sort=False).first()
+        # What is no small number is numbered, so that three of them fit into one.
+        small = axis.size and np.min(axis) >= 0 and np.max(axis) < 1 << 16
+        part, size = (axis, 1 << 16) if small else _numbered(axis)
+        code = code * size + part
+    codes, distinct = pd.factorize(code)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(code))[::-1]
+    triples = zip(*(axis[first].tolist() for axis in axes), strict=True)
+    texts = [",".join(f"{size:.0f}" for size in triple) if min(triple) >= 0 else "" for triple in triples]
+    return np.array([*texts, ""], dtype=object)[codes]
 
-    def text(key: int) -> str:
-        triple = [axis[first[key]] for axis in axes]
-        return ",".join(f"{size:.0f}" for size in triple) if triple[0] >= 0 else ""
 
-    return each(code, text)
+def _numbered(axis: Any) -> tuple[Any, int]:
+    codes, distinct = pd.factorize(axis)
+    return codes + 1, len(distinct) + 1
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
@@ -106,10 +117,10 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
         for label, match in known.items()
         if label
     ]
-    names = labels.map({label: match[1] if match else label for label, match in known.items()})
+    names = each(labels, lambda label: match[1] if (match := known[label]) else label)
     if len(devices) > 1:
-        index = labels.map({label: match[2] if match else label for label, match in known.items()})
-        streams = index + ":" + streams
+        index = each(labels, lambda label: match[2] if (match := known[label]) else label)
+        streams = index + ":" + each(streams, str)
     return names, streams, devices
 
 
@@ -148,9 +159,10 @@ def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
 def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     kinds = _kinds(frame["name"])
     columns: dict[str, Any] = {
-        "kernel": frame["name"],
-        "grid": shapes(frame["grid_x"], frame["grid_y"], frame["grid_z"]),
-        "block": shapes(frame["block_x"], frame["block_y"], frame["block_z"]),
+        "kernel": each(frame["name"], str),
+        # Given up here: of a million launches they are a hundred megabytes.
+        "grid": shapes(*(frame.pop(f"grid_{axis}") for axis in "xyz")),
+        "block": shapes(*(frame.pop(f"block_{axis}") for axis in "xyz")),
         "kind": kinds,
         "start": frame["start"],
         "time": frame["time"],
@@ -171,7 +183,7 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(names: pd.Series) -> Any:
-    return each(names.to_numpy(dtype=object), memop_kind)
+    return each(names, memop_kind)
 
 
 def _sizes(part: pd.DataFrame) -> Any:

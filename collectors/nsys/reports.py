@@ -116,6 +116,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "count": ("instances", "count"),
         "operations": ("instances", "count"),
         "operation": ("name", "text"),
+        "name": ("name", "text"),
     },
     "mem_size_sum": {
         "total": ("total", "bytes"),
@@ -123,6 +124,7 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "operations": ("instances", "count"),
         **_stats("bytes"),
         "operation": ("name", "text"),
+        "name": ("name", "text"),
     },
     "api_sum": {
         **_SUM,
@@ -257,11 +259,12 @@ def is_report(header: tuple[str, ...]) -> bool:
     return bool(kind_of(header))
 
 
-def fields(header: tuple[str, ...], kind: str) -> tuple[list[Field], list[str]]:
+def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[Field], list[str]]:
     """The columns of a header and the doubts about their units (the names of the columns without one).
 
-    A time without unit takes that of another time column of its header (2020-21), else the ns that nsys means
-    by default, which is then doubted; sizes and rates without unit get NaN.
+    titled: the unit in the title of the table (2020-21), which goes for what has none of its own. A time without unit
+    takes that of another time column of its header, else the ns that nsys means by default, which is then doubted;
+    sizes and rates without unit get NaN.
     """
     cells = [_CELL.fullmatch(cell) for cell in header]
     units = {m[2] for m in cells if m and m[2] in TIME_UNITS}
@@ -270,6 +273,8 @@ def fields(header: tuple[str, ...], kind: str) -> tuple[list[Field], list[str]]:
     for cell, match in zip(header, cells, strict=True):
         column, type_ = REPORTS[kind][_base(cell)]
         unit = (match[2] or "") if match else ""
+        if not unit and titled in _UNITS.get(type_, ()):
+            unit = titled
         if type_ == "time" and not unit:
             unit = shared or "ns"
             unsure += [] if shared else [column]

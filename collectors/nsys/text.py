@@ -14,7 +14,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,16 +26,23 @@ Recognise = Callable[[tuple[str, ...]], bool]
 Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 20
+_WINDOW = 1 << 25
+_LONGEST = 64
+"""Bytes that the longest match of _BETWEEN may have."""
 _BETWEEN = re.compile(rb"\n(?=\r?\n|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)")
 _SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
 _EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")
+_TITLED = re.compile(
+    r"^[A-Z][\w /]+ Statistics.*\((nanoseconds|microseconds|milliseconds|seconds|bytes|B|[KMG]i?B)\)\s*$"
+)
+_WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s", "bytes": "B"}
 _TITLE = re.compile(r"^ ?\*\* .*\(([\w:-]+)\):")
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table of an export: rows are the bytes [start, end); `line` is that of the first row."""
+    """One table of an export: rows are the bytes [start, end); `line` is that of the first row; `unit` the title's."""
 
     header: tuple[str, ...]
     start: int
@@ -43,6 +50,7 @@ class Table:
     line: int
     script: str = ""
     spans: tuple[tuple[int, int], ...] = ()
+    unit: str = ""
 
 
 @dataclass
@@ -89,13 +97,12 @@ class Slice(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer`; returns the number of bytes, 0 at the end."""
-        block = os.pread(self._descriptor, min(len(buffer), self._end - self._at), self._at)
-        size = len(block)
+        room = memoryview(buffer)[: self._end - self._at]
+        size = os.preadv(self._descriptor, [room], self._at) if room else 0
         if not size:
             return 0
-        buffer[:size] = block
         self._at += size
-        view = np.frombuffer(block, np.uint8)
+        view = np.frombuffer(room, np.uint8, size)
         self.commas += int(np.count_nonzero(view == ord(",")))
         self.newlines += int(np.count_nonzero(view == ord("\n")))
         if self._moved is not None:
@@ -149,38 +156,28 @@ def open_export(path: str | Path) -> Export:
 
 def scan(export: Export, recognise: Recognise) -> Export:
     """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
-    position, line, script, previous = _bom(export.data[:4]), 1, "", ""
+    position, line, script, previous, unit = _bom(export.data[:4]), 1, "", "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
         end = len(export.data) if stop < 0 else stop + 1
         text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n")
         script = _script(text, script)
+        if title := _TITLED.match(text):
+            unit = _WORDS.get(title[1], title[1])
         table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
         if table is None:
             _note(export, text, line)
             export.unfinished = text.strip() if stop < 0 else ""
             previous, position, line = text, end, line + 1
             continue
-        table = _closed(export, table)
+        table = replace(_closed(export, table), unit=unit)
+        unit = ""
         export.tables.append(table)
+        if table.end == len(export.data):
+            break
         line += 1 + _newlines(export.data, table.start, table.end)
         position, previous = table.end, ""
     return export
-
-
-def first_header(export: Export, recognise: Recognise, within: int = 1 << 16) -> Table | None:
-    """The first known CSV header near the top, its table taken to the end of the file: for streaming."""
-    position, line = _bom(export.data[:4]), 1
-    while position < min(within, len(export.data)):
-        stop = export.data.find(b"\n", position)
-        if stop < 0:
-            return None
-        text = export.data[position:stop].decode("utf-8", errors="replace").rstrip("\r")
-        header = split_header(text)
-        if recognise(header):
-            return Table(header, stop + 1, len(export.data), line + 1)
-        position, line = stop + 1, line + 1
-    return None
 
 
 def rows(export: Export, table: Table) -> Iterator[tuple[int, list[str]]]:
@@ -307,10 +304,15 @@ def _table(text: str, previous: str, script: str, start: int, line: int, recogni
 
 def _closed(export: Export, table: Table) -> Table:
     """The table with its end: a blank line, the next report's first line, or the end of the file."""
-    stop = table.start - 1
-    found = _BETWEEN.search(export.data, stop)
-    end = found.start() + 1 if found else len(export.data)
-    return Table(table.header, table.start, max(end, table.start), table.line, table.script, table.spans)
+    end = len(export.data)
+    for at in range(table.start - 1, len(export.data), _WINDOW):
+        found = _BETWEEN.search(export.data, at, at + _WINDOW + _LONGEST)
+        # Pages that were looked at count as this process's memory until they are given back.
+        export.data.madvise(mmap.MADV_DONTNEED)
+        if found:
+            end = found.start() + 1
+            break
+    return replace(table, end=max(end, table.start))
 
 
 def _newlines(data: mmap.mmap, start: int, end: int) -> int:

@@ -22,6 +22,7 @@ import click
 from profkit import contests
 from profkit._version import __version__
 from profkit.errors import ProfkitError
+from profkit.rundir import harmless
 
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
@@ -101,9 +102,9 @@ def invoke(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ProfkitError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {harmless.lines(str(error))}", err=True)
         if error.fix:
-            click.echo(f"fix: {error.fix}", err=True)
+            click.echo(f"fix: {harmless.lines(error.fix)}", err=True)
         _tell(arguments, str(error), error.fix, error.exit_code)
         return error.exit_code
     return int(result) if isinstance(result, int) else 0

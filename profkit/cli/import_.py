@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from profkit.rundir import harmless
+
 PATIENCE = 2.0
 """Seconds of reading after which a terminal is told that it goes on."""
 
@@ -54,9 +56,9 @@ def command(
         study = Study(found.run, found.frames)
         written = write(study)
     for error in found.failures:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {harmless.lines(str(error))}", err=True)
         if error.fix:
-            click.echo(f"fix: {error.fix}", err=True)
+            click.echo(f"fix: {harmless.lines(error.fix)}", err=True)
     if as_json:
         click.echo(json.metrics(study), nl=False)
     else:
@@ -77,7 +79,7 @@ class Progress:
     def say(self, text: str) -> None:
         self.step, self.done, self.total = text, 0, 0
         if not self._quiet:
-            click.echo(f"  {text}", err=True)
+            click.echo(f"  {harmless.line(text)}", err=True)
 
     def moved(self, done: int, total: int) -> None:
         self.done, self.total = done, total

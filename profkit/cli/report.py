@@ -53,7 +53,7 @@ def command(
     if not runs and (dialect is None or dialect.needs_runs):
         raise click.UsageError("name a run")
     if dialect is not None:
-        return _deliver(dialect.write(runs, lang, **own), output, force)
+        return _deliver(dialect.document(runs, lang, **own), output, force)
     if len(runs) != 1:
         raise click.UsageError("one run at a time; `profkit compare` puts runs in a row")
     return _again(runs[0], output, force, as_json)

@@ -53,12 +53,12 @@ class _Found:
     @property
     def devices(self) -> tuple[str, ...]:
         """Product names."""
-        names = dict.fromkeys(self.frame["device"]) if self.frame is not None else ()
+        names = self.frame["device"].unique() if self.frame is not None else ()
         return tuple(name for name in names if name and not name.isdigit())
 
     @property
     def cc(self) -> str:
-        return next((cc for cc in self.frame["cc"] if cc), "") if self.frame is not None else ""
+        return next((cc for cc in self.frame["cc"].unique() if cc), "") if self.frame is not None else ""
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -7,13 +7,14 @@ that. To add one: a file in dialects/ with a DIALECT, its name in the list there
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profkit.errors import ProfkitError
+from profkit.report.layout import without_markup
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -38,7 +39,7 @@ class Written:
 class Dialect:
     """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
 
-    `needs_runs`: whether it makes nothing without a run. `failed(message, fix, exit_code)`: how it says that a command
+    `markdown`: whether it is Markdown, from which other people's markup is taken. `needs_runs`: whether it makes nothing without a run. `failed(message, fix, exit_code)`: how it says that a command
     came to nothing, for those whose readers cannot read prose.
     """
 
@@ -46,7 +47,13 @@ class Dialect:
     write: Callable[..., Written]
     options: Sequence[click.Option] = ()
     needs_runs: bool = True
+    markdown: bool = True
     failed: Callable[[str, str, int], str] | None = None
+
+    def document(self, runs: Sequence[str], lang: str, **options: Any) -> Written:
+        """What is handed out: `write`'s document, harmless."""
+        written = self.write(runs, lang, **options)
+        return replace(written, text=without_markup(written.text)) if self.markdown else written
 
 
 def the_one(runs: Sequence[str]) -> Study:

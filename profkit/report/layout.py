@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,3 +108,33 @@ def cut(name: str, limit: int) -> str:
 def code(name: str) -> str:
     """A name as a code span of Markdown: backticks in it would end the span."""
     return "`" + name.replace("`", "'") + "`"
+
+
+_SPAN = re.compile(r"(`+)(?:(?!\1).)*?\1(?!`)")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
+
+
+def without_markup(text: str) -> str:
+    """A Markdown document of ours with nobody else's markup: no tag, no link but to a file beside it.
+
+    What stands in code spans and fenced blocks is shown as it is anyhow.
+    """
+    fenced, kept = False, []
+    for line in text.split("\n"):
+        fence = line.lstrip().startswith("```")
+        kept.append(line if fenced or fence else _plain(line))
+        fenced ^= fence
+    return "\n".join(kept)
+
+
+def _plain(line: str) -> str:
+    parts, at = [], 0
+    for span in _SPAN.finditer(line):
+        parts += [_unlinked(line[at : span.start()]), span[0]]
+        at = span.end()
+    return "".join([*parts, _unlinked(line[at:])])
+
+
+def _unlinked(text: str) -> str:
+    return _LINK.sub(r"]\(", _TAG.sub("&lt;", text))

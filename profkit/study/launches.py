@@ -12,6 +12,7 @@ import pandas as pd
 
 from collectors import format_of, read
 from collectors.doubt import Doubt
+from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
 
@@ -38,7 +39,8 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     """Read a run's files, all but those whose frame is `known` already. Raises CollectError for a file damaged since."""
     several = bool(run.manifest.impls)
     there = [one for one in run.captures if one.role in ORDER and _there(run, one)]
-    found = [(one, known[one.file] if one.file in known else read_capture(run, one)) for one in there]
+    read_in = ((one, known[one.file] if one.file in known else read_capture(run, one)) for one in there)
+    found = [(one, _harmless(frame)) for one, frame in read_in]
     best = min((ORDER.index(one.role) for one, _ in found), default=len(ORDER))
     used = [(one, frame) for one, frame in found if ORDER.index(one.role) == best and one.role != "timeline"]
     # What CUPTI saw of one call of a sample has begin and end, but is a timeline only where one was asked for.
@@ -49,6 +51,20 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
     ]
     launches = together(used, run.captures, ranged=not several) if used else None
     return Captured(launches, max(timed, key=len, default=None))
+
+
+def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with names that may be shown; itself where they are."""
+    told = {}
+    for column in ("impl", "range", "kernel", "device"):
+        known = {name: harmless.line(name) for name in frame[column].unique()}
+        if any(name != shown for name, shown in known.items()):
+            told[column] = frame[column].map(known).astype(frame[column].dtype)
+    if not told:
+        return frame
+    attrs, clean = frame.attrs, frame.assign(**told)
+    clean.attrs = {**attrs, "doubts": [harmless.struct(one) for one in attrs.get("doubts", ())]}
+    return clean
 
 
 def _there(run: Run, capture: Capture) -> bool:

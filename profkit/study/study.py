@@ -32,6 +32,7 @@ from collectors.counters import counter_set
 from collectors.doubt import Doubt, unique
 from collectors.recipes import capability
 from profkit.annotation import Declared, read_declared
+from profkit.rundir import harmless
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.ceilings import roofline_of
@@ -73,9 +74,10 @@ class Study:
     def logs(self) -> Path:
         return self.run.logs
 
-    @property
+    @cached_property
     def manifest(self) -> Manifest:
-        return self.run.manifest
+        """What run.json says, as it may be shown: no text in it commands a terminal or deceives a reader."""
+        return harmless.struct(self.run.manifest)
 
     @cached_property
     def captured(self) -> Captured:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from profkit.errors import ProfkitError
+from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 
 
@@ -29,7 +30,7 @@ def read_timings(run: Run) -> pd.DataFrame | None:
         raise _damaged(file, f"no column {', '.join(missing)}")
     if not data.endswith(b"\n"):
         raise _damaged(file, f"line {len(frame) + 1} is cut")
-    return frame
+    return frame.assign(impl=[harmless.line(str(name)) for name in frame["impl"]])
 
 
 def _damaged(file: Path, what: str) -> ProfkitError:

@@ -111,3 +111,14 @@ def test_laws(rows):
         depth += step
         busy += (after - at) if depth else 0
     assert round(device.busy * 1e9) == busy
+
+
+def test_the_first_gap_counts_as_every_other():
+    facts = timeline(frame_of([(0, 10, "a"), (110, 10, "b"), (140, 10, "c"), (190, 10, "d")]))
+    (device,) = facts.devices
+    assert device.gaps.count == 3
+    assert device.gaps.total == pytest.approx(160e-9)
+    assert device.gaps.largest == pytest.approx(100e-9)
+    assert device.gaps.median == pytest.approx(40e-9)
+    assert device.gaps.after == "a"
+    assert device.launches == 4

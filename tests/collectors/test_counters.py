@@ -4,6 +4,7 @@ import csv
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from collectors.counters import (
     COUNTERS,
     counter_set,
     evaluate,
+    evaluate_columns,
     metric_names,
     metrics_for,
     planned_passes,
@@ -221,3 +223,16 @@ def test_what_is_asked_exists_on_the_chip():
             known = support.get(metric) or support.get(metric.replace(".sum.peak_sustained", ".sum"))
             if known and known[place] != "1":
                 assert allowed.get(chip, "?") in metric, (column, metric)
+
+
+def test_bytes_by_direction_add_up_with_weight_one():
+    """The names of newer chips, and sectors of older recordings."""
+    new = {"dram__bytes_op_read.sum": np.array([3.0]), "dram__bytes_op_write.sum": np.array([5.0])}
+    found = evaluate_columns(new, "")
+    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [8, 3, 5]
+    old = {"dram__bytes_read.sum": np.array([7.0]), "dram__bytes_write.sum": np.array([11.0])}
+    found = evaluate_columns(old, "")
+    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [18, 7, 11]
+    sectors = {"dram__sectors_read.sum": np.array([2.0]), "dram__sectors_write.sum": np.array([3.0])}
+    found = evaluate_columns(sectors, "")
+    assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [160, 64, 96]

@@ -17,6 +17,10 @@ MESSAGES = {
     "section": "==ERROR== Option '--section Nope' did not match any section.",
     "nvtx": "==ERROR== --nvtx-include requires --nvtx",
     "mode": "==ERROR== Invalid option --nvtx specified for --mode import",
+    "launch": "==ERROR== LaunchFailed",
+    "memory": "==ERROR== Failed to allocate 8589934592 bytes of memory for saving device state.",
+    "backup": "==WARNING== Backing up device memory in system memory. Kernel replay might be slow. Consider using "
+    '"--replay-mode application" to avoid memory save-and-restore.',
     "no kernels": "==WARNING== No kernels were profiled.",
     "target": "==ERROR== The application returned an error code (11).",
     "metrics": "==WARNING== Unable to access the following 2 metrics: a__b.sum, c__d.sum.",
@@ -67,3 +71,17 @@ def test_profiled_counts_launches_once():
 
 def test_kinds_are_unique():
     assert len({failure.kind for failure in FAILURES}) == len(FAILURES)
+
+
+@pytest.mark.parametrize("kind", ["launch", "memory", "backup"])
+def test_what_replay_needs_names_the_ways_round_it(kind):
+    best = reason(diagnose(MESSAGES[kind]))
+    assert best is not None
+    assert all(way in best.fix for way in ("--replay-mode application", "fewer metrics", "input smaller"))
+
+
+def test_a_cut_after_the_warning_of_a_backup_is_told_by_it():
+    """The export breaks off: nothing later says why."""
+    best = reason(diagnose(f"==PROF== Profiling 1: 0%\n{MESSAGES['backup']}\n"))
+    assert best is not None
+    assert best.kind == "backup"

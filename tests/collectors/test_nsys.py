@@ -402,3 +402,53 @@ def test_recorded_exports_cut_at_random(tmp_path, name):
     whole = nsys.read(SHARED / name)
     for at in np.random.default_rng(5).integers(0, len(data), 150).tolist():
         check_cut(tmp_path / "cut.csv", data, at, whole, bool(at % 2))
+
+
+STATS_2021 = """Generating CUDA Kernel Statistics...
+
+Generating CUDA Memory Operation Statistics...
+CUDA Kernel Statistics ({unit})
+
+Time(%)  Total Time   Instances  Average  Minimum    Maximum  Name                
+-------  ----------  ----------  -------  -------  ---------  --------------------
+   75.0       90000           2  45000.0    40000      50000  conv_forward_kernel 
+   25.0       30000           1  30000.0    30000      30000  relu                
+
+
+CUDA Memory Operation Statistics ({unit})
+
+Time(%)  Total Time  Operations     Average   Minimum   Maximum  Name              
+-------  ----------  ----------  ----------  --------  --------  ------------------
+  100.0    89602913           2  44801456.5  41565528  48037385  [CUDA memcpy HtoD]
+
+
+CUDA Memory Operation Statistics (KiB)
+
+   Total  Operations   Average     Minimum   Maximum  Name              
+--------  ----------  --------  ----------  --------  ------------------
+538906.0           2  269453.0  250000.000  288906.0  [CUDA memcpy HtoD]
+
+"""  # noqa: W291
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("nanoseconds", 1e9), ("microseconds", 1e6)])
+def test_the_unit_in_a_title_of_2021_counts(tmp_path, unit, scale):
+    path = write(tmp_path / "out.txt", STATS_2021.format(unit=unit))
+    frame = nsys.read(path)
+    assert frame["kernel"].tolist() == ["conv_forward_kernel", "relu", "[CUDA memcpy HtoD]"]
+    assert frame["time"].tolist() == [45000 / scale, 30000 / scale, 89602913 / 2 / scale]
+    assert frame.attrs["doubts"] == []
+    sizes = nsys.read_reports(path)[2]
+    assert sizes.kind == "mem_size_sum"
+    assert sizes.frame["total"].tolist() == [538906.0 * 1024]
+
+
+def test_aligned_text_of_a_locale_with_decimal_commas(tmp_path):
+    text = kern_sum_text([Op(0, 3_481_709), Op(4_000_000, 182_472, "relu")])
+    head, ruler, rest = text.partition("-\n")
+    swapped = rest.translate(str.maketrans(",.", ".,"))
+    frame = nsys.read(write(tmp_path / "log.txt", head + ruler + swapped))
+    assert (frame["time"] * frame["instances"]).tolist() == [3.481709e-3, 1.82472e-4]
+    mixed = rest.replace(".", ",", 1)
+    with pytest.raises(CollectError, match="one locale"):
+        nsys.read(write(tmp_path / "mixed.txt", head + ruler + mixed))

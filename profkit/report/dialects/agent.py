@@ -312,4 +312,4 @@ def _round(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-DIALECT = Dialect("agent", write, failed=failure)
+DIALECT = Dialect("agent", write, failed=failure, markdown=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from profkit.report import sections
-from profkit.report.layout import pipe_table
+from profkit.report.layout import pipe_table, without_markup
 from profkit.report.sections import Section
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def report(study: Study) -> str:
     """First lines, parts, picture, what next, kernels, floor, how it was measured, doubts, how to do it again."""
     blocks = [*_head(study), *(_section(one) for one in sections.sections(study))]
-    return "\n\n".join(blocks).rstrip() + "\n"
+    return without_markup("\n\n".join(blocks).rstrip() + "\n")
 
 
 def _head(study: Study) -> Iterator[str]:

@@ -1,0 +1,91 @@
+"""The figures of a comparison are what they are called: largest, relative, mean and median error, and the tolerance."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from profkit.runner.check import RTOL, compare, rtol_of
+
+WANT = torch.tensor([3.0, -3.0, 3.0, 3.0], dtype=torch.float64)
+ERRORS = torch.tensor([0.0, 1e-10, 2e-10, 6e-10], dtype=torch.float64)
+
+
+def test_the_figures_of_a_right_answer():
+    found = compare(WANT + ERRORS, WANT)
+    assert found.status == "ok"
+    assert found.max_abs == pytest.approx(6e-10, rel=1e-3)
+    assert found.max_rel == pytest.approx(6e-10 / (3 + 3), rel=1e-3)
+    assert found.mean_abs == pytest.approx(9e-10 / 4, rel=1e-3)
+    assert found.median_abs == pytest.approx(1e-10, rel=1e-3)
+    assert found.tolerance == "float64: rtol 1e-09 of |ref| + rms(ref)"
+
+
+def test_the_figures_of_a_wrong_answer():
+    found = compare(WANT + 1e3 * ERRORS, WANT)
+    assert found.status == "mismatch"
+    assert found.what == "output: 3 of 4 elements differ, the worst by 6e-07 (rms 3)"
+    assert found.max_abs == pytest.approx(6e-7, rel=1e-3)
+    assert found.max_rel == pytest.approx(1e-7, rel=1e-3)
+    assert found.mean_abs == pytest.approx(9e-7 / 4, rel=1e-3)
+    assert found.median_abs == pytest.approx(1e-7, rel=1e-3)
+
+
+def test_each_figure_is_of_the_output_where_it_is_largest():
+    found = compare([WANT + ERRORS, WANT + ERRORS.flip(0) * 0.5], [WANT, WANT])
+    assert found.max_abs == pytest.approx(6e-10, rel=1e-3)
+    assert found.mean_abs == pytest.approx(9e-10 / 4, rel=1e-3)
+    assert compare([], []).max_abs == 0
+
+
+def test_the_rms_is_of_finite_elements_and_infinities_must_agree():
+    want = torch.tensor([4.0, 0.0, math.inf, math.nan])
+    found = compare(want.clone(), want)
+    assert (found.status, found.max_abs, found.mean_abs) == ("ok", 0.0, 0.0)
+    got = want.clone()
+    got[1] = 2e-4 * math.sqrt(16 / 2)
+    assert "1 of 4 elements differ" in compare(got, want).what
+    assert "(rms 2.83)" in compare(got, want).what
+    for at, value, kind in ((2, 1.0, "NaN"), (0, math.inf, "NaN"), (0, math.nan, "NaN")):
+        got = want.clone()
+        got[at] = value
+        found = compare(got, want)
+        assert found.status == "nan"
+        assert f"1 of 4 elements are {kind}" in found.what
+    got = torch.tensor([math.inf, 1.0])
+    assert "1 of 2 elements are infinite" in compare(got, torch.ones(2)).what
+
+
+@pytest.mark.parametrize("dtype", [*RTOL])
+def test_the_limit_of_each_type_is_where_it_is_said(dtype):
+    want = torch.ones(4, dtype=torch.float64)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    limit = 2 * rtol_of(dtype)
+    own = {"output": rtol_of(dtype)}
+    # In a wide type, so that rounding of the type itself does not decide.
+    assert compare((want + 0.999 * limit).to(wide), want.to(wide), own).status == "ok"
+    assert compare((want + 1.001 * limit).to(wide), want.to(wide), own).status == "mismatch"
+    assert rtol_of(torch.float8_e4m3fn) == 0.125
+
+
+def test_the_first_thing_wrong_decides_and_is_named():
+    said = [
+        (torch.ones(2, 2), torch.ones(4), "wrong-shape", "output is (2, 2), the reference gives (4,)"),
+        (torch.ones(4, dtype=torch.float64), torch.ones(4), "wrong-dtype", "torch.float64"),
+        (4.0, torch.ones(4), "wrong-type", "output is float, the reference gives Tensor"),
+        ([torch.ones(4)] * 2, torch.ones(4), "wrong-type", "2 outputs, the reference has 1"),
+        ({"a": torch.tensor([1, 2])}, {"a": torch.tensor([1, 3])}, "mismatch", "output['a']: 1 of 2 elements differ"),
+        ((1, "x"), (1, "y"), "mismatch", "output[1] is 'x', the reference gives 'y'"),
+        (1, 1.0, "wrong-type", "output is int, the reference gives float"),
+        (1.0 + 3e-4, 1.0, "mismatch", "1.0003"),
+    ]
+    for got, want, status, what in said:
+        found = compare(got, want)
+        assert (found.status, what in found.what) == (status, True), found
+    for same in (1.0 + 5e-5, math.nan, 3, "x", True):
+        assert compare(same, 1.0 if isinstance(same, float) and same == same else same).status == "ok"
+    empty = compare(torch.empty(0), torch.empty(0))
+    assert (empty.status, empty.max_abs, empty.max_rel, empty.mean_abs, empty.median_abs) == ("ok", 0, 0, 0, 0)
+    assert compare(torch.tensor([1, 2]), torch.tensor([1, 2])).tolerance == "equal"

@@ -1,0 +1,170 @@
+"""Names, reasons and output that try to command a terminal, a browser or a reader, through everything that is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from synthetic_runs import make_run
+
+from collectors.doubt import Doubt
+from profkit.cli.group import invoke
+from profkit.report.derived import write
+from profkit.report.dialects import DIALECTS
+from profkit.report.layout import without_markup
+from profkit.report.writers import json as as_json
+from profkit.report.writers import markdown, notebook, terminal
+from profkit.rundir import harmless
+from profkit.rundir.manifest import Command, Impl
+from profkit.study.study import open_study
+
+NASTY = {
+    "tag": "<script>alert(1)</script>",
+    "image": '<img src=x onerror="alert(1)">',
+    "link": "](javascript:alert(1))[x](https://evil.example/)",
+    "picture": "![x](https://evil.example/p.png)",
+    "clipboard": "\x1b]52;c;ZXZpbA==\x07",
+    "colour": "\x1b[31mred\x9b0m",
+    "bidi": "\u202egnp.exe\u2066",
+    "lines": "a\n# Verdict: 99x faster\r\nb",
+    "ticks": "a`</code><script>alert(1)</script>`b",
+    "pipes": "a | 99x | b",
+    "close": "</script><script>alert(1)</script>",
+}
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module", params=["sample", "import"])
+def run(request, tmp_path_factory):
+    """A run with hostile words in the place of every name that is not ours."""
+    folder = tmp_path_factory.mktemp("run") / "T1"
+    return {"sample": measured, "import": imported}[request.param](folder)
+
+
+def measured(folder):
+    made = make_run(folder, {"reference": 2e-3, **{f"fast{word}": 1e-3 for word in NASTY.values()}})
+    manifest = made.run.manifest
+    for word in NASTY.values():
+        tail = f"first\n{word}\nlast"
+        manifest.impls.append(Impl(f"bad{word}", "candidate", f"{word}.py", "", "crash", f"it {word} fell", tail))
+        manifest.doubts.append(Doubt(f"a doubt {word}", word, f"do {word}"))
+        manifest.versions[word] = word
+        manifest.commands.append(Command("measure", ["python", word], note=word))
+    manifest.device["name"] = f"Test GPU {''.join(NASTY.values())}"
+    made.run.save()
+    return folder
+
+
+def imported(folder):
+    """Kernels of hostile names in hostile ranges."""
+    file = folder.parent / "kernels.csv"
+    with file.open("w", newline="") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow(["Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Name"])
+        share = 100 / len(NASTY)
+        rows.writerows([share, 1000 + at, 1, 1000 + at, f"k{word}"] for at, word in enumerate(NASTY.values()))
+    assert invoke(["import", str(file), "-o", str(folder), "--quiet"]) == 0
+    return folder
+
+
+def said(folder):
+    """Everything that is written of a run, by what it is."""
+    study = open_study(folder)
+    files = write(study)
+    texts = {"terminal": terminal.summary(study) + terminal.next_steps(study, []), "report.md": markdown.report(study)}
+    texts |= {file.name: file.read_text() for file in files if file.suffix in (".md", ".csv", ".json")}
+    texts["metrics"] = as_json.metrics(study)
+    texts["notebook"] = notebook.html(study)
+    return study, texts
+
+
+def outside_code(text):
+    """A Markdown document without its code."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    return re.sub(r"(`+)(?:(?!\1).)*?\1(?!`)", "", text)
+
+
+class Page(HTMLParser):
+    """Scripts that are not the page's own, handlers, and links that run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: list[str] = []
+        self.script = False
+
+    def handle_starttag(self, tag, attrs):
+        self.script = tag == "script"
+        self.bad += [
+            f"{name}={value}" for name, value in attrs if name.startswith("on") or "javascript:" in (value or "")
+        ]
+
+    def handle_endtag(self, tag):
+        self.script = False
+
+    def handle_data(self, data):
+        if self.script and data.strip().startswith("alert(1)"):
+            self.bad.append(data)
+
+
+def check(name, text, *, form="markdown"):
+    bare = COLOURS.sub("", text) if name == "terminal" else text
+    assert not UNSEEN.search(bare), (name, UNSEEN.search(bare))
+    if form == "markdown":
+        plain = outside_code(text)
+        assert not re.search(r"<(?:script|img|/script|/code)", plain), name
+        assert not re.search(r"\]\((?:javascript|https?):", plain), name
+    if form == "html":
+        page = Page()
+        page.feed(text)
+        assert page.bad == []
+    shown = outside_code(bare) if form == "markdown" else bare
+    assert not re.search(r"^\s*(?:# *)?Verdict: 99x faster", shown, re.M), name
+
+
+def test_everything_written_is_harmless(run):
+    study, texts = said(run)
+    for name, text in texts.items():
+        check(name, text, form="html" if name == "notebook" else "markdown" if name.endswith(".md") else "data")
+    assert json.loads(texts["metrics"])["impls"]
+    rows = list(csv.reader(io.StringIO(texts["kernels.csv"])))
+    assert len({len(row) for row in rows}) == 1
+    assert len(study.verdicts) + len(rows) - 1 >= len(NASTY)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_dialect_is_harmless(run, name, lang, tmp_path, capsys):
+    """By the command, as a reader gets it; a dialect that refuses such a run must do so harmlessly."""
+    dialect, file = DIALECTS[name], tmp_path / "report.txt"
+    code = invoke(["report", str(run), "--for", name, "--lang", lang, "-o", str(file)])
+    told = capsys.readouterr()
+    check("stderr", told.err + told.out, form="data")
+    assert (code, file.exists()) in ((0, True), (2, False))
+    if file.exists():
+        check(name, file.read_text(), form="markdown" if dialect.markdown else "html" if name == "html" else "data")
+
+
+def test_an_error_that_quotes_a_file_is_harmless(tmp_path, capsys):
+    path = tmp_path / "a\x1b]52;c;ZXZpbA==\x07\u202e.csv"
+    path.write_text("nothing\n")
+    assert invoke(["import", str(path), "-o", str(tmp_path / "run")]) == 2
+    told = capsys.readouterr()
+    assert not UNSEEN.search(told.err)
+    assert r"\x1b]52" in told.err
+
+
+def test_what_is_harmless_stays_as_it_is():
+    text = "void gemm<float, 4>(T *)\tå 中文 → x"
+    assert harmless.lines(text) == text
+    assert harmless.line("a\tb\n\x1b\u202e") == r"a\tb\n\x1b\u202e"
+    document = "# a\n\n| x < 1 | `f<int>` |\n\n```\n<script>\n```\n![roofline](roofline.png) 2 <3"
+    assert without_markup(document) == document
+    assert (
+        without_markup("a <b> [x](//evil.example) [y](javascript:1)")
+        == r"a &lt;b> [x]\(//evil.example) [y]\(javascript:1)"
+    )
