@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analyzers.placement import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
-from analyzers.waterfall import FLOOR, GAPS, WORDS
+from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS
 from profkit.report import units
 from profkit.report.layout import cut
 from profkit.report.names import short_names
@@ -48,13 +48,15 @@ class Block:
 
     def why(self, lang: str = "en") -> str:
         """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
-        said = [WORDS[self.kind][_AT[lang]]] if self.kernels else []
-        if self.cause:
-            said.append(CAUSES[self.cause][_AT[lang]] if self.cause in CAUSES else self._roof(lang))
-        return say("colon", lang).join(said)
-
-    def _roof(self, lang: str) -> str:
-        return say("fall_roof", lang, roof=named(self.cause, lang)) if self.kernels else named(self.cause, lang)
+        if not self.kernels:
+            return named(self.cause, lang)
+        if self.kind != EXCESS:
+            return say("fall_alone", lang) if self.kind == KERNELS else WORDS[self.kind][_AT[lang]]
+        if not self.cause:
+            return say("fall_over", lang)
+        known = CAUSES.get(self.cause)
+        why = known[_AT[lang]] if known else say("fall_roof", lang, roof=named(self.cause, lang))
+        return say("fall_over_why", lang, why=why)
 
     def share(self, whole: float) -> float:
         return self.seconds / whole if whole > 0 else math.nan
@@ -74,9 +76,7 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
     for one, kernels in _steps(fall):
         name = one.kernel if kernels == 1 else ""
         against = _finding(one, mine) if kernels < 2 else None
-        found.append(
-            Block(one.kind, one.seconds, top, name, cut(short.get(name, ""), 48), one.cause, kernels, against)
-        )
+        found.append(Block(one.kind, one.seconds, top, name, cut(short.get(name, ""), 48), one.cause, kernels, against))
         top -= one.seconds
     return found
 

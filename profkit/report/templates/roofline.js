@@ -9,7 +9,7 @@ let view = null, active = -1, query = "", W = 960, H = 480;
 const L = 64, R = 16, T = 14, B = 44;
 const match = (k) => (k.kernel + " " + k.short + " " + k.impl).toLowerCase().includes(query);
 
-/* the longest kernels of each part that make up so much of its time */
+/* the share of a part that its longer kernels make up, by kernel */
 const covers = (() => {
   const sums = {}, reach = {};
   for (const k of [...K].sort((a, b) => (b.share || 0) - (a.share || 0))) { reach[k.i] = sums[k.impl] || 0; sums[k.impl] = (sums[k.impl] || 0) + (k.share || 0); }

@@ -98,7 +98,7 @@ function overview(c, w, hh, grid) {
   c.strokeRect(span[0] / TL.end * w + 1, y, Math.max(2, (span[1] - span[0]) / TL.end * w - 2), 21);
   c.lineWidth = 1;
 }
-/* busy, idle and side by side of what is in view */
+/* busy, idle and overlapping of what is in view */
 function spent() {
   let busy = 0, sum = 0, count = 0, reach = span[0];
   for (let i = below(TL.reach, span[0]), last = below(TL.at, span[1]); i < last; i++) {
@@ -124,7 +124,7 @@ function lineControls() {
   if (!TL) return;
   const move = (f) => lineView(span[0] + (span[1] - span[0]) * f, span[1] + (span[1] - span[0]) * f);
   const steady = TL.steady.length ? [[tx("step"), () => lineView(TL.steady[0] + TL.steady[2], TL.steady[0] + 2 * TL.steady[2])], [tx("steady"), () => lineView(TL.steady[0], TL.steady[1])]] : [];
-  $("line-controls").replaceChildren(...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, TL.end)]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": tx(t === "←" ? "earlier" : "later") } : {})));
+  $("line-controls").replaceChildren(...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, TL.end)]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": t === "←" ? tx("earlier") : tx("later") } : {})));
   $("line-keys").replaceChildren(...busiest.map((k) => h("span", {}, h("i", { style: `background:var(${tint(k)})` }), TL.names[k])), h("span", {}, h("i", { style: "background:var(--ref)" }), tx("others")));
 }
 if (TL) {

@@ -102,7 +102,8 @@ def _colours() -> str:
     def rule(theme: str) -> str:
         look = THEMES[theme]
         series = "".join(f"--s{index}:{colour};" for index, colour in enumerate(look.series))
-        return f":root{{{series}--ref:{look.reference}}}"
+        kinds = "".join(f"--{kind}:{colour};" for kind, colour in look.kinds.items())
+        return f":root{{{series}{kinds}--ref:{look.reference}}}"
 
     return f"{rule('light')}\n@media (prefers-color-scheme:dark){{{rule('dark')}}}\n@media print{{{rule('light')}}}\n"
 

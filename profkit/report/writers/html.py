@@ -47,6 +47,7 @@ def page(study: Study, lang: str = "en") -> str:
         lang,
         data,
         has_timeline=data["timeline"] is not None,
+        timed=bool(data["timings"]),
         title=both(lambda tag: say("p_on", tag, sample=study.manifest.sample.id, device=sections.device(study))),
         subtitle=both(lambda tag: _subtitle(study, tag)),
         answer=answer,
@@ -171,7 +172,9 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
     passed = str(sum(check.passed for check in impl.checks))
     note = told("p_right_note", passed=passed, count=str(len(impl.checks)))
     fragile = "; ".join(impl.fragile)
-    return Card(question, told("yes"), told("p_right_fragile", note=note, what=fragile) if fragile else note, kind="good")
+    return Card(
+        question, told("yes"), told("p_right_fragile", note=note, what=fragile) if fragile else note, kind="good"
+    )
 
 
 def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
@@ -218,7 +221,9 @@ def _trust_card(study: Study) -> Card:
     rest = len(every) - len(matter)
     note = told("p_trust_rest", count=str(rest)) if rest else NOTHING
     both_ = told("p_both", one=first, other=note) if first and note else first or note
-    return Card(told("p_trust"), told(key, count=str(len(matter))), both_, kind="doubt" if matter else "good", link="#doubts")
+    return Card(
+        told("p_trust"), told(key, count=str(len(matter))), both_, kind="doubt" if matter else "good", link="#doubts"
+    )
 
 
 def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> Card:
@@ -228,7 +233,9 @@ def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> C
         return Card(question, told("p_near" if near else "p_no_reason"), kind="wide")
     answer = both(lambda tag: runnable(worded(first, tag)[1], study))
     where = short_name(first.kernel, 48) if first.kernel else ""
-    worth = both(lambda tag: gain(first, tag) + (f" ({where})" if where else "") + say("colon", tag) + worded(first, tag)[0])
+    worth = both(
+        lambda tag: gain(first, tag) + (f" ({where})" if where else "") + say("colon", tag) + worded(first, tag)[0]
+    )
     return Card(question, answer, worth, kind="wide", link="#findings")
 
 

@@ -178,7 +178,8 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
     length = np.maximum(1, np.rint(known["time"].to_numpy() * 1e8)).astype(np.int64)
     codes, names = known["kernel"].factorize()
     lanes, lane_names = _lanes(known).factorize()
-    short = short_names(map(str, names))
+    # As in the table, where those of the kernels come first.
+    short = short_names([*map(str, study.kernels["kernel"] if len(study.kernels) else ()), *map(str, names)])
     return {
         "start": np.diff(start, prepend=0).tolist(),
         "length": length.tolist(),
@@ -196,7 +197,7 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
 
 def _lanes(frame: pd.DataFrame) -> pd.Series[str]:
     """Device and stream, as far as there are several of them."""
-    parts = [frame[name].astype(str) for name in ("process", "device", "stream") if name in frame]
+    parts = [name + " " + frame[name].astype(str) for name in ("process", "device", "stream") if name in frame]
     several = [part for part in parts if part.nunique() > 1]
     joined = several[0] if several else frame["device"].astype(str)
     for part in several[1:]:
