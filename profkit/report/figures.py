@@ -86,11 +86,18 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
         points=(*(point for point in whole.values() if point is not None), *_kernel_points(study)),
         arrows=tuple(arrows),
         floors=_floors(study),
+        order=order_of(study),
         theme=theme,
         title=study.manifest.sample.id,
         subtitle=_subtitle([study]),
         caption=_caption(study),
     )
+
+
+def order_of(study: Study) -> tuple[str, ...]:
+    """The parts of a run in the order in which they get their colours, in pictures and pages."""
+    names = dict.fromkeys([*(part.name for part in study.parts), *map(str, study.metrics["impl"])])
+    return tuple(name or "kernels" for name in names)
 
 
 def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
@@ -209,6 +216,7 @@ def kernels_scene(
     return Scene(
         roofline=roof,
         points=tuple(points),
+        order=order_of(studies[0]) if len(studies) == 1 else (),
         title=", ".join(dict.fromkeys(study.manifest.sample.id for study in studies)),
         subtitle=_subtitle(studies),
         theme=theme,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analyzers.compare import Ladder, Rung
 from analyzers.speedup import shown
 from analyzers.waterfall import WORDS, Waterfall
-from profkit import __version__
+from profkit._version import __version__
 from profkit.report import ladder as view
 from profkit.report import sections, units
 from profkit.report.ladder import Chosen
@@ -19,7 +19,7 @@ from profkit.report.waterfall import blocks
 from profkit.report.words import named, say
 from profkit.report.writers.frame import Text, both, grid, render, told
 from profkit.report.writers.html import Fall, fall_of
-from profkit.report.writers.page_data import REFERENCE, Shown, data_of, shown_of
+from profkit.report.writers.page_data import Shown, data_of, places
 
 MOST_ROWS = 14
 """Rows of the table of what a waterfall gained or lost."""
@@ -84,12 +84,10 @@ def _subtitle(chosen: Sequence[Chosen]) -> Text:
 
 def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
     """The steps in their order. Of one run they keep the colours that they have on its page."""
-    own = {}
-    if len({one.study.path for one in chosen}) == 1:
-        own = {part.impl: part.colour for part in shown_of(chosen[0].study)}
+    colours = places(view.order_of(chosen, ladder))
     return [
-        Shown(one.study, one.impl, rung.label, own.get(one.impl, at - 1 if at else REFERENCE))
-        for at, (one, rung) in enumerate(zip(chosen, ladder.rungs, strict=True))
+        Shown(one.study, one.impl, rung.label, colours[rung.label])
+        for one, rung in zip(chosen, ladder.rungs, strict=True)
     ]
 
 

@@ -107,7 +107,7 @@ class _Answer:
 
     @classmethod
     def of(cls, study: Study, found: Sequence[Finding]) -> _Answer:
-        lines = [both(lambda tag, at=at: sections.first_lines(study, tag)[at]) for at in _others(study)]
+        lines = [_line(study, at) for at in _others(study)]
         missing, fix = both(lambda tag: sections.counters_line(study, tag)), study.manifest.counters.fix
         if missing:
             lines.append(told("p_note_fix", note=missing, fix=fix) if fix else missing)
@@ -121,7 +121,10 @@ class _Answer:
 
 def _lead(study: Study) -> Text:
     """The first line about the best, or the first there is."""
-    at = _place(study)
+    return _line(study, _place(study))
+
+
+def _line(study: Study, at: int) -> Text:
     return both(lambda tag: sections.first_lines(study, tag)[at])
 
 
@@ -536,8 +539,9 @@ def _facts(study: Study) -> Iterator[tuple[Text, Text]]:
     yield told("p_files"), plain(files)
     for work in study.analysis.works[:MOST_PARTS]:
         flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items())
-        amounts = {"flops": plain(flops) if flops else told("p_no_flop"), "bytes": units.text(work.bytes, "B")}
-        yield told("p_work", source=work.source), told("p_compulsory", **amounts)
+        said = plain(flops) if flops else told("p_no_flop")
+        amounts = told("p_compulsory", flops=said, bytes=units.text(work.bytes, "B"))
+        yield told("p_work", source=work.source), amounts
     for names, where in _roofs(study).items():
         yield told("p_roof"), plain(f"{', '.join(where)}: {names}")
     yield told("p_again"), plain(sections.again(study))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from analyzers.waterfall import WORDS
 from profkit.report.explain import in_order
@@ -51,21 +50,20 @@ class Shown:
 def shown_of(study: Study) -> list[Shown]:
     """The parts of one run in its order: colours by place, as the figures have them; of implementations only the best
     and the reference are drawn until the reader asks for more."""
-    names = [name for name in dict.fromkeys([part.name for part in study.parts] + in_order(study))]
-    best = study.best.name if study.best is not None else ""
-    reference = study.analysis.reference if len(names) > 1 else ""
-    found, colour = [], 0
+    names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
+    first = (study.best.name if study.best is not None else "", study.analysis.reference)
+    on = {name: not study.manifest.impls or name in first for name in names}
+    return [Shown(study, name, name, place, on[name]) for name, place in places(names).items()]
+
+
+def places(names: Iterable[str]) -> dict[str, int]:
+    """Place among the colours, as roofline.style.colours gives them."""
+    names = list(names)
+    found: dict[str, int] = {}
     for name in names:
-        grey = bool(reference) and name == reference
-        on = not study.manifest.impls or name in (best, reference)
-        found.append(Shown(study, name, name, REFERENCE if grey else colour, on))
-        colour += not grey
+        grey = name == "reference" and len(names) > 1
+        found[name] = REFERENCE if grey else sum(place != REFERENCE for place in found.values())
     return found
-
-
-def roofs_of(studies: Sequence[Study]) -> Roofline:
-    """The roofs of the first study, under which all are drawn."""
-    return studies[0].roofline
 
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
@@ -168,6 +166,8 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
     device of a process); ranges and the steady state. None without a timeline, or of implementations, whose calls
     were timed one by one.
     """
+    import numpy as np  # stays out of start-up
+
     frame = study.captured.timeline
     if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
         return None
@@ -210,6 +210,8 @@ MOST_RANGES = 600
 
 def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
     """[name, depth, first start, last end] of each stretch of launches inside one range, in units of 10 ns."""
+    import numpy as np  # stays out of start-up
+
     paths = frame["range"].astype(str).to_numpy()
     starts = np.rint((frame["start"].to_numpy() - begin) * 1e8).astype(np.int64)
     ends = starts + np.rint(frame["time"].to_numpy() * 1e8).astype(np.int64)
@@ -218,7 +220,7 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
     for depth in range(min(deepest, 3)):
         own = np.array(["/".join(path.split("/")[: depth + 1]) if path.count("/") >= depth else "" for path in paths])
         edges = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1], [True])))
-        for first, last in zip(edges[:-1], edges[1:], strict=True):
+        for first, last in pairwise(edges):
             if own[first]:
                 name = own[first].rsplit("/", 1)[-1]
                 found.append([name, depth, int(starts[first]), int(ends[first:last].max())])
