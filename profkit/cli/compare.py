@@ -11,7 +11,6 @@ import click
 from profkit.errors import ProfkitError
 from profkit.report import ladder as view
 from profkit.report.words import LANGUAGES
-from profkit.report.writers.compare_html import page
 from profkit.rundir.files import write_atomic
 
 PAGES = (".html", ".htm")
@@ -98,8 +97,10 @@ def _write(chosen: Any, ladder: Any, output: Path, force: bool, limit: float | N
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists, will not overwrite it without --force")
     if output.suffix in PAGES:
+        from profkit.report.writers.compare_html import page  # pandas stays out of start-up
+
         write_atomic(output, page(chosen, ladder, limit, lang).encode())
         return
-    from roofline.plot import draw, save  # matplotlib stays out of start-up
+    from roofline.plot import draw, save  # so does matplotlib
 
     save(draw(view.scene_of(chosen, ladder)), output)
