@@ -167,11 +167,15 @@ function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   }
   const inside = (s) => s.x > L + 2 && s.x + s.w < W - R - 2 && s.y > T + 1 && s.y + s.h < H - B - 2;
   const clear = (s) => !taken.some((t) => !apart(s, t)) && !shown.some((p) => { const px = X(p.x), py = Y(p.y), pr = radius(p.k); return !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr }); });
-  const fit = spots.filter((one) => inside(one) && clear(one));
-  const s = fit.find((one) => one.d < 60 && !crossed(one)) || fit[0] || (must ? spots.find(inside) : null);
+  /* near its mark, no roof through it, and no other mark nearer to it */
+  const far = (one, px, py) => Math.hypot(Math.max(one.x - px, 0, px - one.x - one.w), Math.max(one.y - py, 0, py - one.y - one.h));
+  const strange = (one) => shown.some((p) => Math.abs(X(p.x) - x) + Math.abs(Y(p.y) - y) > 1 && far(one, X(p.x), Y(p.y)) - radius(p.k) < far(one, x, y) - r + 2);
+  const cost = (one) => one.d + (crossed(one) ? 25 : 0) + (strange(one) ? 34 : 0);
+  const fit = spots.filter((one) => inside(one) && clear(one)).map((one) => [cost(one), one]).sort((a, b) => a[0] - b[0]);
+  const s = fit.length ? fit[0][1] : must ? spots.find(inside) : null;
   if (!s) return;
   taken.push(s);
-  if (s.d > 10) top.append(el("line", { x1: x, y1: y, x2: Math.max(s.x, Math.min(s.x + s.w, x)), y2: Math.max(s.y, Math.min(s.y + s.h, y)), class: "lead" }));
+  if (s.d > 10 || strange(s)) top.append(el("line", { x1: x, y1: y, x2: Math.max(s.x, Math.min(s.x + s.w, x)), y2: Math.max(s.y, Math.min(s.y + s.h, y)), class: "lead" }));
   lines.forEach((t, i) => top.append(el("text", { x: s.x + 2, y: s.y + 11 + 14 * i, class: i ? "nm sub" : cls }, t)));
 }
 

@@ -298,8 +298,8 @@ def _parts_table(parts: Sequence[Part], lang: str) -> Table:
             Column(say("speedup", lang), [sections.speedup(part.row) for part in parts]),
             column(say("time", lang), rows, "time", "s"),
             column(say("x_floor", lang), rows, "floor_ratio", ""),
-            Column(say("bound_by", lang), [bound(row, lang) or units.MISSING for row in rows]),
             column(say("js_frac", lang), rows, "attainable_fraction", "%"),
+            Column(say("bound_by", lang), [bound(row, lang) or units.MISSING for row in rows]),
         ]
     )
 
