@@ -171,6 +171,7 @@ def _half_moves(share: float) -> Doubt:
         "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions",
         f"they would be {share:.0%} of the FLOP of all launches",
         "name the pipe fp16 in get_work() if the source computes in halves",
+        "fp16-vectors",
     )
 
 

@@ -219,7 +219,7 @@ def combine(
     if least is not None and counted is not None:
         who = f"{impl}: " if impl else ""
         found = disagreements(least, counted, flops_matter=flops_matter, l2_bytes=l2_bytes)
-        doubts += [Doubt(who + d.what, d.how_much, d.fix) for d in found]
+        doubts += [Doubt(who + d.what, d.how_much, d.fix, d.code) for d in found]
     return least, tuple(doubts)
 
 
@@ -261,6 +261,7 @@ def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> D
         f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}",
         f"{expected.source} {a:.6g} {unit}, {other.source} {b:.6g} {unit} ({ratio})",
         "compare with the algorithm by hand; correct get_work() if the declaration is wrong",
+        "work-differs",
     )
 
 

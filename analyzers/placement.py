@@ -196,11 +196,13 @@ def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
         worst = int(np.nanargmax(shares[name].to_numpy(dtype="float64")))
         kernel = str(frame["kernel" if "kernel" in frame else "impl"].iloc[worst])
         more = f" and {len(over) - 1} more" if len(over) > 1 else ""
+        owners = frame.loc[over.index, "impl"].astype(str).unique() if "impl" in frame else [""]
         doubts.append(
             Doubt(
                 f"above the {name} ceiling: {_short(kernel)}{more}",
                 f"{over.max():.2f} of it",
                 _cure(str(name), roofline),
+                about=owners[0] if len(owners) == 1 else "",
             )
         )
     return tuple(doubts)

@@ -336,6 +336,7 @@ def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:
                 f"{impl}: {other} and {method} disagree: {classify(str(other), method, seconds / base)}",
                 f"{other} {seconds * 1e6:.4g} us, {method} {base * 1e6:.4g} us",
                 "the verdict rests on " + method,
+                "methods-differ",
             )
         )
     return found

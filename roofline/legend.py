@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofline.marks import above
-from roofline.scene import Scene, compute_names, level_names
+from roofline.scene import Scene, compute_names, impls, level_names
 from roofline.sheet import WIDTH, Sheet, fit, measure
 from roofline.style import MARKERS, Theme, colours
 from roofline.wording import roof_name, showable
@@ -59,7 +59,8 @@ def keys(scene: Scene, look: Theme) -> Keys:
 
 def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
     placed = [p for p in scene.points if p.placed]
-    tint = colours((p.impl for p in scene.points), look)
+    drawn = {p.impl for p in scene.points}
+    tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
     if any(tint) and (len(tint) > 1 or placed):
         for impl, colour in tint.items():
             yield Key(fit(showable(impl, "other name") or "other", TEXT, 2.5), colour, "o")

@@ -12,7 +12,7 @@ import numpy as np
 
 from roofline.labels import Board, Floats, place
 from roofline.roofs import POINT, pixels, write
-from roofline.scene import ABOVE, Point, Scene, share_of_roof
+from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.sheet import Sheet, measure
 from roofline.style import DPI, MARKERS, area, colours, radius
 from roofline.wording import distinct_names, percent, showable
@@ -89,7 +89,7 @@ def _share(point: Point, scene: Scene) -> str:
 def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> None:
     """Markers by implementation and memory level; every one becomes a disc that labels avoid."""
     placed = [p for p in scene.points if p.placed]
-    tint = colours((p.impl for p in scene.points), sheet.look)
+    tint = colours(impls(scene), sheet.look)
     crowded = len(placed) > 60
     tagged = {id(t.point) for t in tags}
     _join_levels(sheet, axes, placed, tint)
@@ -171,7 +171,7 @@ def draw_floors(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
 
 def draw_arrows(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     """From reference to candidate, in the candidate's colour; too short ones are left out."""
-    tint = colours((p.impl for p in scene.points), sheet.look)
+    tint = colours(impls(scene), sheet.look)
     for arrow in scene.arrows:
         if not (arrow.start.placed and arrow.end.placed):
             continue

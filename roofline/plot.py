@@ -68,7 +68,7 @@ def draw(scene: Scene) -> Any:
     Points without a finite intensity and FLOP/s are counted in the caption. Raises RooflineError for an
     unknown theme.
     """
-    with _settings():
+    with settings():
         if len(ranked(scene)) <= MOST_NAMES:
             figure = _compose(scene, name_tags(scene), complete=True)
             if figure is not None:
@@ -143,7 +143,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
     except OSError as error:
         raise RooflineError(f"{target}: {error.strerror}", fix="name a folder that exists and is writable") from error
     try:
-        with os.fdopen(handle, "wb") as stream, _settings():
+        with os.fdopen(handle, "wb") as stream, settings():
             figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
@@ -165,7 +165,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """Matplotlib's own defaults, whatever the user's matplotlibrc says, and ids that do not change."""
     import logging
 

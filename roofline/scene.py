@@ -70,7 +70,8 @@ class FloorPoint:
 class Scene:
     """Everything in one figure.
 
-    `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
+    `order`: implementations in the order in which they get their colours, so that a colour means the same in every
+    picture; those it leaves out follow. `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
     `caption`: lines below (clocks, versions, method); the source of every roof is added to them.
     """
 
@@ -81,9 +82,15 @@ class Scene:
     title: str = ""
     subtitle: str = ""
     caption: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     roofs: tuple[str, ...] = ()
     theme: str = "light"
+
+
+def impls(scene: Scene) -> tuple[str, ...]:
+    """All implementations, in the order of their colours; some may have no point."""
+    return tuple(dict.fromkeys([*scene.order, *(p.impl for p in scene.points)]))
 
 
 def compute_names(scene: Scene) -> tuple[str, ...]:

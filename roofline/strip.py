@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from roofline.marks import names
-from roofline.scene import ABOVE, Point, Scene, share_of_roof
+from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.sheet import WIDTH, Sheet, fit, measure
 from roofline.style import colours
 from roofline.wording import percent, roof_name, si
@@ -42,7 +42,7 @@ def draw_strip(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float)
     roofs = [scene.roofline.peak(p.level) for p in members]
     axes.set_xlim(0, max([r for r in roofs if math.isfinite(r)] + [p.bytes_per_s for p in members]))
     axes.set_ylim(len(members) - 0.5, -0.5)
-    tint = colours((p.impl for p in scene.points), sheet.look)
+    tint = colours(impls(scene), sheet.look)
     short = names(scene.points, 40)
     for row, (point, roof) in enumerate(zip(members, roofs, strict=True)):
         wrong = share_of_roof(point, scene.roofline) > ABOVE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from roofline.errors import RooflineError
@@ -16,7 +16,9 @@ MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
 
 @dataclass(frozen=True)
 class Theme:
-    """One set of colours. `series` is safe for colour-blind readers; `reference` is muted on purpose."""
+    """One set of colours. `series` is safe for colour-blind readers; `reference` is muted on purpose; `kinds`: of the
+    blocks of a waterfall.
+    """
 
     background: str
     surface: str
@@ -28,6 +30,7 @@ class Theme:
     warning: str
     reference: str
     series: tuple[str, ...]
+    kinds: Mapping[str, str]
 
 
 THEMES = {
@@ -41,7 +44,8 @@ THEMES = {
         shade="#f4f7fb",
         warning="#cf222e",
         reference="#8a929c",
-        series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5ab8", "#a6761d"),
+        series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#56b4e9", "#7a5ab8", "#8a6d3b"),
+        kinds={"floor": "#8a929c", "work": "#3b7dd8", "excess": "#c2410c", "kernels": "#7a5ab8", "gaps": "#a16207"},
     ),
     "dark": Theme(
         background="#0d1117",
@@ -54,6 +58,7 @@ THEMES = {
         warning="#ff7b72",
         reference="#8b949e",
         series=("#56b4e9", "#f28e2b", "#2ec4a0", "#e199c4", "#f0c040", "#9ad1f5", "#b39ddb", "#d8b26e"),
+        kinds={"floor": "#8b949e", "work": "#58a6ff", "excess": "#f28e2b", "kernels": "#b39ddb", "gaps": "#e3b341"},
     ),
 }
 

@@ -78,7 +78,15 @@ def test_report_of_a_recorded_run(recorded, tmp_path):
     for name in ("run.json", "timings.csv", "cupti.csv", "ncu.csv"):
         shutil.copy(recorded / name, run / name)
     assert invoke(["report", str(run)]) == 0
-    for name in ("metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"):
+    for name in (
+        "metrics.json",
+        "kernels.csv",
+        "roofline.png",
+        "roofline.svg",
+        "waterfall.png",
+        "waterfall.svg",
+        "report.md",
+    ):
         assert (run / name).stat().st_size > 0
     for name in ("timings.csv", "cupti.csv", "ncu.csv"):
         assert (run / name).read_bytes() == (recorded / name).read_bytes()

@@ -123,6 +123,8 @@ LAZY: dict[str, str] = {
     "profkit.report.derived": "matplotlib numpy pandas",
     "profkit.report.figures": "matplotlib numpy pandas",
     "profkit.report.seconds": "numpy pandas",
+    "profkit.report.writers.compare_html": "numpy pandas",
+    "profkit.report.writers.html": "numpy pandas",
     "profkit.runner.candidate": "numpy torch",
     "profkit.runner.check": "torch",
     "profkit.runner.inprocess": "numpy torch",

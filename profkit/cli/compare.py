@@ -10,6 +10,10 @@ import click
 
 from profkit.errors import ProfkitError
 from profkit.report import ladder as view
+from profkit.report.words import LANGUAGES
+from profkit.rundir.files import write_atomic
+
+PAGES = (".html", ".htm")
 
 
 def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
@@ -34,10 +38,20 @@ def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float
     metavar="SHARE",
     help="Exit 1 when a step is slower than BEFORE by more than this, as in 5%.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the roofline with arrows (.png, .svg).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the roofline with arrows (.png, .svg), or a page (.html).",
+)
+@click.option(
+    "--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language the page opens in."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(runs: tuple[str, ...], limit: float | None, output: Path | None, force: bool, as_json: bool) -> int:
+def command(
+    runs: tuple[str, ...], limit: float | None, output: Path | None, lang: str, force: bool, as_json: bool
+) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved.
 
     A step is RUN (its fastest correct candidate) or RUN:IMPLEMENTATION.
@@ -45,6 +59,7 @@ def command(runs: tuple[str, ...], limit: float | None, output: Path | None, for
     \b
     profkit compare runs/before runs/after --fail-on-regression 5%
     profkit compare profkit-runs/ICJTRP:reference profkit-runs/ICJTRP:ori profkit-runs/ICJTRP:cuda -o ladder.png
+    profkit compare runs/before runs/after -o compare.html
 
     Runs of different devices, clocks or methods are compared with a doubt, and never gated (exit code 2).
     """
@@ -53,7 +68,7 @@ def command(runs: tuple[str, ...], limit: float | None, output: Path | None, for
     chosen = view.choose(runs)
     ladder = view.ladder_of(chosen)
     if output is not None:
-        _draw(chosen, ladder, output, force)
+        _write(chosen, ladder, output, force, limit, lang)
     slower = _gate(ladder, limit)
     if as_json:
         gate = {"limit": limit, "regressions": [rung.label for rung in slower]} if limit is not None else None
@@ -77,9 +92,15 @@ def _gate(ladder: Any, limit: float | None) -> list[Any]:
     return found
 
 
-def _draw(chosen: Any, ladder: Any, output: Path, force: bool) -> None:
-    from roofline.plot import draw, save  # matplotlib stays out of start-up
-
+def _write(chosen: Any, ladder: Any, output: Path, force: bool, limit: float | None, lang: str) -> None:
+    """The page, or the figure, by the extension."""
     if output.exists() and not force:
         raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    if output.suffix in PAGES:
+        from profkit.report.writers.compare_html import page  # pandas stays out of start-up
+
+        write_atomic(output, page(chosen, ladder, limit, lang).encode())
+        return
+    from roofline.plot import draw, save  # so does matplotlib
+
     save(draw(view.scene_of(chosen, ladder)), output)

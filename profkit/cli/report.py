@@ -35,12 +35,12 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Make metrics.json, kernels.csv, roofline.png, roofline.svg and report.md of RUN again.
+    """Make metrics.json, kernels.csv, the roofline, the waterfall and report.md of RUN again.
 
     RUN is a run directory, or a folder above: the newest run below it is taken. Needs no GPU.
 
     \b
-    profkit report RUN -o report.html                     one page: roofline, kernels, findings
+    profkit report RUN -o report.html                     one page: answer, waterfall, findings, roofline
     profkit report RUN --for pr                           readme text and pictures
     profkit report BEFORE AFTER --for paddle              the table of a pull request
     profkit report RUN --for tensorrt --lang zh           the hackathon's write-up

@@ -9,20 +9,25 @@ from profkit.report import figures
 from profkit.report.writers import json, markdown
 from profkit.rundir.files import write_atomic
 from roofline.plot import save
+from roofline.steps import draw_steps
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
 def write(study: Study) -> list[Path]:
-    """Write metrics.json, kernels.csv, roofline.png, roofline.svg and report.md; the paths written."""
-    names = ("metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md")
-    files = [study.path / name for name in names]
-    metrics, kernels, png, svg, text = files
+    """Write metrics.json, kernels.csv, roofline.png, roofline.svg, waterfall.png, waterfall.svg and report.md; the
+    paths written. No waterfall where nothing has a time.
+    """
+    metrics, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(metrics, json.metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())
-    figure = figures.draw(study)
-    save(figure, png)
-    save(figure, svg)
+    pictures = {"roofline": figures.draw(study)}
+    steps = figures.steps_of(study)
+    if steps is not None:
+        pictures["waterfall"] = draw_steps(steps)
+    drawn = [study.path / f"{name}.{form}" for name in pictures for form in ("png", "svg")]
+    for file in drawn:
+        save(pictures[file.stem], file)
     write_atomic(text, markdown.report(study).encode())
-    return files
+    return [metrics, kernels, *drawn, text]

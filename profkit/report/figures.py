@@ -15,10 +15,13 @@ from matplotlib.figure import Figure
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.units import number
+from profkit.report.waterfall import blocks, floor_line
+from profkit.report.words import say
 from profkit.study.study import Study
 from roofline import plot
 from roofline.ceilings import Roofline
 from roofline.scene import Arrow, FloorPoint, Point, Scene
+from roofline.steps import Step, Steps
 
 TOP_KERNELS = 12
 LEVELS = ("dram", "l2", "l1")
@@ -38,6 +41,24 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
     """The roofline of a run as a matplotlib Figure; `theme` is light or dark."""
     figure: Figure = plot.draw(scene_of(study, theme))
     return figure
+
+
+def steps_of(study: Study, theme: str = "light") -> Steps | None:
+    """The waterfall of the best implementation, or of the longest range; None where nothing has a time."""
+    falls = study.waterfalls
+    if not falls:
+        return None
+    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time)
+    if best not in falls:
+        return None
+    time = falls[best].time
+    steps = [Step(say("fall_now", "en"), "", 0.0, time, units.text(time, "s"))]
+    for one in blocks(study, best):
+        amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(time))}"
+        steps.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.kind))
+    where = {"sample": study.manifest.sample.id, "time": units.text(time, "s"), "impl": best or "all kernels"}
+    subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
+    return Steps(tuple(steps), say("fall_title", "en", **where), subtitle, theme)
 
 
 def png(scene: Scene) -> bytes:
@@ -65,11 +86,18 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
         points=(*(point for point in whole.values() if point is not None), *_kernel_points(study)),
         arrows=tuple(arrows),
         floors=_floors(study),
+        order=order_of(study),
         theme=theme,
         title=study.manifest.sample.id,
         subtitle=_subtitle([study]),
         caption=_caption(study),
     )
+
+
+def order_of(study: Study) -> tuple[str, ...]:
+    """The parts of a run in the order in which they get their colours, in pictures and pages."""
+    names = dict.fromkeys([*(part.name for part in study.parts), *map(str, study.metrics["impl"])])
+    return tuple(name or "kernels" for name in names)
 
 
 def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
@@ -188,6 +216,7 @@ def kernels_scene(
     return Scene(
         roofline=roof,
         points=tuple(points),
+        order=order_of(studies[0]) if len(studies) == 1 else (),
         title=", ".join(dict.fromkeys(study.manifest.sample.id for study in studies)),
         subtitle=_subtitle(studies),
         theme=theme,

@@ -198,6 +198,13 @@ def notes(ladder: Ladder) -> list[str]:
     return lines + [f"doubt: {d.what}: {d.how_much} (fix: {d.fix})" for d in ladder.doubts]
 
 
+def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
+    """The steps in the order in which they get their colours: of one run as its own pictures have them."""
+    labels = [rung.label for rung in ladder.rungs]
+    own = [part.name for part in chosen[0].study.parts]
+    return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
+
+
 def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
     """The roofline of the first run's device with an arrow a step."""
     points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
@@ -212,6 +219,7 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
         roofline=chosen[0].study.roofline,
         points=tuple(points),
         arrows=tuple(arrows),
+        order=order_of(chosen, ladder),
         theme=theme,
         title=" -> ".join(rung.label for rung in ladder.rungs),
         subtitle=", ".join(devices),

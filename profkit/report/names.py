@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from profkit.report.layout import cut
 
@@ -83,6 +84,7 @@ _KNOWN: Sequence[tuple[re.Pattern[str], _Say]] = (
 )
 
 
+@lru_cache(maxsize=8192)
 def short_name(kernel: str, limit: int = LIMIT) -> str:
     """What a kernel of a known library computes, and whose it is; of others the name without types and arguments."""
     for pattern, said in _KNOWN:

@@ -497,29 +497,43 @@ def _ceilings(study: Study) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Said:
-    """A doubt as it is told: once, whoever it concerns."""
+    """A doubt as it is told: once, with whom it concerns (`about`, "" among it for the whole run)."""
 
     what: str
     how_much: str
     fix: str
+    about: tuple[str, ...] = ()
+    code: str = ""
+
+
+ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch")
+"""Doubts that explain a figure beside the answer: neither right, faster nor the time rests on it."""
 
 
 def doubts(study: Study) -> list[Said]:
     """Each doubt once; where one concerns several parts, how much stands after the name of each."""
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
     for one in study.analysis.doubts:
         about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
         what = one.what.removeprefix(f"{about}: ") if about else one.what
-        groups.setdefault((what, one.fix), []).append((about, one.how_much))
-    return [_told(what, fix, concerned) for (what, fix), concerned in groups.items()]
+        groups.setdefault((what, one.fix, one.code), []).append((about, one.how_much))
+    return [_told(what, fix, code, concerned) for (what, fix, code), concerned in groups.items()]
 
 
-def _told(what: str, fix: str, concerned: Sequence[tuple[str, str]]) -> Said:
+def that_matter(study: Study) -> list[Said]:
+    """The doubts that the answer rests on: of the best candidate, the reference or the whole, and not only aside."""
+    mine = {"", study.analysis.reference, study.best.name if study.best is not None else ""}
+    return [one for one in doubts(study) if one.code not in ASIDE and mine & set(one.about)]
+
+
+def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:
+    about = tuple(name for name, _ in concerned)
     if len(concerned) == 1:
-        about, how_much = concerned[0]
-        return Said(f"{about}: {what}" if about else what, how_much, fix)
-    return Said(what, "; ".join(" ".join(part for part in pair if part) for pair in concerned), fix)
+        name, how_much = concerned[0]
+        return Said(f"{name}: {what}" if name else what, how_much, fix, about, code)
+    how_much = "; ".join(" ".join(part for part in pair if part) for pair in concerned)
+    return Said(what, how_much, fix, about, code)
 
 
 def _doubts(study: Study) -> Iterator[Section]:

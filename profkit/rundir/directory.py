@@ -2,7 +2,7 @@
 
 profkit-runs/<sample>/<UTC stamp>/
   run.json  timings.csv  ncu.csv  logs/*                       collected, never edited
-  metrics.json  kernels.csv  roofline.png  roofline.svg  report.md   derived, can be made again
+  metrics.json  kernels.csv  report.md  roofline.png  waterfall.png (and .svg)   derived, can be made again
 """
 
 from __future__ import annotations

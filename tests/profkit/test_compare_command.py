@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
+import browser
 import pytest
 from click.testing import CliRunner
 from synthetic_runs import kernel, make_run
 
 from profkit.cli.compare import command
 from profkit.errors import ProfkitError
+from profkit.report.ladder import choose, ladder_of
+from profkit.report.writers.compare_html import _difference, _parts
 from profkit.rundir.manifest import FileRef
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -65,3 +72,57 @@ def test_names_that_mean_nothing(runs):
     folder, _ = runs
     with pytest.raises(ProfkitError, match="no time of 'nobody'"):
         run_command(f"{folder / 'old'}:nobody", folder / "new")
+
+
+def seen(text):
+    """What a reader of English sees of a page, without tags."""
+    text = re.sub(r'<span lang="zh-CN">.*?</span>', "", text, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text[: text.index('<script type="application/json"')]))
+
+
+def test_the_page_of_two_runs(runs):
+    """The ladder, how the waterfalls differ, what moved, and the gate, on one page."""
+    folder, _ = runs
+    file = folder / "compare.html"
+    assert run_command(folder / "new", folder / "old", "--fail-on-regression", "5%", "-o", file).return_value == 1
+    text = file.read_text("utf-8")
+    shown = seen(text)
+    assert "cuda @ old takes 200 us where cuda @ new took 100 us: 0.5x as fast, slower [" in shown
+    assert "Gate failed: slower than the first by more than 5.00%: cuda @ old +100%." in shown
+    rows = re.findall(r"<tr><td class=\"name\">(.*?)</tr>", text, re.S)
+    changes = {seen(row + '<script type="application/json"').strip() for row in rows}
+    assert any("+100 us" in row or "+" in row for row in changes)
+    assert "occupancy" in shown or "dram" in shown
+    for label in ("cuda @ new", "cuda @ old"):
+        assert f'data-part="{label}"' in text
+    run_command(folder / "old", folder / "new", "-o", file, "--force", "--fail-on-regression", "5%")
+    assert "Gate passed: no step is slower than the first by more than 5.00%." in seen(file.read_text("utf-8"))
+    run_command(folder / "old", folder / "new", "-o", file, "--force")
+    assert "No gate was asked for" in seen(file.read_text("utf-8"))
+
+
+def test_a_slice_table_adds_up_to_each_steps_time():
+    runs = ["examples/transformer_ladder/runs/batch8:reference", "examples/transformer_ladder/runs/batch8:compiled"]
+    chosen = choose([str(ROOT / name) for name in runs])
+    parts = _parts(chosen, ladder_of(chosen))
+    assert [part.label for part in parts] == ["reference", "compiled"]
+    assert [part.colour for part in parts] == [-1, 1]  # as on the run's own page
+    labels, changes = _difference(parts)
+    assert labels == ["reference", "compiled"]
+    assert changes[-1].label.en.endswith("smaller changes")
+    assert len(changes) == 15
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no chromium here")
+def test_the_page_of_two_runs_in_a_browser(tmp_path):
+    run, file = ROOT / "examples/h200/ICVXKH", tmp_path / "compare.html"
+    assert run_command(f"{run}:reference", f"{run}:cuda", "-o", file).return_value == 0
+    with browser.open_browser() as tab:
+        tab.goto(file)
+        assert tab.problems() == []
+        assert tab.js("document.querySelectorAll('.mark').length") == 3
+        tab.js("document.querySelector('.stackrow[data-part=reference]').click()")
+        assert tab.js("document.querySelector('.fall:not([hidden])').dataset.part") == "reference"
+        tab.js("document.querySelector('[data-lang=zh-CN]').click()")
+        assert "加速比" in tab.js("document.querySelector('.lead').innerText")
+        assert tab.problems() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from profkit.report.dialects.paddle import Case, report
 from profkit.report.dialects.pr import snippet
 from profkit.report.ladder import Chosen, ladder_of
 from profkit.report.words import catalogue, named, say
+from profkit.report.writers.compare_html import page as compare_page
+from profkit.report.writers.frame import SCRIPTS
 from profkit.report.writers.html import page
 from profkit.study.study import open_study
 
@@ -51,12 +54,30 @@ def plain(tmp_path):
     return bare, make_run(tmp_path / "counted", {"reference": 3e-4, "cuda": 2e-4}, rows)
 
 
+def shown(text, lang):
+    """What a reader of one language sees of a page: the spans and the script's words of the other are left out."""
+    other = "zh-CN" if lang == "en" else "en"
+    text = re.sub(
+        rf'<(span|button)[^>]* lang="{other}"[^>]*>.*?</\1>|<span lang="{other}">.*?</span>', "", text, flags=re.S
+    )
+    head, start, rest = text.partition('<script type="application/json" id="data">')
+    data, end, tail = rest.partition("</script>")
+    return head + start + json.dumps(of_language(json.loads(data), lang), ensure_ascii=False) + end + tail
+
+
+def of_language(data, lang):
+    """The script's data with the words of one language, and of each pair of them the one that is shown."""
+    bounds = [{**kernel, "bound": kernel["bound"][lang == "zh"]} for kernel in data["kernels"]]
+    return {**data, "words": data["words"]["en" if lang == "en" else "zh-CN"], "kernels": bounds}
+
+
 def reports(run, lang):
     chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
     inputs = tensorrt.Inputs(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
     return {
         "pr": snippet(run, lang),
-        "html": page(run, lang),
+        "html": shown(page(run, lang), lang),
+        "compare": shown(compare_page(chosen, ladder_of(chosen), 0.05, lang), lang),
         "tensorrt": tensorrt.write_up(inputs, lang),
         "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3, bytes=12e9, peak=900e9)], lang=lang),
     }
@@ -93,7 +114,7 @@ def test_every_place_of_the_page_is_filled():
 
 
 def test_every_word_of_the_script_is_in_the_catalogue():
-    script = (ROOT / "profkit/report/templates/page.js").read_text("utf-8")
+    script = "".join((ROOT / f"profkit/report/templates/{name}.js").read_text("utf-8") for name in SCRIPTS)
     used = set(re.findall(r'\btx\("(\w+)"', script))
     there = {key[3:] for key in catalogue() if key.startswith("js_")}
     assert used == there

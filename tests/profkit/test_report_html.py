@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -13,10 +14,13 @@ import pytest
 from synthetic_runs import kernel, make_run
 
 from profkit.record.importing import import_files
+from profkit.report import sections
+from profkit.report.waterfall import blocks
 from profkit.report.writers.html import page
-from profkit.study.study import Study
+from profkit.study.study import Study, open_study
 
-H200 = Path(__file__).parents[2] / "examples/h200"
+ROOT = Path(__file__).parents[2]
+H200 = ROOT / "examples/h200"
 
 EVIL = 'void k<"a&b", </script><img src=x onerror=alert(1)>>(float*)@@js@@'
 
@@ -42,14 +46,102 @@ def test_the_page_holds_everything_and_no_address(tmp_path):
     data = embedded(text)
     assert [k["impl"] for k in data["kernels"]] == ["reference", "reference", "cuda"]
     assert data["kernels"][2]["kernel"] == EVIL
-    for question in ("Which kernel", "Bound by", "How far from the floor", "What next"):
+    for question in (
+        "Right?",
+        "Faster? How sure?",
+        "Time now, how far to go?",
+        "Bound by",
+        "Can I trust it?",
+        "What next",
+    ):
         assert question in text
+
+
+def english(text):
+    """What a reader of English sees, without tags."""
+    text = re.sub(r'<span lang="zh-CN">.*?</span>', "", text, flags=re.S)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
+
+
+def part_of(text, start, end):
+    return english(text[text.index(start) : text.index(end, text.index(start))])
+
+
+def test_the_first_block_answers_about_the_best_then_the_reference_then_the_others():
+    text = page(open_study(H200 / "ICJTRP"))
+    top = part_of(text, '<section id="answer"', "</section>")
+    assert "cuda: correct, 2.86x as fast as the reference [2.86, 2.88], 161 us, 1.34x the floor" in top
+    for card in (
+        "yes 5 of 5 fresh inputs agree with the reference",
+        "2.86x as fast 95 % interval [2.86, 2.88], 48 samples",
+        "161 us 1.34x the floor of 120 us",
+        "dram 71.7% of its roof",
+        "no doubt about it 1 more about figures beside it",
+        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound",
+    ):
+        assert card in top
+    names = re.findall(r"<tr[^>]*><td>(\w+)</td>", text[: text.index('<section id="time"')])
+    assert names == ["cuda", "reference", "ori"]
+
+
+def test_what_is_not_right_says_so_first(tmp_path):
+    run = some_run(tmp_path / "r")
+    impl = run.manifest.candidates[0]
+    impl.status, impl.reason = "mismatch", "out: 3 of 9 elements differ"
+    top = part_of(page(run), '<section id="answer"', "</section>")
+    assert "mismatch: out: 3 of 9 elements differ" in top
+
+
+def test_a_doubt_matters_when_the_answer_rests_on_it():
+    study = open_study(H200 / "ICVXKH")
+    assert [one.what for one in sections.that_matter(study)] == ["the wanted precision of 1.00% was not reached"]
+    codes = {one.code for one in sections.doubts(study)}
+    assert codes == {"", "methods-differ", "work-differs", "floor-without-launch"}
+    text = page(study)
+    assert "1 doubt that matters" in text
+    listed = part_of(text, '<section id="doubts"', "</section>")
+    assert listed.index("wanted precision") < listed.index("more, about other implementations")
+
+
+def test_the_waterfall_of_the_page_is_the_studys():
+    study = open_study(H200 / "ICJTRP")
+    text = page(study)
+    fall = text[text.index('<div class="fall" data-part="cuda"') :]
+    rows = re.findall(r'<li>.*?class="n"><b>(.*?)</b>.*?class="v">([\d.]+ us)', fall[: fall.index("</ol>")], re.S)
+    shown = [(english(name).strip(), amount) for name, amount in rows]
+    assert shown == [
+        ("time now", "161 us"),
+        ("gaps: launches, copies, waiting", "1.39 us"),
+        ("transpose_kernel", "39.5 us"),
+        ("floor of the task", "120 us"),
+    ]
+    total = sum(one.seconds for one in blocks(study, "cuda"))
+    assert total == pytest.approx(study.waterfalls["cuda"].time)
+
+
+def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():
+    text = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
+    part = text[text.index('<section id="findings"') : text.index('<section id="roofline"')]
+    before = part[: part.index('<details class="of"')]
+    assert before.count("<article") == 3
+    assert "fuse what lies between the computing kernels" in before
+    assert part.count('<details class="of"') == 5
+    # What a finding could win beyond those above it stands there where it is less.
+    assert "they speak of the same time" in page(open_study(H200 / "ICVXKH"))
 
 
 def test_a_run_without_counters_has_a_page(tmp_path):
     text = page(make_run(tmp_path / "r", {"reference": 4e-4, "cuda": 2e-4}))
     assert "hardware counters are missing" in text
     assert embedded(text)["kernels"] == []
+
+
+def test_the_facts_name_only_roofs_in_use():
+    text = page(open_study(H200 / "ICJTRP"))
+    facts = part_of(text, '<section id="facts"', "</section>")
+    assert "dram 4.47 TB/s" in facts
+    assert "fp8" not in facts
+    assert "int8" not in facts
 
 
 def test_two_thousand_kernels_stay_small(tmp_path):
@@ -103,18 +195,24 @@ def test_in_a_browser(tmp_path):
         assert tab.problems() == []
 
 
+def heads(tab):
+    return tab.js("[...document.querySelectorAll('#table th')].map((h) => h.textContent)")
+
+
 def check_sorting(tab):
     head = "document.querySelectorAll('#table th')[{}]"
-    tab.js(head.format(4) + ".querySelector('button').click()")
-    assert tab.js(head.format(4) + ".getAttribute('aria-sort')") == "ascending"
-    times = [float(cell) for cell in tab.js(COLUMN.format(4))]
+    at = heads(tab).index("time [us]")
+    for order in ("descending", "ascending"):
+        tab.js(head.format(at) + ".querySelector('button').click()")
+        assert tab.js(head.format(at) + ".getAttribute('aria-sort')") == order
+    times = [float(cell) for cell in tab.js(COLUMN.format(at))]
     assert len(times) == 3
     assert times == sorted(times)
     tab.js(head.format(1) + ".querySelector('button').focus()")
     tab.key("Enter", 13)
     tab.js(head.format(1) + ".querySelector('button').click()")
     assert tab.js(head.format(1) + ".getAttribute('aria-sort')") in ("ascending", "descending")
-    assert tab.js(head.format(4) + ".getAttribute('aria-sort')") is None
+    assert tab.js(head.format(at) + ".getAttribute('aria-sort')") is None
 
 
 def check_keyboard(tab):
@@ -126,21 +224,136 @@ def check_keyboard(tab):
     assert len(seen) == 2
     tab.key("Enter", 13)
     assert tab.js("document.querySelectorAll('tr.picked').length") == 1
+    tab.key("Escape", 27)
+    assert tab.js("document.querySelectorAll('tr.picked').length") == 0
 
 
 def check_toggles(tab):
+    count = "document.querySelectorAll('.mark').length"
     tab.js("document.getElementById('t-l2').click()")
-    assert tab.js("document.querySelectorAll('rect.mark').length") == 2
+    assert tab.js("document.querySelectorAll('.mark.far').length") == 2
+    assert tab.js("document.querySelectorAll('.join').length") == 2
     tab.js("document.getElementById('t-dram').click()")
-    assert tab.js("document.querySelectorAll('circle.mark').length") == 0
-    tab.js("document.getElementById('t-fp32').click()")
-    assert tab.js("document.querySelectorAll('.mark').length") == 0
-    for name in ("fp32", "dram"):
+    assert tab.js(count) == 2
+    tab.js("document.getElementById('t-reference').click()")
+    assert tab.js(count) == 1
+    for name in ("reference", "dram", "l2"):
         tab.js(f"document.getElementById('t-{name}').click()")
     filter_ = "const f = document.getElementById('filter'); f.value = '{}'; f.dispatchEvent(new Event('input'))"
     tab.js("{" + filter_.format("gemm") + "}")
-    assert tab.js(COLUMN.format(1)) == ["gemm_ref(float*)"]
+    assert [name.split("gemm_ref(")[0] for name in tab.js(COLUMN.format(1))] == ["gemm_ref"]
     tab.js("{" + filter_.format("") + "}")
+
+
+def opened_page(tab, folder, run, lang="en", width=1200):
+    file = folder / "report.html"
+    file.write_text(page(run, lang), "utf-8")
+    tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    tab.goto(file)
+    assert tab.problems() == []
+
+
+@needs_browser
+def test_a_block_of_the_waterfall_leads_to_everything_about_it(tmp_path):
+    with browser.open_browser() as tab:
+        opened_page(tab, tmp_path, open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
+        row = "[...document.querySelectorAll('.fall:not([hidden]) .row')].find((r) => r.textContent.includes('{}'))"
+        tab.js(row.format("attention fprop") + ".click()")
+        assert "cudnn_generated_fort_native_sdpa" in tab.js("document.querySelector('.told .k').textContent")
+        assert "the tensor pipe idles" in tab.js("document.querySelector('.finding.on .title').textContent")
+        assert tab.js("[...document.querySelectorAll('.mark.on')].length") == 1
+        assert tab.js("document.querySelector('tr.picked .pick span').textContent") == "attention fprop (cuDNN)"
+        # Picked alone, the plot shows nothing else; pressed again, all is back.
+        tab.js("document.getElementById('alone').click()")
+        assert tab.js("document.querySelectorAll('.mark').length") == 1
+        tab.js(row.format("attention fprop") + ".click()")
+        assert tab.js("document.querySelectorAll('.told').length") == 0
+        # Another implementation's waterfall, and its kernels in the plot.
+        tab.js("document.querySelector('.stackrow[data-part=tf32]').click()")
+        assert tab.js("document.querySelector('.fall:not([hidden])').dataset.part") == "tf32"
+        assert tab.js("document.getElementById('t-tf32').checked")
+        assert tab.problems() == []
+
+
+@needs_browser
+def test_the_plot_shows_the_best_in_front_and_names_its_kernels(tmp_path):
+    with browser.open_browser() as tab:
+        opened_page(tab, tmp_path, open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
+        shown = tab.js("[...document.querySelectorAll('#controls input:checked')].map((b) => b.id)")
+        assert {"t-compiled", "t-reference"} <= set(shown)
+        assert not {"t-bf16", "t-sdpa", "t-tf32"} & set(shown)
+        last = tab.js("[...document.querySelectorAll('.mark')].at(-1).dataset.k")
+        assert tab.js("document.querySelectorAll('#plot .nm.best').length") >= 4
+        data = tab.js("JSON.parse(document.getElementById('data').textContent).kernels.map((k) => k.impl)")
+        assert data[int(last)] == "compiled"
+        # The share-of-time slider leaves the longest.
+        everything = tab.js("document.querySelectorAll('.mark').length")
+        tab.js("{const s = document.getElementById('cover'); s.value = 50; s.dispatchEvent(new Event('input'));}")
+        assert 0 < tab.js("document.querySelectorAll('.mark').length") < everything
+        # The picture that is saved carries its own style.
+        tab.js("window.saved = []; URL.createObjectURL = (b) => { window.saved.push(b); return 'data:,'; }; 0")
+        tab.js("[...document.querySelectorAll('#controls button')].find((b) => b.textContent === 'SVG').click()")
+        text = tab.js("window.saved[0].text()")
+        assert text.startswith("<svg")
+        assert "var(--" not in re.sub(r'style="fill: ?var', "", text).split("<circle")[0]
+        tab.js("[...document.querySelectorAll('#controls button')].find((b) => b.textContent === 'PNG').click()")
+        wait(tab, "window.saved.length === 2")
+        assert tab.js("window.saved[1].type") == "image/png"
+        assert tab.problems() == []
+
+
+def wait(tab, condition):
+    end = time.monotonic() + 60
+    while not tab.js(condition):
+        assert time.monotonic() < end, condition
+        time.sleep(0.05)
+
+
+@needs_browser
+def test_the_language_changes_in_the_page(tmp_path):
+    with browser.open_browser() as tab:
+        opened_page(tab, tmp_path, open_study(H200 / "ICVXKH"))
+        visible = "document.querySelector('main').innerText"
+        assert not re.search(r"[一-鿿]", tab.js(visible))
+        tab.js("document.querySelector('[data-lang=zh-CN]').click()")
+        assert tab.js("document.documentElement.lang") == "zh-CN"
+        chinese = tab.js(visible)
+        assert "是否正确" in chinese
+        assert "时间花在哪里" in chinese
+        assert "Where the time goes" not in chinese
+        assert "ICVXKH，NVIDIA H200" in tab.js("document.title")
+        assert "占时间" in tab.js("document.getElementById('plot').textContent")
+        tab.js("document.querySelector('[data-lang=en]').click()")
+        assert not re.search(r"[一-鿿]", tab.js(visible))
+        assert tab.problems() == []
+
+
+@needs_browser
+@pytest.mark.parametrize("which", ["ICJTRP", "ladder"])
+def test_a_phone_scrolls_nothing_sideways_and_paper_takes_four_pages(tmp_path, which):
+    run = open_study(H200 / which if which != "ladder" else ROOT / "examples/transformer_ladder/runs/batch8")
+    with browser.open_browser() as tab:
+        opened_page(tab, tmp_path, run, width=390)
+        assert tab.js("document.documentElement.scrollWidth") == 390
+        boxes = "[...document.querySelectorAll('.scroll')].map((b) => b.scrollWidth - b.clientWidth)"
+        assert all(over <= 1 for over in tab.js(boxes))
+        if which == "ladder":
+            # Text of the plot is drawn at its own size, not shrunk with it.
+            height = "document.querySelector('#plot .nm').getBoundingClientRect().height"
+            assert tab.js(height) > 11
+        paper = tab.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=True)["data"]
+        assert len(re.findall(rb"/Type\s*/Page[^s]", base64.b64decode(paper))) <= 4
+        assert tab.problems() == []
+
+
+@needs_browser
+def test_outlines_tell_the_parts_apart_without_their_colour(tmp_path):
+    with browser.open_browser() as tab:
+        opened_page(tab, tmp_path, open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
+        outlines = tab.js(
+            "[...document.querySelectorAll('.stackrow .key')].map((k) => k.innerHTML.replace(/style.*?>/, ''))"
+        )
+        assert len(outlines) == len(set(outlines)) == 5
 
 
 @pytest.mark.slow
@@ -152,12 +365,13 @@ def test_two_thousand_kernels_in_a_browser(tmp_path):
         tab.goto(file)
         assert tab.problems() == []
         assert tab.js("document.querySelectorAll('#table tbody tr').length") == 2000
-        tab.js("document.querySelectorAll('#table th button')[5].click()")
+        at = heads(tab).index("TFLOP/s")
+        tab.js(f"document.querySelectorAll('#table th button')[{at}].click()")
         end = time.monotonic() + 60
         while tab.js("document.querySelectorAll('#table tbody tr').length") < 2000:
             assert time.monotonic() < end, "the rest of the rows did not come"
             time.sleep(0.05)
-        values = [float(cell) for cell in tab.js(COLUMN.format(5)) if cell != "-"]
+        values = [float(cell) for cell in tab.js(COLUMN.format(at)) if cell != "-"]
         assert values == sorted(values, reverse=True)
 
 
@@ -167,7 +381,7 @@ def test_the_page_of_an_import_answers_about_its_longest_kernel(tmp_path, lang, 
     run = Study(import_files([H200 / "ICGRMS" / "ncu.csv"], tmp_path / "their-run").run)
     text = page(run, lang)
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
-    assert "elementwise_kernel" in top
+    assert "(ATen)" in top
     assert wanted in top
     assert "ATen" in text or "PyTorch" in text
     assert "no candidate could run" not in text

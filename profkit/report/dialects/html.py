@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profkit.report.dialect import Dialect, Written, the_one
-from profkit.report.writers.html import page
 
 
 def write(runs: Sequence[str], lang: str) -> Written:
     """The page of one run."""
+    from profkit.report.writers.html import page  # pandas stays out of start-up
+
     study = the_one(runs)
     return Written(page(study, lang), home=study.path / "report.html")
 

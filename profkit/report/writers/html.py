@@ -1,187 +1,422 @@
-"""report.html: one self-contained page, offline; its script draws the roofline from the embedded data."""
+"""report.html: one self-contained page, offline, in both languages; its script draws from the embedded data."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
-
-from analyzers.rules.rule import COLLECT, TIME, Finding
+from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
+from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, worded
-from profkit.report.layout import cut
+from profkit.report.layout import Column, Table, column, cut
+from profkit.report.names import short_name
 from profkit.report.units import number
-from profkit.report.words import LANGUAGES, bound, catalogue, named, say
-from roofline.ceilings import BANDWIDTH, Roofline
+from profkit.report.waterfall import Block, blocks, floor_line
+from profkit.report.words import bound, say
+from profkit.report.writers.frame import Grid, Text, both, grid, render, told
+from profkit.report.writers.page_data import Shown, best_roofs, data_of, shown_of, stack, timeline_of
 
 if TYPE_CHECKING:
+    from analyzers.verdict import Verdict
+    from profkit.rundir.manifest import Impl
     from profkit.study.study import Part, Study
 
-LONGEST_NAME = 300
-"""Characters of a kernel's name on the page: two thousand template names would fill megabytes."""
-
-MOST_SAMPLES = 600
+TOP = 3
+"""Findings of the winner that are told in full; the others are behind a fold."""
 MOST_FINDINGS = 20
 MOST_PARTS = 40
 """Parts whose findings the page lists: a program may have hundreds of ranges."""
+MOST_FALLS = 12
+NOTHING = Text("", "")
 
 
 def page(study: Study, lang: str = "en") -> str:
-    """The whole page; `lang` is en or zh."""
+    """The whole page; `lang` (en or zh) is what it opens in, the reader may change it."""
     found = study.findings()
-    source = "p_imported" if study.manifest.sample.kind == "import" else "p_measured"
-    made = say(source, lang, created=study.manifest.created)
-    missing, fix = sections.counters_line(study, lang), study.manifest.counters.fix
-    note = f"{missing}. {say('p_fix', lang)}: {fix}." if missing and fix else missing
-    counted = (" " if lang == "en" else "").join(say(key, lang) for key in ("kernel_note", "p_kernel_note"))
-    return _template().render(
-        say=partial(say, lang=lang),
-        title=say("p_on", lang, sample=study.manifest.sample.id, device=sections.device(study)),
-        subtitle=say("comma", lang).join(part for part in (study.manifest.sample.path, made) if part),
-        cards=_cards(study, found, lang),
-        lines=sections.first_lines(study, lang),
-        notes=[line for line in (note, sections.uncounted_line(study, lang)) if line],
-        parts=sections.parts_table(study, lang),
-        told=list(_told(study, found, lang)),
-        kernel_note=missing or counted,
-        timing=sections.timing_line(study, lang),
-        facts=[(key, value) for key, value in _facts(study, lang) if value],
-        doubts=sections.doubts(study),
+    parts = shown_of(study)
+    best = study.best.name if study.best is not None else ""
+    answer = _Answer.of(study, found)
+    of = list(_told(study, found))
+    ids = {id(one): told_.id for group in of for one, told_ in zip(group.kept, group.findings, strict=True)}
+    data = {**data_of(parts, best=best), "timeline": timeline_of(study)}
+    return render(
+        "page.html",
+        lang,
+        data,
+        has_timeline=data["timeline"] is not None,
+        timed=bool(data["timings"]),
+        title=both(lambda tag: say("p_on", tag, sample=study.manifest.sample.id, device=sections.device(study))),
+        subtitle=both(lambda tag: _subtitle(study, tag)),
+        answer=answer,
+        parts=parts,
+        falls=_falls(study, parts, found, ids, data["kernels"]),
+        told=of,
+        budgets=_budgets(study),
+        timeline=sections.timeline_lines(study) if not study.manifest.impls else [],
+        kernel_note=both(lambda tag: _kernel_note(study, tag)),
+        timing=both(lambda tag: sections.timing_line(study, tag)),
+        facts=[(key, value) for key, value in _facts(study) if value],
+        matter=sections.that_matter(study),
+        other=[one for one in sections.doubts(study) if one not in sections.that_matter(study)],
         version=study.manifest.profkit,
-        data=_embedded(data_of(study) | {"words": _words(lang)}),
     )
 
 
-@cache
-def _template() -> Template:
-    loader = PackageLoader("profkit.report", "templates")
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    sources = {name: loader.get_source(made, f"page.{name}")[0] for name in ("css", "js")}
-    made.globals |= {name: Markup(source) for name, source in sources.items()}
-    return made.get_template("page.html")
+def _subtitle(study: Study, lang: str) -> str:
+    source = "p_imported" if study.manifest.sample.kind == "import" else "p_measured"
+    made = say(source, lang, created=study.manifest.created)
+    return say("comma", lang).join(part for part in (study.manifest.sample.path, made) if part)
 
 
-def _words(lang: str) -> dict[str, str]:
-    """The script's words, without their prefix; places are numbers."""
-    column = LANGUAGES.index(lang)
-    return {key[3:]: texts[column] for key, texts in catalogue().items() if key.startswith("js_")}
+def _kernel_note(study: Study, lang: str) -> str:
+    missing = sections.counters_line(study, lang)
+    return missing or (" " if lang == "en" else "").join(say(key, lang) for key in ("kernel_note", "p_kernel_note"))
 
 
-def _embedded(data: Mapping[str, Any]) -> Markup:
-    """JSON that cannot end its script element, whatever a kernel is called."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-# ---- the cards on top
+# ---- the answer
 
 
 @dataclass(frozen=True)
 class Card:
     """A question, its answer, what it rests on; `share`: how full a bar under it is, NaN for none."""
 
-    question: str
-    answer: str
-    note: str
+    question: Text
+    answer: Text
+    note: Text = NOTHING
     share: float = math.nan
     kind: str = ""
+    link: str = ""
 
     @property
     def bar(self) -> str:
         return f"{min(1.0, self.share):.1%}" if math.isfinite(self.share) else ""
 
 
-def _cards(study: Study, found: Sequence[Finding], lang: str) -> list[Card]:
-    """Which kernel, bound by what, how far from the floor, what next: of the best implementation, or of the longest
-    kernel of all ranges; none where nothing was measured."""
+@dataclass(frozen=True)
+class _Answer:
+    """What stands first: a sentence about the best, a card a question, every part in a row, and what else to know."""
+
+    lead: Text
+    mood: str
+    cards: list[Card]
+    parts: Grid
+    lines: list[Text] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, study: Study, found: Sequence[Finding]) -> _Answer:
+        lines = [_line(study, at) for at in _others(study)]
+        missing, fix = both(lambda tag: sections.counters_line(study, tag)), study.manifest.counters.fix
+        if missing:
+            lines.append(told("p_note_fix", note=missing, fix=fix) if fix else missing)
+        uncounted = both(lambda tag: sections.uncounted_line(study, tag))
+        lines += [uncounted] if uncounted else []
+        best, mood = study.best, ""
+        if best is not None and best.name in study.verdicts:
+            mood = study.verdicts[best.name].word
+        return cls(_lead(study), mood, _cards(study, found), _table(study), lines)
+
+
+def _lead(study: Study) -> Text:
+    """The first line about the best, or the first there is."""
+    return _line(study, _place(study))
+
+
+def _line(study: Study, at: int) -> Text:
+    return both(lambda tag: sections.first_lines(study, tag)[at])
+
+
+def _place(study: Study) -> int:
+    best = study.best
+    lines = sections.first_lines(study)
+    return next((at for at, line in enumerate(lines) if best is not None and line.startswith(f"{best.name}: ")), 0)
+
+
+def _others(study: Study) -> list[int]:
+    """The first lines that the table does not say: of what is not right, or of a program all but the first."""
+    lines, lead = sections.first_lines(study), _place(study)
+    silent = {name for name, one in study.verdicts.items() if one.word in ("faster", "slower", "same", "undecided")}
+    return [at for at, line in enumerate(lines) if at != lead and line.partition(": ")[0] not in silent]
+
+
+def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Right, faster, how long, bound by what, to be trusted, what next: of the best implementation, or of a program."""
     if not len(study.metrics):
         return []
     if study.best is not None:
-        return _of_part(study, study.best, found, lang)
-    return _of_hottest(study, found, lang)
+        return _of_part(study, study.best, found)
+    return _of_program(study, found)
 
 
-def _of_part(study: Study, part: Part, found: Sequence[Finding], lang: str) -> list[Card]:
+def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
     row = part.row or {}
     first = next((one for one in found if one.impl == part.name and one.severity == TIME), None)
+    verdict = study.verdicts.get(part.name)
     return [
-        _kernel_card(study, part.name, row, first, lang),
-        _bound_card(row, lang),
-        _floor_card(row, lang),
-        _next_card(study, first, row, lang),
+        _right_card(part.impl, verdict),
+        _faster_card(verdict, row),
+        _time_card(row),
+        _bound_card(row),
+        _trust_card(study),
+        _next_card(study, first, row),
     ]
 
 
-def _kernel_card(study: Study, impl: str, row: Mapping[str, Any], first: Finding | None, lang: str) -> Card:
-    """The kernel that the first finding speaks of, else the longest one."""
-    kernels = study.kernels
-    mine = kernels[kernels["impl"] == impl].to_dict("records") if len(kernels) else []
-    question, time = say("p_which", lang), units.text(float(row["time"]), "s")
-    if not mine:
-        return Card(question, say("p_no_kernel", lang), f"{impl}, {time}", kind="kernel")
-    if len(mine) > 1 and first is not None and not first.kernel:
-        name = say("p_whole", lang, impl=impl, count=str(len(mine)))
-        return Card(question, name, f"{cut(str(mine[0]['kernel']), 60)}: {_share(mine[0], time, impl, lang)}")
-    told = next((one for one in mine if first is not None and one["kernel"] == first.kernel), mine[0])
-    share = float(told["share"])
-    return Card(question, cut(str(told["kernel"]), 110), _share(told, time, impl, lang), share, "kernel")
+def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
+    question = told("p_right")
+    if impl is None or verdict is None:
+        return Card(question, told("p_not_compared"))
+    if verdict.word == "void":
+        return Card(question, told("p_right_void"), Text(verdict.text("en"), verdict.text("zh")), kind="bad")
+    if not verdict.right:
+        return Card(question, told("p_right_no", kind=verdict.kind), Text(verdict.why, verdict.why), kind="bad")
+    passed = str(sum(check.passed for check in impl.checks))
+    note = told("p_right_note", passed=passed, count=str(len(impl.checks)))
+    fragile = "; ".join(impl.fragile)
+    return Card(
+        question, told("yes"), told("p_right_fragile", note=note, what=fragile) if fragile else note, kind="good"
+    )
 
 
-def _share(kernel: Mapping[Any, Any], time: str, impl: str, lang: str) -> str:
-    return say("p_of_impl", lang, share=units.percent(float(kernel["share"])), time=time, impl=impl)
+def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
+    question = told("p_faster")
+    if verdict is None or not verdict.right:
+        return Card(question, told("p_not_compared"))
+    conditions = both(lambda tag: say("comma", tag).join(one.text(tag) for one in verdict.conditions))
+    if verdict.word in ("void", "impossible"):
+        return Card(question, told("p_faster_none"), Text(verdict.text("en"), verdict.text("zh")), kind="bad")
+    ends = sections.speedup(row).partition(" ")[2].strip("[]")
+    key = "p_slower_value" if verdict.word == "slower" else "p_faster_value"
+    shown = 1 / verdict.speedup if verdict.word == "slower" and verdict.speedup > 0 else verdict.speedup
+    value = told(f"p_{verdict.word}") if verdict.word in ("same", "undecided") else told(key, value=f"{shown:.3g}")
+    count = units.count(number(row, "n"))
+    sure = told("p_sure", low_high=ends, count=count) if ends else told("p_sure_narrow", count=count)
+    mood = {"faster": "good", "slower": "bad"}.get(verdict.word, "")
+    return Card(question, value, told("p_both", one=sure, other=conditions) if conditions else sure, kind=mood)
 
 
-def _bound_card(row: Mapping[Any, Any], lang: str) -> Card:
-    roof = bound(row, lang) or named("unknown", lang)
-    share = number(row, "attainable_fraction")
-    known = say("p_of_roof", lang, share=units.percent(share)) if math.isfinite(share) else ""
-    note = (str(row["evidence"]) or known) if lang == "en" else known
-    # The bar is the share of the roof it is bound by; what waits is bound by none.
-    at_roof = str(row["bound_by"]) not in ("latency", "launch", "mixed", "unknown", "")
-    return Card(say("p_bound", lang), roof, note, share if at_roof else math.nan)
-
-
-def _floor_card(row: Mapping[Any, Any], lang: str) -> Card:
-    ratio, question = number(row, "floor_ratio"), say("p_far", lang)
+def _time_card(row: Mapping[Any, Any]) -> Card:
+    """How long it takes, and how far that is from the floor."""
+    ratio, question = number(row, "floor_ratio"), told("p_time")
+    time = units.text(number(row, "time"), "s")
     if not math.isfinite(ratio):
-        return Card(question, say("p_no_floor", lang), say("p_no_floor_note", lang))
-    times = {"time": units.text(float(row["time"]), "s"), "floor": units.text(float(row["floor_time"]), "s")}
-    value = say("p_far_value", lang, ratio=units.digits(ratio))
-    return Card(question, value, say("p_far_note", lang, **times), 1 / ratio if ratio > 0 else math.nan)
+        return Card(question, Text(time, time), told("p_no_floor_note"))
+    floor = units.text(number(row, "floor_time"), "s")
+    note = told("p_far_note", ratio=units.digits(ratio), floor=floor)
+    return Card(question, Text(time, time), note, 1 / ratio if ratio > 0 else math.nan)
 
 
-def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], lang: str) -> Card:
-    question = say("p_next", lang)
+def _bound_card(row: Mapping[Any, Any]) -> Card:
+    roof = both(lambda tag: bound(row, tag) or say("p_unknown", tag))
+    share = number(row, "attainable_fraction")
+    note = told("p_of_roof", share=units.percent(share)) if math.isfinite(share) else NOTHING
+    # The bar is the share of the roof it is bound by; what waits is bound by none.
+    at_roof = str(row.get("bound_by", "")) not in ("latency", "launch", "mixed", "unknown", "gaps", "")
+    return Card(told("p_bound"), roof, note, share if at_roof else math.nan)
+
+
+def _trust_card(study: Study) -> Card:
+    matter, every = sections.that_matter(study), sections.doubts(study)
+    key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
+    first = Text(matter[0].what, matter[0].what) if matter else NOTHING
+    rest = len(every) - len(matter)
+    note = told("p_trust_rest", count=str(rest)) if rest else NOTHING
+    both_ = told("p_both", one=first, other=note) if first and note else first or note
+    return Card(
+        told("p_trust"), told(key, count=str(len(matter))), both_, kind="doubt" if matter else "good", link="#doubts"
+    )
+
+
+def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> Card:
+    question = told("p_next")
     if first is None:
         near = number(row, "attainable_fraction") >= 0.8
-        return Card(question, say("p_near" if near else "p_no_reason", lang), "", kind="wide")
-    title, then, _ = worded(first, lang)
-    return Card(question, runnable(then, study), f"{gain(first, lang)}{say('colon', lang)}{title}", kind="wide")
+        return Card(question, told("p_near" if near else "p_no_reason"), kind="wide")
+    answer = both(lambda tag: runnable(worded(first, tag)[1], study))
+    where = short_name(first.kernel, 48) if first.kernel else ""
+    worth = both(
+        lambda tag: gain(first, tag) + (f" ({where})" if where else "") + say("colon", tag) + worded(first, tag)[0]
+    )
+    return Card(question, answer, worth, kind="wide", link="#findings")
 
 
-def _of_hottest(study: Study, found: Sequence[Finding], lang: str) -> list[Card]:
-    """The kernel that takes most of the GPU's time, and the largest gain known for it."""
+def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Where the wall time went, the kernel that takes most of the GPU's, and the first finding."""
     kernels = study.hottest.to_dict("records")
+    timed = [one for one in found if one.severity in (TIME, HOST)]
     if not kernels:
-        return [Card(say("p_which", lang), say("p_no_kernel", lang), "")]
+        return [Card(told("p_which"), told("p_no_kernel"))]
     hot = kernels[0]
     total, share = sum(number(one, "time") for one in kernels), number(hot, "share")
-    note = say("p_of_all", lang, share=units.percent(share), time=units.text(total, "s"))
-    timed = [one for one in found if one.severity == TIME and one.kernel == hot["kernel"]]
-    first = max(timed, key=lambda one: one.upper_bound, default=None)
-    own = study.analysis.impl(first.impl) if first is not None else {}
+    note = told("p_of_all", share=units.percent(share), time=units.text(total, "s"))
+    name = short_name(str(hot["kernel"]), 60)
+    first = max(timed, key=lambda one: one.upper_bound, default=None) if not study.budgets else next(iter(timed), None)
     return [
-        Card(say("p_which", lang), cut(str(hot["kernel"]), 110), note, share, "kernel"),
-        _bound_card(hot, lang),
-        _floor_card(own if number(own, "kernels") == 1 else {}, lang),
-        _next_card(study, first, hot, lang),
+        *_wall_cards(study),
+        Card(told("p_which"), Text(name, name), note, share, "kernel"),
+        *([_bound_card(hot)] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
+        _trust_card(study),
+        _next_card(study, first, hot),
     ]
+
+
+def _wall_cards(study: Study) -> Iterator[Card]:
+    """How long a step is, and for how much of it the GPU has nothing to do; of the first device."""
+    for one in list(study.budgets.values())[:1]:
+        if not one.window > 0:
+            return
+        step, steps = units.text(one.step, "s"), str(one.steady.steps)
+        known = one.steady.found not in ("all", "range")
+        note = told("p_step_note", steps=steps) if known else told("p_window_note")
+        yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
+        share = units.percent(one.idle / one.window)
+        per = units.text(one.idle / max(one.steady.steps, 1), "s")
+        yield Card(
+            told("p_idle"), Text(share, share), told("p_idle_note", time=per, gaps=str(one.gaps)), one.idle / one.window
+        )
+
+
+def _table(study: Study) -> Grid:
+    """The best, the reference, the others; of ranges what every report says."""
+    if not study.manifest.impls:
+        return grid(lambda tag: sections.parts_table(study, tag))
+    reference = study.analysis.reference
+    best = study.best.name if study.best is not None else ""
+    ordered = sorted(study.parts, key=lambda part: (part.name != best, part.name != reference))
+    return grid(lambda tag: _parts_table(ordered, tag))
+
+
+def _parts_table(parts: Sequence[Part], lang: str) -> Table:
+    rows = [part.row or {} for part in parts]
+    return Table.of(
+        [
+            Column("", [part.name for part in parts]),
+            Column(say("correct", lang), [sections.correctness(part.impl, lang) for part in parts]),
+            Column(say("speedup", lang), [sections.speedup(part.row) for part in parts]),
+            column(say("time", lang), rows, "time", "s"),
+            column(say("x_floor", lang), rows, "floor_ratio", ""),
+            column(say("js_frac", lang), rows, "attainable_fraction", "%"),
+            Column(say("bound_by", lang), [bound(row, lang) or units.MISSING for row in rows]),
+        ]
+    )
+
+
+# ---- waterfalls
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One block on the page: where its bar begins and how long it is, in percent of the time now."""
+
+    block: Block
+    label: Text
+    why: Text
+    left: str
+    width: str
+    seconds: str
+    share: str
+    kernel: int
+    finding: str
+
+
+@dataclass(frozen=True)
+class Fall:
+    """The waterfall of one part: its bars, and as one stack to set beside the others'."""
+
+    part: Shown
+    time: str
+    line: Text
+    bars: list[Bar]
+    stack: list[tuple[str, str, Text]]
+    best: bool
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind, *_ in self.stack)
+
+
+def _falls(
+    study: Study, parts: Sequence[Shown], found: Sequence[Finding], ids: Mapping[int, str], kernels: Sequence[Any]
+) -> list[Fall]:
+    """The waterfalls of the best part first; `ids`: of findings, in the page; `kernels`: the script's."""
+    best = study.best.name if study.best is not None else ""
+    reference = study.analysis.reference
+    falls = [part for part in parts if part.impl in study.waterfalls]
+    falls.sort(key=lambda part: (part.impl != best, part.impl != reference, -study.waterfalls[part.impl].time))
+    falls = falls[:MOST_FALLS]
+    longest = max((study.waterfalls[part.impl].time for part in falls), default=math.nan)
+    places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
+    return [
+        fall_of(part, blocks(study, part.impl, found), longest, ids, places, best=at == 0)
+        for at, part in enumerate(falls)
+    ]
+
+
+def fall_of(
+    part: Shown,
+    mine: Sequence[Block],
+    longest: float,
+    ids: Mapping[int, str],
+    places: Mapping[tuple[str, str], int],
+    *,
+    best: bool,
+) -> Fall:
+    """`longest` [s]: the time that a full stack stands for."""
+    study, time = part.study, part.study.waterfalls[part.impl].time
+    bars = [
+        Bar(
+            one,
+            both(one.label),
+            both(one.why),
+            f"{max(0.0, one.top - one.seconds) / time:.3%}",
+            f"{one.seconds / time:.3%}",
+            units.text(one.seconds, "s"),
+            units.percent(one.share(time)),
+            places.get((part.label, cut(one.kernel.replace("`", "'"), 300)), -1) if one.kernel else -1,
+            ids.get(id(one.finding), ""),
+        )
+        for one in mine
+    ]
+    stacked = [
+        (kind, f"{seconds / longest:.3%}", told("p_stack", kind=Text(*WORDS[kind]), time=units.text(seconds, "s")))
+        for kind, seconds in stack(mine)
+    ]
+    line = both(lambda tag: floor_line(study, part.impl, tag))
+    return Fall(part, units.text(time, "s"), line, bars, stacked, best)
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Where the wall time of a process and device went, as one stack."""
+
+    name: str
+    line: Text
+    pieces: list[tuple[str, str, Text]]
+
+
+def _budgets(study: Study) -> list[Wall]:
+    found = []
+    lines = both(lambda tag: "\n".join(sections.wall_time(study, tag)))
+    for at, (name, one) in enumerate(study.budgets.items()):
+        if not one.window > 0:
+            continue
+        kinds = ("computing", "communicating", "copying", "host", "waiting", "allocating", "queued", "unknown")
+        shares = [(kind, getattr(one, kind) / one.window) for kind in kinds]
+        pieces = [
+            (kind, f"{share:.3%}", told("p_stack", kind=told(f"wall_{_idle(kind)}"), time=units.percent(share)))
+            for kind, share in shares
+            if share > 0
+        ]
+        line = Text(*(text.split("\n")[at] if at < len(text.split("\n")) else "" for text in lines.pair))
+        found.append(Wall(name, line, pieces))
+    return found
+
+
+def _idle(kind: str) -> str:
+    return "idle" if kind == "unknown" else kind
 
 
 # ---- findings and facts
@@ -189,152 +424,137 @@ def _of_hottest(study: Study, found: Sequence[Finding], lang: str) -> list[Card]
 
 @dataclass(frozen=True)
 class Told:
-    """What the page says of one finding: its lines are a word of the page and the sentence beside it."""
+    """What the page says of one finding. `own`: what it could win beyond those before it, where that is less."""
 
+    id: str
     severity: str
-    gain: str
-    title: str
+    gain: Text
+    title: Text
+    step: Text
     kernel: str
-    lines: tuple[tuple[str, str], ...]
+    full: str
+    own: Text
+    evidence: str
+    expect: Text
 
 
 @dataclass(frozen=True)
 class Of:
-    """The findings of one part, the largest first; what is smaller is counted, what was not checked is named."""
+    """The findings of one part, the largest first: `kept` as they are, `findings` as told; what is smaller is counted,
+    what was not checked is named."""
 
-    headline: str
-    findings: tuple[Told, ...]
+    name: str
+    headline: Text
+    kept: list[Finding]
+    findings: list[Told]
     smaller: int
     unchecked: str
     collect: str
+    best: bool
+
+    @property
+    def top(self) -> list[Told]:
+        return self.findings[:TOP] if self.best else []
+
+    @property
+    def rest(self) -> list[Told]:
+        return self.findings[TOP:] if self.best else self.findings
 
 
-def _told(study: Study, found: Sequence[Finding], lang: str) -> Iterator[Of]:
+def _told(study: Study, found: Sequence[Finding]) -> Iterator[Of]:
+    """The best part's findings first; of ranges those with the largest gains."""
     by_part: dict[str, list[Finding]] = {}
     for one in found:
         by_part.setdefault(one.impl, []).append(one)
     names = in_order(study)
-    if len(names) > MOST_PARTS:
-        names = sorted(by_part, key=lambda name: -max((_bound(one) for one in by_part[name]), default=0.0))[:MOST_PARTS]
-    for name in names:
+    if study.best is not None:
+        names.sort(key=lambda name: name != study.best.name)  # type: ignore[union-attr]
+    else:
+        names = sorted(by_part, key=lambda name: -max((_gain(one) for one in by_part[name]), default=0.0))[:MOST_PARTS]
+    for at, name in enumerate(names):
         mine = by_part.get(name, [])
-        if not mine and not study.manifest.impls:
-            continue  # a range that holds only other ranges
-        told = [one for one in mine if one.severity != COLLECT]
-        large = [one for one in told if not one.ratio < MINOR][:MOST_FINDINGS]
-        missing = [one for one in mine if one.severity == COLLECT]
-        yield Of(
-            headline(study, name, lang),
-            tuple(_finding(study, one, lang) for one in large),
-            len(told) - len(large),
-            ", ".join(one.rule for one in missing),
-            runnable(missing[0].next_step, study) if missing else "",
-        )
+        if mine or study.manifest.impls:  # a range may hold only other ranges
+            yield _of(study, name, mine, at)
 
 
-def _bound(one: Finding) -> float:
+def _of(study: Study, name: str, mine: Sequence[Finding], at: int) -> Of:
+    said = [one for one in mine if one.severity != COLLECT]
+    large = sorted((one for one in said if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
+    missing = [one for one in mine if one.severity == COLLECT]
+    return Of(
+        name,
+        both(lambda tag: headline(study, name, tag)),
+        large,
+        [_finding(study, one, f"f{at}-{number_}") for number_, one in enumerate(large)],
+        len(said) - len(large),
+        ", ".join(one.rule for one in missing),
+        runnable(missing[0].next_step, study) if missing else "",
+        at == 0,
+    )
+
+
+def _claims_nothing(one: Finding) -> bool:
+    """Whether the findings before it claim all that it could win: it is told after those that add something."""
+    return one.severity == TIME and one.win <= MINOR * one.upper_bound
+
+
+def _gain(one: Finding) -> float:
     return one.upper_bound if math.isfinite(one.upper_bound) else 0.0
 
 
-def _finding(study: Study, one: Finding, lang: str) -> Told:
-    title, then, expect = worded(one, lang)
-    because = "; ".join(proof(p) for p in one.evidence)
-    lines = (("p_evidence", because), ("p_next_step", runnable(then, study)), ("p_expect", expect))
-    return Told(one.severity, gain(one, lang), title, cut(one.kernel, 160), lines)
+def _finding(study: Study, one: Finding, name: str) -> Told:
+    short = short_name(one.kernel) if one.kernel else ""
+    less = one.severity == TIME and one.win < 0.98 * one.upper_bound
+    return Told(
+        name,
+        one.severity,
+        both(lambda tag: gain(one, tag)),
+        both(lambda tag: worded(one, tag)[0]),
+        both(lambda tag: runnable(worded(one, tag)[1], study)),
+        short,
+        cut(one.kernel, 300),
+        told("p_own", time=units.text(one.win, "s")) if less else NOTHING,
+        "; ".join(proof(p) for p in one.evidence),
+        both(lambda tag: worded(one, tag)[2]),
+    )
 
 
-def _facts(study: Study, lang: str) -> Iterator[tuple[str, str]]:
+def _facts(study: Study) -> Iterator[tuple[Text, Text]]:
     """Device, versions, counters, files, work and roofs."""
     manifest, counters = study.manifest, study.manifest.counters
+
+    def plain(text: str) -> Text:
+        return Text(text, text)
+
     about = ", ".join(f"{k} {v}" for k, v in manifest.device.items() if k in ("name", "cc", "sms", "driver"))
-    yield say("device", lang), about
-    yield say("p_versions", lang), ", ".join(f"{k} {v}" for k, v in manifest.versions.items())
-    collected = "Nsight Compute" if not counters.version else ""
+    yield told("device"), plain(about)
+    yield told("p_versions"), plain(", ".join(f"{k} {v}" for k, v in manifest.versions.items()))
     passes = {"passes": str(counters.passes or "?"), "clock": counters.clock_control}
-    collected = collected or say("p_passes", lang, version=counters.version, **passes)
-    missing = f"{counters.state}: {counters.why}"
-    yield say("p_counters", lang), collected if counters.state == "collected" else missing
-    yield say("p_seeds", lang), ", ".join(map(str, manifest.seeds))
-    yield say("p_inputs", lang), ", ".join(manifest.inputs)
+    collected = told("p_passes", version=counters.version, **passes) if counters.version else plain("Nsight Compute")
+    missing = plain(f"{counters.state}: {counters.why}")
+    yield told("p_counters"), collected if counters.state == "collected" else missing
+    yield told("p_seeds"), plain(", ".join(map(str, manifest.seeds)))
+    yield told("p_inputs"), plain(", ".join(manifest.inputs))
     files = ", ".join(f"{ref.path} sha256 {ref.sha256[:16]}" for ref in manifest.sample.files.values())
-    yield say("p_files", lang), files
+    yield told("p_files"), plain(files)
     for work in study.analysis.works[:MOST_PARTS]:
         flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items())
-        said = say("p_compulsory", lang, flops=flops or say("p_no_flop", lang), bytes=units.text(work.bytes, "B"))
-        yield say("p_work", lang, source=work.source), said
-    for best in _best_roofs(study.roofline):
-        peak = units.text(best.peak, "B/s" if best.kind == "bandwidth" else "FLOP/s")
-        yield say("p_roof", lang, name=best.name), f"{peak}, {best.source}" + (f", {best.note}" if best.note else "")
-    yield say("p_again", lang), sections.again(study)
+        said = plain(flops) if flops else told("p_no_flop")
+        amounts = told("p_compulsory", flops=said, bytes=units.text(work.bytes, "B"))
+        yield told("p_work", source=work.source), amounts
+    for names, where in _roofs(study).items():
+        yield told("p_roof"), plain(f"{', '.join(where)}: {names}")
+    yield told("p_again"), plain(sections.again(study))
 
 
-# ---- the script's data
-
-
-def data_of(study: Study) -> dict[str, Any]:
-    """What the script needs: roofs, kernels, floors, samples. NaN is null, numbers have six digits."""
-    kernels = [_kernel(row) for row in study.kernels.to_dict("records")]
-    floors = _floors(study)
-    pipes = [one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in floors]
-    roofs = [(c.name, c.kind, _six(c.peak), c.source) for c in _best_roofs(study.roofline)]
-    return {
-        "reference": study.analysis.reference,
-        "impls": in_order(study) if study.manifest.impls else [],
-        "kernels": kernels,
-        "pipes": list(dict.fromkeys(pipes)),
-        "roofs": [dict(zip(("name", "kind", "peak", "source"), roof, strict=True)) for roof in roofs],
-        "floors": floors,
-        "timings": list(_samples(study)),
-    }
-
-
-def _kernel(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {
-        "impl": str(row["impl"]),
-        "kernel": cut(str(row["kernel"]).replace("`", "'"), LONGEST_NAME),
-        "time": _six(number(row, "time")),
-        "share": _six(number(row, "share")),
-        "launches": _six(number(row, "launches")),
-        "flops": _six(number(row, "achieved_flops")),
-        "dram": _six(number(row, "dram_bandwidth")),
-        "dramf": _six(number(row, "dram_fraction")),
-        "ai": {level: _six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
-        "frac": _six(number(row, "attainable_fraction")),
-        "occ": _six(number(row, "occupancy")),
-        "pipe": str(row.get("compute") or ""),
-        "bound": str(row.get("bound_by") or ""),
-    }
-
-
-def _six(value: float) -> float | None:
-    return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def _best_roofs(roof: Roofline) -> list[Any]:
-    """The ceiling that counts of each name."""
-    return [best for name in dict.fromkeys(c.name for c in roof.ceilings) if (best := roof.get(name)) is not None]
-
-
-def _floors(study: Study) -> list[dict[str, Any]]:
-    for work in study.analysis.works:
-        if work.flops and work.intensity > 0:
-            pipe = max(work.flops, key=lambda name: work.flops[name])
-            top = study.roofline.attainable(work.intensity, pipe)
-            if math.isfinite(top):
-                return [{"ai": _six(work.intensity), "flops": _six(top), "pipe": pipe}]
-    return []
-
-
-def _samples(study: Study) -> Iterator[dict[str, Any]]:
-    """The samples each implementation's time comes from, thinned evenly where there are very many."""
-    timings = study.timings
-    if timings is None or not len(timings):
-        return
-    kept = timings[timings["kept"].ne(0)] if "kept" in timings else timings
-    method = study.analysis.method
-    for impl in in_order(study):
-        rows = kept[(kept["impl"] == impl) & (kept["method"] == method)]
-        seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
-        step = max(1, len(seconds) // MOST_SAMPLES)
-        if seconds:
-            yield {"impl": impl, "method": method, "seconds": [_six(value) for value in seconds[::step]]}
+def _roofs(study: Study) -> dict[str, list[str]]:
+    """Where roofs come from -> "dram 4.47 TB/s", of those that something of the run is held against."""
+    rows = study.kernels.to_dict("records") if len(study.kernels) else []
+    pipes = {str(row.get("compute") or "") for row in rows} - {""}
+    pipes |= {name for work in study.analysis.works for name in work.flops}
+    found: dict[str, list[str]] = {}
+    for roof in best_roofs(study.roofline, sorted(pipes)):
+        peak = units.text(roof.peak, "B/s" if roof.kind == "bandwidth" else "FLOP/s")
+        source = roof.source + (f", {roof.note}" if roof.note else "")
+        found.setdefault(source, []).append(f"{roof.name} {peak}")
+    return found

@@ -1,0 +1,67 @@
+/* ---- the table of kernels ---- */
+const scaled = (unit, get) => {
+  const v = K.map(get).filter(num).map(Math.abs), top = v.reduce((a, b) => Math.max(a, b), 0), s = STEPS[unit].find((x) => top >= x[0]) || STEPS[unit].at(-1);
+  return { label: s[1], cell: (x) => num(x) ? dig(x / s[0]) : "-" };
+};
+const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
+/* [head, value, how it is shown (nothing: text), class]; "far" leaves where the screen is narrow */
+const COLUMNS = () => [
+  [tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
+  [tx("launches"), (k) => k.launches, whole, "far"], [tx("share"), (k) => k.share, pct],
+  [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
+  [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
+  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far"], [tx("occ"), (k) => k.occ, pct, "far"],
+  [tx("boundby"), (k) => mine(k.bound), null, "l"],
+].filter(([, get, fmt], i) => i < 2 ? i || new Set(K.map((k) => k.impl)).size > 1 : K.some((k) => fmt ? num(get(k)) && get(k) !== 0 : get(k)));
+let COLS = [], rows = [], sorted = { c: -1, dir: -1 };
+function table() {
+  COLS = COLUMNS();
+  const tr = h("tr");
+  COLS.forEach((c, i) => {
+    const b = button(c[0], () => { sorted = { c: i, dir: sorted.c === i ? -sorted.dir : c[2] ? -1 : 1 }; order(); }, { className: "" });
+    tr.append(h("th", { scope: "col", className: c[3] || "" }, b));
+  });
+  document.querySelector("#table thead").replaceChildren(tr);
+  rows = K.map((k) => h("tr", {}, ...COLS.map(([, get, fmt, cls]) => {
+    const td = h("td", { className: cls || "" });
+    if (cls === "name l") {
+      const b = button("", () => pick(k.i), { className: "pick", title: k.kernel, "aria-pressed": "false" });
+      b.append(h("span", {}, k.short), ...(k.kernel !== k.short ? [h("small", { className: "full" }, k.kernel)] : []));
+      td.append(b, ...lines(k));
+    } else if (cls === "l own") td.append(key(k.impl), k.impl);
+    else td.textContent = fmt ? fmt(get(k)) : get(k) || "-";
+    return td;
+  })));
+  order();
+}
+/* the source lines that hold a kernel up, where they were recorded */
+const lines = (k) => (k.lines || []).length ? [h("details", { className: "src" }, h("summary", {}, tx("lines", k.lines.length)), h("ol", {}, ...k.lines.map((l) => h("li", {}, h("b", {}, `${l.place} `), h("code", {}, l.text), ` ${mine(l.said)}`))))] : [];
+function order() {
+  const [, get, shown_] = COLS[sorted.c] || [], text = !shown_;
+  const list = K.map((k) => k.i).sort((a, b) => {
+    if (!get) return rank(K[b]) - rank(K[a]) || (K[b].time || 0) - (K[a].time || 0);  // the best first, before a head is pressed
+    const x = get(K[a]), y = get(K[b]);
+    if (text) return sorted.dir * String(x || "").localeCompare(String(y || "")) || a - b;
+    if (!num(x) || !num(y)) return num(x) ? -1 : num(y) ? 1 : a - b;
+    return sorted.dir * (x - y) || a - b;
+  });
+  const shown = list.filter((i) => !query || match(K[i]));
+  fill(shown);
+  all("#table th").forEach((th, i) => { if (i === sorted.c) th.setAttribute("aria-sort", sorted.dir > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort"); });
+  $("count").textContent = tx("count", shown.length, K.length);
+}
+/* what fits a screen at once, the rest after the frame that shows it */
+const FIRST = 60;
+let filling = 0;
+function fill(shown) {
+  const body = document.querySelector("#table tbody"), turn = ++filling;
+  body.replaceChildren(...shown.slice(0, FIRST).map((i) => rows[i]));
+  const rest = () => { if (turn === filling) { body.append(...shown.slice(FIRST).map((i) => rows[i])); ready(); } };
+  if (shown.length > FIRST) requestAnimationFrame(() => setTimeout(rest)); else ready();
+}
+function ready() { if (ROOT.dataset.ready) return; performance.mark("ready"); ROOT.dataset.ready = "1"; }
+function marked() {
+  rows.forEach((r, i) => { r.classList.toggle("picked", picked.has(i)); r.querySelector(".pick").setAttribute("aria-pressed", String(picked.has(i))); });
+  all("#strip .bar").forEach((b) => b.setAttribute("aria-pressed", String(picked.has(+b.dataset.k))));
+}
+$("filter").addEventListener("input", (e) => { query = e.target.value.trim().toLowerCase(); order(); draw(); });

@@ -1,0 +1,119 @@
+"""A waterfall for people: blocks from the time now down to the floor, each with what binds it and its finding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzers.placement import CAUSES
+from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS
+from profkit.report import units
+from profkit.report.layout import cut
+from profkit.report.names import short_names
+from profkit.report.words import named, say
+
+if TYPE_CHECKING:
+    from analyzers.waterfall import Slice, Waterfall
+    from profkit.study.study import Study
+
+MOST = 8
+"""Kernels of one kind that a waterfall names; the rest are one block."""
+_AT = {"en": 0, "zh": 1}
+_LAUNCHING = ("launch-bound", "host-bound")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One step down: `seconds` long, from `top` [s] above zero. `kernels`: how many it stands for, 0 where it is of
+    none; `kernel`, `short`: the one it is of. `finding`: what is known against it.
+    """
+
+    kind: str
+    seconds: float
+    top: float
+    kernel: str = ""
+    short: str = ""
+    cause: str = ""
+    kernels: int = 0
+    finding: Finding | None = None
+
+    def label(self, lang: str = "en") -> str:
+        """The kernel it is of, or what kind of time it is."""
+        if self.kernels > 1:
+            return say("fall_more", lang, count=str(self.kernels))
+        return self.short or WORDS[self.kind][_AT[lang]]
+
+    def why(self, lang: str = "en") -> str:
+        """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
+        if not self.kernels:
+            return named(self.cause, lang)
+        if self.kind != EXCESS:
+            return say("fall_alone", lang) if self.kind == KERNELS else WORDS[self.kind][_AT[lang]]
+        if not self.cause:
+            return say("fall_over", lang)
+        known = CAUSES.get(self.cause)
+        why = known[_AT[lang]] if known else say("fall_roof", lang, roof=named(self.cause, lang))
+        return say("fall_over_why", lang, why=why)
+
+    def share(self, whole: float) -> float:
+        return self.seconds / whole if whole > 0 else math.nan
+
+
+def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Block]:
+    """The blocks of a part's waterfall from the top: gaps first, the longest excesses, the floor last.
+
+    Empty where the part has no time. `findings`: where a block's own is looked for.
+    """
+    fall = study.waterfalls.get(impl)
+    if fall is None:
+        return []
+    mine = [one for one in findings if one.impl == impl and one.severity in (TIME, HOST)]
+    short = short_names(one.kernel for one in fall.slices if one.kernel)
+    top, found = fall.time, []
+    for one, kernels in _steps(fall):
+        name = one.kernel if kernels == 1 else ""
+        against = _finding(one, mine) if kernels < 2 else None
+        found.append(Block(one.kind, one.seconds, top, name, cut(short.get(name, ""), 48), one.cause, kernels, against))
+        top -= one.seconds
+    return found
+
+
+def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
+    """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
+    for kind in reversed(list(WORDS)):
+        mine = sorted((one for one in fall.slices if one.kind == kind), key=lambda one: -one.seconds)
+        named_ = [one for one in mine if one.kernel]
+        shown = named_[:MOST] if len(named_) > MOST + 1 else named_
+        yield from ((one, 1) for one in shown)
+        yield from _rest(named_[len(shown) :])
+        yield from ((one, 0) for one in mine if not one.kernel)
+
+
+def _rest(hidden: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
+    if hidden:
+        yield type(hidden[0])(hidden[0].kind, sum(one.seconds for one in hidden)), len(hidden)
+
+
+def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
+    """The first finding about its kernel; of time that is no kernel's one about the whole call, of gaps about launching."""
+    if one.kind == FLOOR:
+        return None
+    whole = [finding for finding in findings if finding.kernel == one.kernel]
+    if one.kernel:
+        return next(iter(whole), None)
+    launching = [finding for finding in whole if finding.rule in _LAUNCHING]
+    other = [finding for finding in whole if finding.rule not in _LAUNCHING]
+    return next(iter([*launching, *other] if one.kind == GAPS else [*other, *launching]), None)
+
+
+def floor_line(study: Study, impl: str, lang: str = "en") -> str:
+    """ "161 us now, 120 us at the floor: 40.9 us lie between"; "" without a floor."""
+    fall = study.waterfalls.get(impl)
+    if fall is None or math.isnan(fall.floor):
+        return ""
+    room = max(0.0, fall.time - fall.floor)
+    times = {"time": fall.time, "floor": fall.floor, "room": room}
+    return say("fall_line", lang, **{name: units.text(value, "s") for name, value in times.items()})

@@ -1,0 +1,204 @@
+"""A page of several runs: the ladder, how the waterfalls differ, the counters that moved, the gate's verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analyzers.compare import Ladder, Rung
+from analyzers.speedup import shown
+from analyzers.waterfall import WORDS, Waterfall
+from profkit._version import __version__
+from profkit.report import ladder as view
+from profkit.report import sections, units
+from profkit.report.ladder import Chosen
+from profkit.report.layout import Table
+from profkit.report.names import short_name
+from profkit.report.waterfall import blocks
+from profkit.report.words import named, say
+from profkit.report.writers.frame import Text, both, grid, render, told
+from profkit.report.writers.html import Fall, fall_of
+from profkit.report.writers.page_data import Shown, data_of, places
+
+MOST_ROWS = 14
+"""Rows of the table of what a waterfall gained or lost."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What was asked of the last steps and came of it: `limit` NaN where nothing was."""
+
+    limit: float
+    slower: Sequence[Rung]
+    apart: Sequence[str]
+
+    @property
+    def mood(self) -> str:
+        return "" if math.isnan(self.limit) else "wrong" if self.slower or self.apart else "faster"
+
+    def text(self, lang: str) -> str:
+        if math.isnan(self.limit):
+            return say("c_no_gate", lang)
+        limit = units.percent(self.limit)
+        if self.apart:
+            return say("c_apart", lang, facts=", ".join(self.apart))
+        if self.slower:
+            said = ", ".join(f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in self.slower)
+            return say("c_regressed", lang, limit=limit, steps=said)
+        return say("c_passed", lang, limit=limit)
+
+
+def page(chosen: Sequence[Chosen], ladder: Ladder, limit: float | None = None, lang: str = "en") -> str:
+    """The whole page; `limit`: of the gate (fraction of the first step's time), None for none."""
+    parts = _parts(chosen, ladder)
+    last, wanted = ladder.rungs[-1], math.nan if limit is None else limit
+    gate = Gate(wanted, ladder.regressions(limit) if limit is not None and not ladder.apart else [], ladder.apart)
+    data = data_of(parts, best=last.label)
+    return render(
+        "compare.html",
+        lang,
+        {**data, "timeline": None},
+        title=both(lambda tag: " → ".join(rung.label for rung in ladder.rungs)),
+        subtitle=_subtitle(chosen),
+        lead=_lead(ladder),
+        mood=_mood(last),
+        gate=both(gate.text),
+        gate_mood=gate.mood,
+        ladder=grid(lambda tag: _ladder(ladder, tag)),
+        falls=_falls(parts, data["kernels"]),
+        difference=_difference(parts),
+        moved=[(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved],
+        doubts=ladder.doubts,
+        kernel_note=told("kernel_note"),
+        version=__version__,
+    )
+
+
+def _subtitle(chosen: Sequence[Chosen]) -> Text:
+    runs = dict.fromkeys(f"{one.study.manifest.sample.id}, {one.study.manifest.created}" for one in chosen)
+    devices = dict.fromkeys(sections.device(one.study) for one in chosen)
+    text = "; ".join([*devices, *runs])
+    return Text(text, text)
+
+
+def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
+    """The steps in their order. Of one run they keep the colours that they have on its page."""
+    colours = places(view.order_of(chosen, ladder))
+    return [
+        Shown(one.study, one.impl, rung.label, colours[rung.label])
+        for one, rung in zip(chosen, ladder.rungs, strict=True)
+    ]
+
+
+def _lead(ladder: Ladder) -> Text:
+    first, last = ladder.rungs[0], ladder.rungs[-1]
+    times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
+    how = {"last": last.label, "first": first.label, "ratio": shown(last.total, "ratio")}
+    key = "c_two" if len(ladder.rungs) == 2 else "c_many"
+    sure = both(
+        lambda tag: say("c_sure", tag, word=say(f"c_{last.verdict or 'undecided'}", tag), interval=_interval(last))
+    )
+    return told(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))
+
+
+def _interval(rung: Rung) -> str:
+    return f"[{units.digits(rung.low)}, {units.digits(rung.high)}]"
+
+
+def _mood(rung: Rung) -> str:
+    return {"faster": "faster", "slower": "slower"}.get(rung.verdict, "")
+
+
+def _ladder(ladder: Ladder, lang: str) -> Table:
+    unit, times = units.column([rung.time for rung in ladder.rungs], "s")
+    heads = ("step", "measure", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
+    head = [say(key, lang) for key in heads]
+    head[2] = f"{head[2]} [{unit}]"
+    rows = [
+        [
+            rung.label,
+            ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file", lang)),
+            time,
+            _step(rung, lang),
+            shown(rung.total, "ratio"),
+            units.percent(rung.attainable_fraction),
+            units.digits(rung.floor_ratio),
+            named(rung.bound_by, lang) or units.MISSING,
+        ]
+        for at, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
+    ]
+    return Table(head, rows)
+
+
+def _step(rung: Rung, lang: str) -> str:
+    if math.isnan(rung.step):
+        return units.MISSING
+    interval = f" {_interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
+    return f"{shown(rung.step, 'ratio')}{interval} {say(f'c_{rung.verdict}', lang)}"
+
+
+def _falls(parts: Sequence[Shown], kernels: Sequence[Mapping[str, str]]) -> list[Fall]:
+    """A waterfall a step, the last one open."""
+    known = [part for part in parts if part.impl in part.study.waterfalls]
+    longest = max((part.study.waterfalls[part.impl].time for part in known), default=math.nan)
+    places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
+    return [
+        fall_of(part, blocks(part.study, part.impl), longest, {}, places, best=at == len(known) - 1)
+        for at, part in enumerate(known)
+    ]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of the difference between the waterfalls of the first and the last step: times as text, what it gained
+    [s, negative for less], and its bar in percent of the largest change.
+    """
+
+    label: Text
+    cells: list[str]
+    gained: str
+    width: str
+    worse: bool
+
+
+def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:
+    """(labels of the steps, changes): kinds of time, and kernels that one of the steps alone has or both, the largest
+    change first. ([], []) where a step has no waterfall.
+    """
+    falls = [part.study.waterfalls.get(part.impl) for part in parts]
+    known = [fall for fall in falls if fall is not None]
+    if len(known) < len(falls):
+        return [], []
+    tables = [_sums(fall) for fall in known]
+    sizes = {name: abs(tables[-1].get(name, 0.0) - tables[0].get(name, 0.0)) for table in tables for name in table}
+    names = sorted(sizes, key=lambda name: -sizes[name])
+    rows = [[table.get(name, 0.0) for table in tables] for name in names]
+    top = max(sizes.values(), default=0.0)
+    found = [_change(_words(name), row, top) for name, row in zip(names[:MOST_ROWS], rows, strict=False)]
+    rest = [sum(row[at] for row in rows[MOST_ROWS:]) for at in range(len(tables))]
+    found += [_change(told("c_rest", count=str(len(names) - MOST_ROWS)), rest, top)] if any(rest) else []
+    return [part.label for part in parts], found
+
+
+def _sums(fall: Waterfall) -> dict[tuple[str, str], float]:
+    """(kind, short name of the kernel) -> seconds."""
+    sums: dict[tuple[str, str], float] = {}
+    for one in fall.slices:
+        name = (one.kind, short_name(one.kernel, 48) if one.kernel else "")
+        sums[name] = sums.get(name, 0.0) + one.seconds
+    return sums
+
+
+def _words(name: tuple[str, str]) -> Text:
+    kind, kernel = name
+    words = Text(*WORDS[kind])
+    return both(lambda tag: say("c_of", tag, kernel=kernel, kind=getattr(words, tag))) if kernel else words
+
+
+def _change(label: Text, seconds: Sequence[float], top: float) -> Change:
+    gained = seconds[-1] - seconds[0]
+    sign = "+" if gained > 0 else "-" if gained < 0 else ""
+    cells = [units.text(value, "s") if value else units.MISSING for value in seconds]
+    width = f"{min(1.0, abs(gained) / top):.1%}" if top > 0 else "0%"
+    return Change(label, cells, f"{sign}{units.text(abs(gained), 's')}", width, gained > 0)

@@ -1,0 +1,238 @@
+"""The data that a page's script reads: roofs, kernels, floors, samples, launches. NaN is null, numbers have six digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from analyzers.waterfall import WORDS
+from profkit.report.explain import in_order
+from profkit.report.layout import cut
+from profkit.report.names import short_names
+from profkit.report.units import number
+from profkit.report.waterfall import Block
+from profkit.report.words import LANGUAGES, bound
+from roofline.ceilings import BANDWIDTH, Roofline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from profkit.study.study import Study
+
+LONGEST_NAME = 300
+"""Characters of a kernel's name on the page: two thousand template names would fill megabytes."""
+MOST_SAMPLES = 600
+MOST_LAUNCHES = 40_000
+"""Pieces of GPU work on the page's timeline: about 12 bytes each."""
+REFERENCE = -1
+"""The place of the reference among the colours: it is grey."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A part of a run on a page: `label` is what it is called there, `colour` its place among the colours."""
+
+    study: Study
+    impl: str
+    label: str
+    colour: int
+    on: bool = True
+
+    @property
+    def shape(self) -> int:
+        """Its place among the shapes: the reference has the first."""
+        return self.colour + 1
+
+
+def shown_of(study: Study) -> list[Shown]:
+    """The parts of one run in its order: colours by place, as the figures have them; of implementations only the best
+    and the reference are drawn until the reader asks for more."""
+    names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
+    first = (study.best.name if study.best is not None else "", study.analysis.reference)
+    on = {name: not study.manifest.impls or name in first for name in names}
+    return [Shown(study, name, name, place, on[name]) for name, place in places(names).items()]
+
+
+def places(names: Iterable[str]) -> dict[str, int]:
+    """Place among the colours, as roofline.style.colours gives them."""
+    names = list(names)
+    found: dict[str, int] = {}
+    for name in names:
+        grey = name == "reference" and len(names) > 1
+        found[name] = REFERENCE if grey else sum(place != REFERENCE for place in found.values())
+    return found
+
+
+def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
+    """What the script needs of these parts, which may be of several runs; `best`: the label drawn in front."""
+    studies = list(dict.fromkeys(part.study.path for part in parts))
+    by_path = {part.study.path: part.study for part in parts}
+    first = by_path[studies[0]] if parts else None
+    kernels = [row for part in parts for row in _kernels(part)]
+    floors = _floors(first) if first is not None else []
+    pipes = list(dict.fromkeys([one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in floors]))
+    roofs = best_roofs(first.roofline, pipes) if first is not None else []
+    return {
+        "best": best,
+        "parts": [{"name": part.label, "colour": part.colour, "shape": part.shape, "on": part.on} for part in parts],
+        "kernels": kernels,
+        "pipes": pipes,
+        "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in roofs],
+        "floors": floors,
+        "timings": [row for part in parts for row in _samples(part)],
+    }
+
+
+def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
+    kernels = part.study.kernels
+    if not len(kernels):
+        return
+    rows = kernels[kernels["impl"] == part.impl].to_dict("records")
+    short = short_names(str(row["kernel"]) for row in rows)
+    for row in rows:
+        yield {"impl": part.label, **_kernel(row, short[str(row["kernel"])])}
+
+
+def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
+    return {
+        "kernel": cut(str(row["kernel"]).replace("`", "'"), LONGEST_NAME),
+        "short": short,
+        "time": six(number(row, "time")),
+        "share": six(number(row, "share")),
+        "launches": six(number(row, "launches")),
+        "flops": six(number(row, "achieved_flops")),
+        "dram": six(number(row, "dram_bandwidth")),
+        "dramf": six(number(row, "dram_fraction")),
+        "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
+        "frac": six(number(row, "attainable_fraction")),
+        "occ": six(number(row, "occupancy")),
+        "pipe": str(row.get("compute") or ""),
+        "bound": [bound(row, lang) for lang in LANGUAGES],
+    }
+
+
+def six(value: float) -> float | None:
+    """Six digits, None for what is not finite."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def best_roofs(roof: Roofline, pipes: Sequence[str]) -> list[Any]:
+    """The ceiling that counts of each memory level and of the pipes in use."""
+    wanted = [*BANDWIDTH, *pipes]
+    return [best for name in dict.fromkeys(wanted) if (best := roof.get(name)) is not None]
+
+
+def _floors(study: Study) -> list[dict[str, Any]]:
+    for work in study.analysis.works:
+        if work.flops and work.intensity > 0:
+            pipe = max(work.flops, key=lambda name: work.flops[name])
+            top = study.roofline.attainable(work.intensity, pipe)
+            if math.isfinite(top):
+                return [{"ai": six(work.intensity), "flops": six(top), "pipe": pipe}]
+    return []
+
+
+def _samples(part: Shown) -> Iterator[dict[str, Any]]:
+    """The samples its time comes from, thinned evenly where there are very many."""
+    timings = part.study.timings
+    if timings is None or not len(timings):
+        return
+    kept = timings[timings["kept"].ne(0)] if "kept" in timings else timings
+    method = part.study.analysis.method
+    rows = kept[(kept["impl"] == part.impl) & (kept["method"] == method)]
+    seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
+    step = max(1, len(seconds) // MOST_SAMPLES)
+    if seconds:
+        yield {"impl": part.label, "method": method, "seconds": [six(value) for value in seconds[::step]]}
+
+
+# ---- waterfalls
+
+
+def stack(blocks: Sequence[Block]) -> list[tuple[str, float]]:
+    """(kind, seconds) of a waterfall, the floor first."""
+    sums = {kind: sum(one.seconds for one in blocks if one.kind == kind) for kind in WORDS}
+    return [(kind, seconds) for kind, seconds in sums.items() if seconds > 0]
+
+
+# ---- the timeline
+
+
+def timeline_of(study: Study) -> dict[str, Any] | None:
+    """The launches over time, in units of 10 ns: starts as differences, lengths, kernels by number, lanes (a stream of a
+    device of a process); ranges and the steady state. None without a timeline, or of implementations, whose calls
+    were timed one by one.
+    """
+    import numpy as np  # stays out of start-up
+
+    frame = study.captured.timeline
+    if frame is None or study.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
+        return None
+    known = frame[frame["start"].notna() & (frame["time"] > 0)].sort_values("start", kind="stable")
+    begin, hidden = float(known["start"].iloc[0]), max(0, len(known) - MOST_LAUNCHES)
+    known, whole = known.iloc[:MOST_LAUNCHES], len(known)
+    start = np.rint((known["start"].to_numpy() - begin) * 1e8).astype(np.int64)
+    length = np.maximum(1, np.rint(known["time"].to_numpy() * 1e8)).astype(np.int64)
+    codes, names = known["kernel"].factorize()
+    lanes, lane_names = _lanes(known).factorize()
+    # As in the table, where those of the kernels come first.
+    short = short_names([*map(str, study.kernels["kernel"] if len(study.kernels) else ()), *map(str, names)])
+    return {
+        "start": np.diff(start, prepend=0).tolist(),
+        "length": length.tolist(),
+        "kernel": codes.tolist(),
+        "lane": lanes.tolist() if len(lane_names) > 1 else [],
+        "copy": sorted(set(codes[known["kind"].isin(("memcpy", "memset")).to_numpy()].tolist())),
+        "names": [short[str(name)] for name in names],
+        "lanes": [str(name) for name in lane_names],
+        "ranges": _ranges(known, begin),
+        "steady": _steady(study, frame, begin),
+        "hidden": hidden,
+        "whole": whole,
+    }
+
+
+def _lanes(frame: pd.DataFrame) -> pd.Series[str]:
+    """Device and stream, as far as there are several of them."""
+    parts = [name + " " + frame[name].astype(str) for name in ("process", "device", "stream") if name in frame]
+    several = [part for part in parts if part.nunique() > 1]
+    joined = several[0] if several else frame["device"].astype(str)
+    for part in several[1:]:
+        joined = joined + ", " + part
+    return joined
+
+
+MOST_RANGES = 600
+
+
+def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
+    """[name, depth, first start, last end] of each stretch of launches inside one range, in units of 10 ns."""
+    import numpy as np  # stays out of start-up
+
+    paths = frame["range"].astype(str).to_numpy()
+    starts = np.rint((frame["start"].to_numpy() - begin) * 1e8).astype(np.int64)
+    ends = starts + np.rint(frame["time"].to_numpy() * 1e8).astype(np.int64)
+    found: list[list[Any]] = []
+    deepest = max((path.count("/") + 1 for path in set(paths) if path), default=0)
+    for depth in range(min(deepest, 3)):
+        own = np.array(["/".join(path.split("/")[: depth + 1]) if path.count("/") >= depth else "" for path in paths])
+        edges = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1], [True])))
+        for first, last in pairwise(edges):
+            if own[first]:
+                name = own[first].rsplit("/", 1)[-1]
+                found.append([name, depth, int(starts[first]), int(ends[first:last].max())])
+    return found[:MOST_RANGES]
+
+
+def _steady(study: Study, frame: pd.DataFrame, begin: float) -> list[int]:
+    """First, last and one step [10 ns] of the steady state of the first device; [] where nothing repeats."""
+    for one in study.budgets.values():
+        if one.steady.found == "all":
+            return []
+        ordered = frame.sort_values("start", kind="stable")
+        first = float(ordered["start"].iloc[one.steady.first]) - begin
+        return [round(first * 1e8), round((first + one.window) * 1e8), round(one.step * 1e8)]
+    return []

@@ -1,0 +1,133 @@
+"""The timeline of a program's page: from a trace of ten thousand launches, with ranges, idle, and the steady state."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import browser
+import pytest
+
+from profkit.record.importing import import_files
+from profkit.report.writers.html import page
+from profkit.report.writers.page_data import timeline_of
+from profkit.study.study import Study
+
+STEPS, PER_STEP = 50, 200
+NAMES = (
+    "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT",
+    "void at::native::mul_kernel(int)",
+    "softmax_warp_forward<float>",
+)
+
+
+def trace(file, steps=STEPS, per_step=PER_STEP):
+    """A loop whose step launches every 10 us and runs 4 us of it; of each step the last tenth on a second stream."""
+    events, ts, correlation = [], 0.0, 1
+    order = random.Random(3).choices(range(len(NAMES)), k=per_step)
+    device = {"device": 0, "context": 1}
+    for step in range(steps):
+        first = ts
+        for at in range(per_step):
+            stream = 14 if at >= per_step * 9 // 10 else 7
+            name = "step_begins" if not at else NAMES[order[at]]
+            args = {**device, "stream": stream, "correlation": correlation, "grid": [64, 1, 1], "block": [128, 1, 1]}
+            kernel = {
+                "ph": "X",
+                "cat": "kernel",
+                "name": name,
+                "pid": 0,
+                "tid": stream,
+                "ts": ts,
+                "dur": 4.0,
+                "args": args,
+            }
+            call = {
+                "ph": "X",
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": 9,
+                "tid": 9,
+                "ts": ts - 3,
+                "dur": 1.0,
+            }
+            events += [kernel, {**call, "args": {"correlation": correlation}}]
+            ts, correlation = ts + 10.0, correlation + 1
+        span = {"ts": first - 4, "dur": ts - first - 1, "name": f"train_step#{step}"}
+        events.append({"ph": "X", "cat": "user_annotation", "pid": 9, "tid": 9, "args": {}, **span})
+    known = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "Test GPU", "computeMajor": 9, "computeMinor": 0}],
+    }
+    file.write_text(json.dumps({**known, "traceEvents": events}), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("program")
+    return Study(import_files([trace(folder / "loop.json")], folder / "run").run)
+
+
+def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
+    found = timeline_of(study)
+    assert len(found["start"]) == len(found["length"]) == len(found["kernel"]) == STEPS * PER_STEP
+    assert sum(found["start"]) == pytest.approx((STEPS * PER_STEP - 1) * 1000)  # 10 us, in units of 10 ns
+    assert set(found["length"]) == {400}
+    assert found["lanes"] == ["stream 0:7", "stream 0:14"]
+    assert set(found["names"]) == {"step_begins", "mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
+    assert (found["hidden"], found["whole"]) == (0, STEPS * PER_STEP)
+    assert found["ranges"][0][:2] == ["train_step#0", 0]
+    _, _, step = found["steady"]
+    assert step == pytest.approx(PER_STEP * 1000, rel=0.01)
+
+
+def test_a_sample_has_no_timeline_and_a_long_program_is_cut_and_says_so(study, monkeypatch):
+    monkeypatch.setattr("profkit.report.writers.page_data.MOST_LAUNCHES", 1000)
+    found = timeline_of(study)
+    assert len(found["start"]) == 1000
+    assert (found["hidden"], found["whole"]) == (STEPS * PER_STEP - 1000, STEPS * PER_STEP)
+
+
+def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
+    text = page(study)
+    assert len(text.encode()) < 1_000_000
+    top = text[text.index('<dl class="answer">') : text.index("</dl>")]
+    assert "One step" in top
+    assert re.search(r"60(\.\d)?%", top)
+    assert "not compared" in top
+    assert '<section id="timings"' not in text
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no chromium here")
+def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(page(study), "utf-8")
+    said = "document.getElementById('line-said').textContent"
+    with browser.open_browser() as tab:
+        tab.goto(file)
+        assert tab.problems() == []
+        assert f"{STEPS * PER_STEP} launches" in tab.js(said)
+        press = "[...document.querySelectorAll('#line-controls button')].find((b) => b.textContent === '{}').click()"
+        tab.js(press.format("One step"))
+        inside = int(re.search(r"(\d+) launches", tab.js(said))[1])
+        assert abs(inside - PER_STEP) <= 2
+        assert re.search(r"idle 60(\.\d)?%", tab.js(said))
+        tab.js("document.getElementById('line').focus()")
+        tab.key("+", 187)
+        assert int(re.search(r"(\d+) launches", tab.js(said))[1]) < inside
+        # A launch under the pointer says its name.
+        where = tab.js(
+            "(() => { const c = document.getElementById('line'); c.scrollIntoView({block: 'center', behavior: 'instant'});"
+            " const r = c.getBoundingClientRect(); return [r.x, r.y, r.width]; })()"
+        )
+        seen = set()
+        for at in range(40):
+            tab.mouse(where[0] + where[2] * (0.2 + at * 0.005), where[1] + 18 + 18 + 12)
+            if tab.js("!document.getElementById('line-tip').hidden"):
+                seen.add(tab.js("document.querySelector('#line-tip b').textContent"))
+        assert seen & {"mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
+        tab.key("0", 48)
+        assert f"{STEPS * PER_STEP} launches" in tab.js(said)
+        assert tab.problems() == []
