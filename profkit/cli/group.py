@@ -34,6 +34,8 @@ VERBS = {
     "history": "How a time changed over runs and devices, and what changed with it.",
     "site": "A static site of many runs: leaderboard, roofline, every page.",
     "list": "Samples of a folder, and runs with their verdicts.",
+    "mcp": "Serve a few tools over the Model Context Protocol.",
+    "skill": "How to work with profkit, written for programs that write kernels.",
     "doctor": "What works on this machine, and the fix for what does not.",
 }
 ALL = {**VERBS, **contests.VERBS}
