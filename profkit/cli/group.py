@@ -29,6 +29,7 @@ VERBS = {
     "roofline": "Draw the kernels of one run or several under the roofs of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",
     "compare": "Two runs or more: an optimisation ladder, and a gate for regressions.",
+    "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
     "ceilings": "Measure what this device can really do, and keep it for later runs.",
     "history": "How a time changed over runs and devices, and what changed with it.",
