@@ -11,12 +11,13 @@ import click
 from profkit.errors import ProfkitError
 from profkit.report import ladder as view
 from profkit.report.words import LANGUAGES
+from profkit.report.writers.junit import Case, document
 from profkit.rundir.files import write_atomic
 
 PAGES = (".html", ".htm")
 
 
-def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """ "5%" or "0.05" as a fraction."""
     if value is None:
         return None
@@ -34,7 +35,7 @@ def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float
 @click.option(
     "--fail-on-regression",
     "limit",
-    callback=_fraction,
+    callback=fraction,
     metavar="SHARE",
     help="Exit 1 when a step is slower than BEFORE by more than this, as in 5%.",
 )
@@ -48,9 +49,16 @@ def _fraction(_: click.Context, __: click.Parameter, value: str | None) -> float
     "--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language the page opens in."
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
-    runs: tuple[str, ...], limit: float | None, output: Path | None, lang: str, force: bool, as_json: bool
+    runs: tuple[str, ...],
+    limit: float | None,
+    output: Path | None,
+    lang: str,
+    force: bool,
+    junit: Path | None,
+    as_json: bool,
 ) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved.
 
@@ -70,6 +78,8 @@ def command(
     if output is not None:
         _write(chosen, ladder, output, force, limit, lang)
     slower = _gate(ladder, limit)
+    if junit is not None:
+        write_atomic(junit, document("profkit compare", [_case(rung, slower) for rung in ladder.rungs[1:]]))
     if as_json:
         gate = {"limit": limit, "regressions": [rung.label for rung in slower]} if limit is not None else None
         click.echo(json.dumps({**ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
@@ -90,6 +100,13 @@ def _gate(ladder: Any, limit: float | None) -> list[Any]:
         )
     found: list[Any] = ladder.regressions(limit)
     return found
+
+
+def _case(rung: Any, slower: list[Any]) -> Case:
+    said = f"{1 / rung.total - 1:+.1%} of the first step's time"
+    return Case(
+        "profkit", rung.label, rung.time, failure=said if rung in slower else "", says=f"{rung.verdict}, {said}"
+    )
 
 
 def _write(chosen: Any, ladder: Any, output: Path, force: bool, limit: float | None, lang: str) -> None:

@@ -30,11 +30,14 @@ VERBS = {
     "roofline": "Draw the kernels of one run or several under the roofs of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",
     "compare": "Two runs or more: an optimisation ladder, and a gate for regressions.",
+    "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
     "ceilings": "Measure what this device can really do, and keep it for later runs.",
     "history": "How a time changed over runs and devices, and what changed with it.",
     "site": "A static site of many runs: leaderboard, roofline, every page.",
     "list": "Samples of a folder, and runs with their verdicts.",
+    "mcp": "Serve a few tools over the Model Context Protocol.",
+    "skill": "How to work with profkit, written for programs that write kernels.",
     "doctor": "What works on this machine, and the fix for what does not.",
 }
 ALL = {**VERBS, **contests.VERBS}

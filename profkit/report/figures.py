@@ -291,3 +291,9 @@ def _captions(studies: Sequence[Study]) -> Iterator[str]:
     for study in studies:
         yield sections.kernel_times_line(study) + _clock(study, "; ")
         yield sections.counters_line(study)
+
+
+def gate_scene(studies: Sequence[Study]) -> Scene:
+    """The longest kernels of many runs, those of the first one's device; without a kernel under a roof an empty one."""
+    first = _devices(studies)[:1]
+    return kernels_scene([study for study in studies if _devices([study]) == first])

@@ -1,0 +1,170 @@
+"""A server of the Model Context Protocol: few tools, each answers with one short JSON document.
+
+Paths lie below the roots that the server was given, and nothing is measured that was not asked for. An answer has at
+most LIMIT characters; a measurement ends after `seconds`. Times are seconds, shares 0 to 1, null is not known.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from analyzers.source_lines import Line, hot_lines
+from collectors.errors import CollectError
+from collectors.ncu import source
+from profkit._version import __version__
+from profkit.errors import CannotProfileError, ProfkitError
+from profkit.report import ladder
+from profkit.report.dialects import agent
+from profkit.study.study import Study, open_study
+
+LIMIT = 12_000
+HOW = (
+    "Measure, read the first finding, change one thing, measure and compare, stop at the floor. A speed-up counts only "
+    "where `wins` is true. Paths are relative to the first root."
+)
+
+
+class Tools:
+    """What the server offers. roots: folders that paths may lie in; seconds: how long one measurement may take."""
+
+    def __init__(self, roots: Sequence[Path], seconds: float) -> None:
+        self._roots = [root.resolve() for root in roots]
+        self._seconds = seconds
+
+    def profile(self, path: str, options: str = "") -> str:
+        """Measure a sample's folder: is it right, how fast, how far from the floor, what to try next.
+
+        options: of `profkit profile`, such as "--ncu" or "--device cpu --candidate cuda".
+        """
+        allowed = ("--ncu", "--events", "--deep", "--device", "--candidate", "--budget", "--trials", "--seed")
+        words = shlex.split(options)
+        strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in allowed]
+        if strange:
+            raise ProfkitError(f"{strange[0]} is not for this tool", fix=f"these are: {', '.join(allowed)}")
+        folder = self._inside(path)
+        runs = ["--runs", str(self._roots[0] / "profkit-runs"), "--for", "agent", "-q"]
+        return self._started(["profile", str(folder), *words, *runs])
+
+    def explain(self, run: str, kernel: str = "") -> str:
+        """The findings of a run, or of the newest below a folder, ranked by what they could win at most."""
+        study = self._study(run)
+        return agent.document(study, study.findings(kernel))
+
+    def compare(self, before: str, after: str, implementation: str = "") -> str:
+        """Two runs as steps: speed-up with its interval and verdict, what changed, which counters moved."""
+        chosen = [ladder.chosen_of(self._study(run), implementation) for run in (before, after)]
+        return _short(ladder.ladder_of(chosen).to_dict())
+
+    def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
+        """The source lines a kernel waits for, where the run or folder holds a source page of ncu (page-source CSV)."""
+        folder = self._study(run).path
+        pages = [page for file in sorted(folder.rglob("*.csv")) for page in _pages(file)]
+        found = [line for page in pages if kernel in page.kernel for line in hot_lines(page)[:top]]
+        if not found:
+            raise ProfkitError(
+                f"{run}: no source page",
+                fix="put what `ncu --import R.ncu-rep --page source --print-source cuda,sass --csv` prints into the run's folder",
+            )
+        return _short({"lines": [_known(line) for line in found]})
+
+    def ceilings(self, run: str) -> str:
+        """What the run's device can do: FLOP/s and B/s, measured, or the datasheet's."""
+        roof = self._study(run).roofline
+        rows = [{"name": one.name, "kind": one.kind, "peak": one.peak, "source": one.source} for one in roof.ceilings]
+        return _short({"device": roof.device, "ceilings": rows})
+
+    def next(self, run: str) -> str:
+        """The one next step for a run, the command that measures again, and the gate."""
+        found = json.loads(agent.document(self._study(run)))
+        return _short({name: found[name] for name in ("schema", "ok", "says", "next", "at_floor", "measure", "gate")})
+
+    def _inside(self, path: str) -> Path:
+        """A path below one of the roots. Raises ProfkitError for any other, links followed."""
+        found = (self._roots[0] / path).resolve()
+        if not any(found == root or root in found.parents for root in self._roots):
+            raise ProfkitError(f"{path}: outside of what this server may see", fix="start it with --root FOLDER")
+        return found
+
+    def _study(self, run: str) -> Study:
+        study = open_study(self._inside(run))
+        self._inside(str(study.path.resolve()))
+        return study
+
+    def _started(self, arguments: Sequence[str]) -> str:
+        """The document that a command line of ours prints. It ends with its children when it takes too long."""
+        argv = [sys.executable, "-m", "profkit", *arguments]
+        done = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, cwd=self._roots[0]
+        )
+        try:
+            out, _ = done.communicate(timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            # SIGTERM: it ends what it has started, and says what is in the run directory.
+            done.terminate()
+            done.communicate()
+            raise CannotProfileError(
+                f"not done after {self._seconds:g} s", fix="fewer candidates, a smaller --budget, or --seconds"
+            ) from None
+        text = out.decode("utf-8", "replace").strip()
+        return text.splitlines()[-1] if text else agent.failure("nothing came back", "", done.returncode or 1)
+
+
+def _pages(file: Path) -> list[source.Listing]:
+    """The kernels of a source page; [] for any other CSV."""
+    try:
+        return source.read(file)
+    except CollectError:
+        return []
+
+
+def _known(line: Line) -> dict[str, Any]:
+    names = ("kernel", "file", "number", "text", "share", "reason", "bound", "excess")
+    values = {name: getattr(line, name) for name in names}
+    return {name: None if value != value else value for name, value in values.items()}
+
+
+def _short(content: dict[str, Any]) -> str:
+    """JSON of at most LIMIT characters: lists lose their ends, and `left_out` says how many."""
+    text = json.dumps(content, ensure_ascii=False)
+    while len(text) > LIMIT:
+        name = max((key for key, value in content.items() if isinstance(value, list)), key=lambda k: len(content[k]))
+        kept = content[name][: len(content[name]) // 2]
+        content = {**content, name: kept, "left_out": content.get("left_out", 0) + len(content[name]) - len(kept)}
+        text = json.dumps(content, ensure_ascii=False)
+    return text
+
+
+def _told(tool: Callable[..., str]) -> Callable[..., str]:
+    """The tool, whose failures are documents like every other answer."""
+
+    @functools.wraps(tool)
+    def told(*arguments: Any, **options: Any) -> str:
+        try:
+            return tool(*arguments, **options)
+        except ProfkitError as error:
+            return agent.failure(str(error), error.fix, error.exit_code)
+
+    return told
+
+
+def server(roots: Sequence[str | os.PathLike[str]], seconds: float = 600.0) -> Any:
+    """The server, not running yet. Raises CannotProfileError without the SDK."""
+    try:
+        from mcp.server import MCPServer
+    except ImportError as error:
+        raise CannotProfileError(
+            "the package mcp (2.0 or newer) is not installed", fix="pip install 'profkit[mcp]'"
+        ) from error
+    tools = Tools([Path(root) for root in roots], seconds)
+    made = MCPServer("profkit", instructions=HOW, version=__version__)
+    for one in (tools.profile, tools.explain, tools.compare, tools.lines, tools.ceilings, tools.next):
+        made.tool()(_told(one))
+    return made

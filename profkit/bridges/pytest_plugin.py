@@ -1,0 +1,171 @@
+"""`pytest --profkit`: a test measures a callable, against a reference or the run that was kept as its baseline.
+
+    def test_gelu(profkit):
+        profkit.measure(lambda: gelu(x), reference=lambda: torch.nn.functional.gelu(x))
+
+    @pytest.mark.profkit(max_ratio=1.05)              # at most 5 % slower than the baseline
+    def test_step(profkit):
+        profkit.measure(step, batch)
+
+A limit is broken when the whole interval of the ratio lies above it; a test that cannot tell passes, with a warning.
+Loaded in every pytest session: nothing heavy on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from profkit.api import Run
+
+MARK = "profkit"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("profkit", "measuring with profkit")
+    group.addoption("--profkit", action="store_true", help="Run the tests that measure.")
+    group.addoption("--profkit-cpu", action="store_true", help="Measure on the CPU where there is no GPU.")
+    group.addoption("--profkit-update", action="store_true", help="Keep what is measured as the new baselines.")
+    group.addoption(
+        "--profkit-budget", type=float, default=2.0, metavar="S", help="Seconds of timing for each measure."
+    )
+    group.addoption(
+        "--profkit-baselines", default=".profkit-baselines", metavar="DIR", help="Where baselines are kept, as runs."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARK}(max_ratio=1.05): measures; its time over the reference's, else over the baseline's, stays below it",
+    )
+
+
+@pytest.fixture
+def profkit(request: pytest.FixtureRequest) -> Measured:
+    """`profkit.measure(call, *arguments, reference=None)`; skipped without --profkit and without a GPU."""
+    config = request.config
+    if not config.getoption("--profkit"):
+        pytest.skip("measures: add --profkit")
+    from profkit.launch.gpu import gpu_present  # nothing is loaded for a session that does not measure
+
+    present = gpu_present()
+    if not present and not config.getoption("--profkit-cpu"):
+        pytest.skip("no GPU here: --profkit-cpu measures on the CPU")
+    marks = list(request.node.iter_markers(MARK))
+    limit = next((float(mark.kwargs["max_ratio"]) for mark in marks if "max_ratio" in mark.kwargs), math.inf)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.nodeid).strip("-.")
+    root = config.rootpath / str(config.getoption("--profkit-baselines"))
+    return Measured(
+        root / name,
+        request.getfixturevalue("tmp_path"),
+        limit,
+        "cuda" if present else "cpu",
+        update=config.getoption("--profkit-update"),
+        budget=config.getoption("--profkit-budget"),
+    )
+
+
+class Measured:
+    """Measures for one test. home: where its baselines lie, one for each call of `measure`; runs: where runs go."""
+
+    def __init__(self, home: Path, runs: Path, limit: float, device: str, *, update: bool, budget: float) -> None:
+        self._home, self._runs, self._limit = home, runs, limit
+        self._device, self._update, self._budget = device, update, budget
+        self._count = 0
+
+    def measure(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,
+        reference: Callable[..., Any] | None = None,
+        max_ratio: float | None = None,
+    ) -> Run:
+        """Time call(*arguments); fail the test when it is wrong, or slower for sure than the limit allows.
+
+        With a reference the two are timed in turns. Without one the run is compared with the kept one, which the first
+        run becomes; a kept run of another device, method or clock is no baseline, and the test says so. One measurement
+        at a time on this machine, whatever -n is.
+        """
+        from profkit import api
+
+        self._count += 1
+        limit = self._limit if max_ratio is None else max_ratio
+        options = {"runs": self._runs, "device": self._device, "budget": self._budget}
+        with alone():
+            run = api.measure(call, *arguments, reference=reference, **options)
+        if reference is not None:
+            self._against_reference(run, limit)
+        else:
+            self._against_baseline(run, limit)
+        return run
+
+    def _against_reference(self, run: Run, limit: float) -> None:
+        verdict = next(iter(run.verdicts.values()))
+        if not verdict.right:
+            pytest.fail(f"{verdict.impl}: {verdict.text()}", pytrace=False)
+        _judge(1 / verdict.high, 1 / verdict.low, limit, f"{verdict.impl} over the reference")
+
+    def _against_baseline(self, run: Run, limit: float) -> None:
+        from profkit import api
+
+        kept = self._home / str(self._count)
+        if self._update or not kept.exists():
+            _keep(run.path, kept)
+            if not self._update:
+                warnings.warn(f"no baseline before: this run is kept as one, {kept}", stacklevel=4)
+            return
+        ladder = api.compare(kept, run).ladder
+        if ladder.apart:
+            pytest.fail(
+                f"the baseline differs in {', '.join(ladder.apart)}: --profkit-update keeps a new one", pytrace=False
+            )
+        rung = ladder.rungs[1]
+        _judge(1 / rung.high, 1 / rung.low, limit, f"{rung.impl} over its baseline")
+
+
+def _judge(low: float, high: float, limit: float, what: str) -> None:
+    """Fail when the interval of the ratio lies above the limit; warn when the limit lies inside it."""
+    said = f"{what}: {low:.3g} to {high:.3g} times the time, {limit:g} allowed"
+    if low > limit:
+        pytest.fail(said, pytrace=False)
+    if high > limit:
+        warnings.warn(f"{said}: not known for sure", stacklevel=5)
+
+
+def _keep(run: Path, kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    whole = Path(tempfile.mkdtemp(prefix=".new-", dir=kept.parent))
+    shutil.copytree(run, whole, dirs_exist_ok=True)
+    if kept.exists():
+        shutil.rmtree(kept)
+    whole.rename(kept)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold the one place for measurements of this machine, shared by all processes of pytest and its workers."""
+    path = Path(tempfile.gettempdir()) / "profkit-measuring.lock"
+    if sys.platform == "win32":
+        # No locks that end with their process: nothing is held, and -n is not for measuring.
+        yield
+        return
+    with path.open("a", encoding="utf-8") as stream:
+        with contextlib.suppress(OSError):
+            path.chmod(0o666)
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,154 @@
+"""Two folders of runs, before a change and after it: what a pull request is told, and whether it may pass.
+
+Runs are paired by sample, the newest of each, and by implementation. What fails: an implementation that was right and is
+wrong or failed now, and one whose whole interval lies above the limit. What cannot be told apart passes, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profkit.errors import ProfkitError
+from profkit.report import sections, units
+from profkit.report.ladder import chosen_of, ladder_of
+from profkit.report.layout import Table, pipe_table
+from profkit.report.writers.junit import Case
+from profkit.rundir.directory import find_runs
+from profkit.study.study import Study
+
+MARK = "<!-- profkit -->"
+"""By which a comment is found again."""
+MOST_DOUBTS = 20
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One implementation before and after. `word`: slower (for sure, beyond the limit), wrong, faster, same, undecided,
+    new, or apart (measured otherwise: no comparison). `ratio`: old time / new time with its interval.
+    """
+
+    sample: str
+    impl: str
+    word: str
+    before: float = math.nan
+    after: float = math.nan
+    ratio: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    floor: float = math.nan
+    why: str = ""
+
+    @property
+    def fails(self) -> bool:
+        return self.word in ("slower", "wrong")
+
+
+def judge(before: Path, after: Path, limit: float) -> tuple[list[Judged], list[Study]]:
+    """Every implementation of the runs below `after`, and those runs. Raises ProfkitError where there is nothing to
+    compare: an empty measurement passes no gate.
+    """
+    old, new = _newest(before), _newest(after)
+    found = [one for name, study in new.items() for one in _sample(name, old.get(name), study, limit)]
+    if not any(one.before == one.before for one in found):
+        raise ProfkitError(
+            f"{after}: no implementation that {before} has, too", fix="measure the same samples before and after"
+        )
+    return found, list(new.values())
+
+
+def _newest(folder: Path) -> dict[str, Study]:
+    """The newest finished run of each sample."""
+    if not folder.is_dir():
+        raise ProfkitError(f"{folder}: no such folder of runs", fix="was it downloaded, or measured?")
+    runs = sorted(find_runs(folder), key=lambda run: run.manifest.created)
+    return {run.manifest.sample.id: Study(run) for run in runs if run.manifest.status == "done"}
+
+
+def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judged]:
+    tried = [part for part in new.parts if part.impl is None or part.impl.role != "reference"]
+    return [_judged(name, old, new, part.name, limit) for part in tried]
+
+
+def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
+    times = {id(study): _row(study, impl) for study in (old, new) if study is not None}
+    was, now = times.get(id(old), {}), times[id(new)]
+    before, after, floor = units.number(was, "time"), units.number(now, "time"), units.number(now, "floor_ratio")
+    verdict = new.verdicts.get(impl)
+    if verdict is not None and not verdict.right:
+        return Judged(sample, impl, "wrong", before, after, why=verdict.text())
+    if not (before > 0 and after > 0) or old is None:
+        return Judged(sample, impl, "new", after=after, floor=floor, why="not in the runs before")
+    ladder = ladder_of([chosen_of(old, impl), chosen_of(new, impl)])
+    rung = ladder.rungs[1]
+    numbers = (before, after, rung.step, rung.low, rung.high, floor)
+    if ladder.apart:
+        return Judged(sample, impl, "apart", *numbers, why=f"measured with another {', '.join(ladder.apart)}")
+    if 1 / rung.high > 1 + limit:
+        return Judged(
+            sample, impl, "slower", *numbers, why=f"at least {1 / rung.high - 1:.1%} slower, {limit:.1%} allowed"
+        )
+    unsure = 1 / rung.low > 1 + limit
+    word = "undecided" if unsure else rung.verdict if rung.verdict != "slower" else "same"
+    return Judged(sample, impl, word, *numbers, why="the limit lies inside the interval" if unsure else "")
+
+
+def _row(study: Study, impl: str) -> dict[str, float]:
+    rows = {part.name: part.row for part in study.parts}
+    return dict(rows.get(impl) or {})
+
+
+def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:
+    """What goes below a pull request: the verdict, a row an implementation, the doubts. `picture`: its address."""
+    failed = [one for one in found if one.fails]
+    head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
+    table = Table(
+        ["", "sample", "before", "after", "old / new", "x floor", "verdict"],
+        [
+            [
+                "x" if one.fails else "",
+                f"{one.sample} {one.impl}",
+                units.text(one.before, "s"),
+                units.text(one.after, "s"),
+                _interval(one),
+                units.digits(one.floor),
+                one.word + (f": {one.why}" if one.why else ""),
+            ]
+            for one in sorted(found, key=lambda one: not one.fails)
+        ],
+    )
+    devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
+    doubts = [f"- {study.manifest.sample.id}: {one.what}" for study in studies for one in sections.doubts(study)]
+    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 1, 6))]
+    parts += [f"![roofline]({picture})"] if picture else []
+    if doubts:
+        more = [f"- and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []
+        told = [*doubts[:MOST_DOUBTS], *more]
+        parts.append("\n".join([f"<details><summary>{len(doubts)} doubts</summary>\n", *told, "\n</details>"]))
+    parts.append(
+        "<sub>old / new: above 1 is faster; with the interval of 95 %. A row fails when all of it is slower.</sub>"
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _interval(one: Judged) -> str:
+    if one.ratio != one.ratio:
+        return units.MISSING
+    return f"{one.ratio:.3g}x [{one.low:.3g}, {one.high:.3g}]"
+
+
+def cases(found: Sequence[Judged]) -> list[Case]:
+    """The same for JUnit."""
+    return [
+        Case(
+            one.sample,
+            one.impl,
+            one.after,
+            failure=one.why if one.fails else "",
+            skipped=one.why if one.word in ("new", "apart") else "",
+            says=f"{one.word} {_interval(one)}",
+        )
+        for one in found
+    ]

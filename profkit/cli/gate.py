@@ -1,0 +1,47 @@
+"""profkit gate: runs before and after a change, for a pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from profkit.cli.compare import fraction
+from profkit.rundir.files import write_atomic
+
+FOLDER = click.Path(path_type=Path)
+
+
+@click.command("gate", short_help="Runs before and after a change, for CI.")
+@click.argument("before", type=FOLDER)
+@click.argument("after", type=FOLDER)
+@click.option(
+    "--fail-on-regression", "limit", callback=fraction, default="5%", show_default=True, metavar="SHARE",
+    help="Slower than this, for sure, fails.",
+)  # fmt: skip
+@click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml and roofline.png into this folder.")
+@click.option("--junit", type=FOLDER, metavar="FILE", help="Write JUnit's XML here.")
+@click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
+def command(before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str) -> int:
+    """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
+
+    \b
+    profkit gate runs-of-main runs-of-this-branch --fail-on-regression 5% -o out
+
+    Exit code 1 when something is wrong, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
+    """
+    from profkit.campaign.gate import cases, comment, judge
+    from profkit.report.figures import gate_scene, png
+    from profkit.report.writers.junit import document
+
+    found, studies = judge(before, after, limit)
+    text = comment(found, studies, limit, picture)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_atomic(output / "comment.md", text.encode())
+        write_atomic(output / "junit.xml", document("profkit", cases(found)))
+        write_atomic(output / "roofline.png", png(gate_scene(studies)))
+    if junit is not None:
+        write_atomic(junit, document("profkit", cases(found)))
+    click.echo(text, nl=False)
+    return int(any(one.fails for one in found))

@@ -1,0 +1,213 @@
+"""The gate of a pull request on recorded runs: comment, JUnit, exit codes; the action's own steps against a made-up API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from profkit.cli.group import invoke
+from profkit.report.writers.junit import Case, document
+
+ROOT = Path(__file__).parents[2]
+H200 = ROOT / "examples/h200"
+ACTION = ROOT / ".github/actions/profkit"
+
+
+def runs(folder, *samples, slower=1.0, impl="cuda", **manifest):
+    """Recorded runs, copied; times of an implementation multiplied."""
+    for sample in samples:
+        target = folder / sample
+        target.mkdir(parents=True)
+        for file in ("run.json", "timings.csv", "ncu.csv", "cupti.csv"):
+            (target / file).write_bytes((H200 / sample / file).read_bytes())
+        head, *rows = (target / "timings.csv").read_text("utf-8").splitlines()
+        at = {name: index for index, name in enumerate(head.split(","))}
+        for number, row in enumerate(rows):
+            cells = row.split(",")
+            if cells[at["impl"]] == impl:
+                cells[at["seconds"]] = repr(float(cells[at["seconds"]]) * slower)
+            rows[number] = ",".join(cells)
+        (target / "timings.csv").write_text("\n".join([head, *rows, ""]), "utf-8")
+        known = json.loads((target / "run.json").read_text("utf-8")) | manifest
+        (target / "run.json").write_text(json.dumps(known), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    return runs(tmp_path_factory.mktemp("b") / "before", "ICJTRP", "ICFSMX")
+
+
+def cases(path):
+    root = ElementTree.fromstring(path.read_bytes())
+    return {(one.get("classname"), one.get("name")): one for one in root.findall("testcase")}, root
+
+
+def test_what_is_as_before_passes(before, tmp_path, capsys):
+    after = runs(tmp_path / "after", "ICJTRP", slower=1.02)
+    assert invoke(["gate", str(before), str(after), "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("<!-- profkit -->")
+    assert "2 pass (limit 5.0%, NVIDIA H200)" in said
+    assert (tmp_path / "out/comment.md").read_text("utf-8") == said
+    assert (tmp_path / "out/roofline.png").stat().st_size > 10_000
+    found, root = cases(tmp_path / "out/junit.xml")
+    assert root.get("failures") == "0"
+    assert float(found["ICJTRP", "cuda"].get("time")) == pytest.approx(161e-6 * 1.02, rel=0.01)
+
+
+def test_what_is_slower_for_sure_fails(before, tmp_path, capsys):
+    after = runs(tmp_path / "after", "ICJTRP", slower=1.2)
+    assert (
+        invoke(["gate", str(before), str(after), "--junit", str(tmp_path / "j.xml"), "--picture", "https://x/y.png"])
+        == 1
+    )
+    said = capsys.readouterr().out
+    assert "1 of 2 fail" in said
+    assert "| x | ICJTRP cuda |" in said
+    assert "% slower, 5.0% allowed" in said
+    assert "![roofline](https://x/y.png)" in said
+    found, root = cases(tmp_path / "j.xml")
+    assert root.get("failures") == "1"
+    assert found["ICJTRP", "cuda"].find("failure") is not None
+    assert found["ICJTRP", "ori"].find("failure") is None
+    assert invoke(["gate", str(before), str(after), "--fail-on-regression", "30%"]) == 0
+
+
+def test_a_limit_inside_the_interval_passes_and_says_so(before, tmp_path, capsys):
+    after = runs(tmp_path / "after", "ICJTRP", slower=1.02)
+    assert invoke(["gate", str(before), str(after), "--fail-on-regression", "2%"]) == 0
+    assert "undecided: the limit lies inside the interval" in capsys.readouterr().out
+
+
+def test_what_became_wrong_fails(before, tmp_path, capsys):
+    impls = json.loads((H200 / "ICJTRP/run.json").read_text("utf-8"))["impls"]
+    wrong = [one | {"status": "mismatch", "reason": "all of it"} if one["name"] == "cuda" else one for one in impls]
+    after = runs(tmp_path / "after", "ICJTRP", impls=wrong)
+    assert invoke(["gate", str(before), str(after)]) == 1
+    assert "wrong: mismatch: all of it" in capsys.readouterr().out
+
+
+def test_nothing_to_compare_is_no_pass(before, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert invoke(["gate", str(before), str(tmp_path / "empty")]) == 2
+    assert invoke(["gate", str(tmp_path / "nowhere"), str(before)]) == 2
+    assert invoke(["gate", str(before), str(runs(tmp_path / "other", "ICVXKH"))]) == 2
+    assert "measure the same samples before and after" in capsys.readouterr().err
+
+
+def test_other_devices_are_told_apart(before, tmp_path, capsys):
+    device = json.loads((H200 / "ICJTRP/run.json").read_text("utf-8"))["device"] | {"name": "NVIDIA H100"}
+    after = runs(tmp_path / "after", "ICJTRP", slower=3.0, device=device)
+    assert invoke(["gate", str(before), str(after)]) == 0
+    assert "apart: measured with another device" in capsys.readouterr().out
+
+
+def test_compare_writes_junit(before, tmp_path):
+    line = ["compare", f"{before}/ICJTRP:cuda", f"{before}/ICJTRP:ori", "--junit", str(tmp_path / "j.xml")]
+    assert invoke([*line, "--fail-on-regression", "5%"]) == 1
+    _, root = cases(tmp_path / "j.xml")
+    assert (root.get("tests"), root.get("failures")) == ("1", "1")
+
+
+def test_junit_of_odd_names_is_xml():
+    root = ElementTree.fromstring(document("s", [Case("a<b", "k(int*) & \x1b[0m", float("nan"), failure="\x00<>")]))
+    assert root[0].get("name") == "k(int*) & [0m"
+    assert root[0].get("time") is None
+
+
+class Api(BaseHTTPRequestHandler):
+    """The few calls of GitHub's API that the action makes."""
+
+    def do_GET(self):
+        page = self.server.state["comments"] if "/comments" in self.path else None
+        if page is None and "/contents/" in self.path:
+            return self.answer(404, {})
+        refs = {"object": {"sha": "abc"}}
+        if self.path.endswith("/git/ref/heads/pictures"):
+            return self.answer(404, {})
+        return self.answer(200, page if page is not None else {"default_branch": "main", **refs})
+
+    def change(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.state["calls"].append((self.command, self.path, body))
+        if self.path.endswith("/comments"):
+            self.server.state["comments"].append({"id": 7, **body})
+        self.answer(201, {})
+
+    do_POST = do_PATCH = do_PUT = change
+
+    def answer(self, code, body):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def api():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    server.state = {"calls": [], "comments": [{"id": 1, "body": "hello"}]}
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def act(folder, api=None, **variables):
+    event = folder / "event.json"
+    event.write_text('{"pull_request": {"number": 12}}', "utf-8")
+    env = {
+        **os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "INSTALL": "", "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_EVENT_PATH": str(event), "GITHUB_TOKEN": "t", "GITHUB_SHA": "f00", "OUTPUT": str(folder / "out"),
+        "GITHUB_OUTPUT": str(folder / "outputs"), "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+        **({"GITHUB_API_URL": f"http://127.0.0.1:{api.server_port}", "COMMENT": "true"} if api else {}), **variables,
+    }  # fmt: skip
+    return subprocess.run(["bash", str(ACTION / "run.sh")], env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_action_comments_once_and_fails_by_the_gate(before, tmp_path, api):
+    after = runs(tmp_path / "after", "ICJTRP", slower=1.2)
+    names = {"BEFORE": str(before), "AFTER": str(after), "PICTURE_BRANCH": "pictures"}
+    done = act(tmp_path, api, **names)
+    assert done.returncode == 1, done.stderr
+    posted = next(body["body"] for method, path, body in api.state["calls"] if path == "/repos/o/r/issues/12/comments")
+    assert "1 of 2 fail" in posted
+    assert "![roofline](https://github.com/o/r/blob/pictures/f00.png?raw=true)" in posted
+    assert [path for method, path, _ in api.state["calls"] if method == "PUT"] == ["/repos/o/r/contents/f00.png"]
+    assert (tmp_path / "outputs").read_text() == "exit-code=1\n"
+    assert (tmp_path / "summary").read_text("utf-8") == posted
+    done = act(tmp_path, api, **{**names, "LIMIT": "30%", "PICTURE_BRANCH": ""})
+    assert done.returncode == 0
+    method, path, body = api.state["calls"][-1]
+    assert (method, path) == ("PATCH", "/repos/o/r/issues/comments/7")
+    assert "2 pass" in body["body"]
+
+
+def test_the_action_says_when_nothing_was_compared(before, tmp_path):
+    (tmp_path / "after").mkdir()
+    done = act(tmp_path, BEFORE=str(before), AFTER=str(tmp_path / "after"))
+    assert done.returncode == 2
+    assert "nothing was compared (exit code 2)" in done.stdout
+    assert "measure the same samples" in done.stdout
+
+
+def test_the_settings_of_the_action_are_those_of_its_script():
+    yaml = pytest.importorskip("yaml")
+    said = yaml.safe_load((ACTION / "action.yml").read_text("utf-8"))
+    given = set(said["runs"]["steps"][0]["env"])
+    script = (ACTION / "run.sh").read_text("utf-8") + (ACTION / "comment.py").read_text("utf-8")
+    assert all(name in script for name in given)
+    assert len(given) == len(said["inputs"])

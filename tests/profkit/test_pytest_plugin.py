@@ -1,0 +1,119 @@
+"""pytest --profkit: what it skips, what it fails, the baselines it keeps, two workers at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+
+TESTS = """
+import time
+import pytest, torch
+
+X = torch.ones(256, 256)
+
+def wait(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+def double(x):
+    return x * 2
+
+def test_right(profkit):
+    run = profkit.measure(double, X, reference=lambda x: x + x, max_ratio=1000)
+    assert run.verdicts["double"].right
+
+def test_wrong(profkit):
+    profkit.measure(lambda x: x * 3, X, reference=double)
+
+@pytest.mark.profkit(max_ratio=1.05)
+def test_slow(profkit):
+    def slow(x):
+        wait(0.02)
+        return x * 2
+    profkit.measure(slow, X, reference=double)
+
+@pytest.mark.profkit(max_ratio=3.0)
+@pytest.mark.parametrize("n", [1, 2])
+def test_kept(profkit, n):
+    import os
+    def step():
+        wait(float(os.environ.get("STEP", "0.002")))
+        return X
+    profkit.measure(step)
+"""
+
+
+def run(folder, *options, **variables):
+    (folder / "test_measured.py").write_text(TESTS, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
+    line = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "profkit.bridges.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-rsw",
+        *options,
+    ]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+CPU = ("--profkit", "--profkit-cpu", "--profkit-budget", "0.1")
+
+
+def test_nothing_measures_unasked(tmp_path):
+    done = run(tmp_path)
+    assert done.returncode == 0
+    assert "measures: add --profkit" in done.stdout
+    assert "5 skipped" in done.stdout
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_skipped_with_a_reason_without_a_gpu(tmp_path):
+    done = run(tmp_path, "--profkit")
+    assert "no GPU here: --profkit-cpu measures on the CPU" in done.stdout
+    assert "5 skipped" in done.stdout
+
+
+def test_a_reference_decides(tmp_path):
+    done = run(tmp_path, *CPU, "-k", "right or wrong or slow")
+    assert "1 passed" in done.stdout, done.stdout
+    assert "2 failed" in done.stdout
+    assert "-lambda-: mismatch" in done.stdout or "lambda: mismatch" in done.stdout
+    assert "slow over the reference" in done.stdout
+    assert "1.05 allowed" in done.stdout
+
+
+def test_baselines_are_kept_and_hold_with_two_workers(tmp_path):
+    done = run(tmp_path, *CPU, "-k", "kept", "-p", "xdist", "-n", "2")
+    assert "2 passed" in done.stdout, done.stdout
+    assert "no baseline before" in done.stdout
+    kept = sorted(path.parent.name for path in tmp_path.glob(".profkit-baselines/*/*/run.json"))
+    assert kept == ["1", "1"]
+    slower = run(tmp_path, *CPU, "-k", "kept", STEP="0.02")
+    assert "2 failed" in slower.stdout, slower.stdout
+    assert "step over its baseline" in slower.stdout
+    again = run(tmp_path, *CPU, "-k", "kept", "--profkit-update", STEP="0.02")
+    assert "2 passed" in again.stdout
+    assert "2 passed" in run(tmp_path, *CPU, "-k", "kept", STEP="0.02").stdout
+
+
+def test_the_plugin_costs_a_session_nothing(tmp_path):
+    code = "import sys, profkit.bridges.pytest_plugin; print([n for n in ('torch', 'pandas', 'numpy', 'click') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_it_is_registered_for_pytest():
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert '[project.entry-points.pytest11]\nprofkit = "profkit.bridges.pytest_plugin"' in text
