@@ -196,6 +196,7 @@ class Guest:
             return {"there": False}
         self._call.settled()
         lazy.refuse(self._call.last, self._watched.kinds)
+        self._call.refuse_shared(self._watched.kinds)
         exchange.write(exchange.describe(self._call.last), self._folder / output)
         return {"there": True}
 

@@ -78,6 +78,7 @@ class Session:
         self._device = facts.choose(job.device)
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
+        self._drawn: Any = None
 
     def run(self) -> None:
         """See `run`."""
@@ -272,9 +273,10 @@ class Session:
         try:
             loading.use(reference.lock)
             if self._job.again:
-                reference.probe = prober.known(self._job.probe, reference.call(self._unseen()))
+                arguments = self._unseen()
+                reference.probe = prober.known(self._job.probe, reference.call(arguments), arguments)
             else:
-                reference.probe = prober.probe(reference.model, self._fresh, judge.draw(2))
+                reference.probe = self._probed(reference)
                 reference.probe.report(self._events)
             facts.settle(self._device)
         except Exception as error:
@@ -285,6 +287,13 @@ class Session:
                 how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
                 fix="",
             )
+
+    def _probed(self, reference: Implementation) -> prober.Probe:
+        found = prober.probe(reference.model, self._fresh, judge.draw(2))
+        if not (found.passing and found.repeatable):
+            return found
+        self._drawn = self._ask_reference(self._unseen())
+        return prober.told_apart(found, self._unusual(properties.VALUES), self._drawn)
 
     # Checking
 
@@ -415,15 +424,19 @@ class Session:
             return sound
         names = [candidate.subject.name for candidate in sound]
         self._events.phase("work", self.reference.subject.name, factor=2.0)
-        domain = properties.domain(self.reference.module)
-        layouts = bool(getattr(self.reference.module, "any_layout", False))
-        for trial in properties.trials(self._unseen(), domain, self._ask_reference, probe.tolerances, wanted, layouts):
+        for trial in self._unusual(wanted):
             for candidate in list(sound):
                 if not self._bears(candidate, trial):
                     sound = [one for one in sound if one is not candidate]
             self._events.phase("work", self.reference.subject.name, factor=2.0)
         self._events.send("properties", names=names, kinds=list(wanted))
         return sound
+
+    def _unusual(self, wanted: tuple[str, ...]) -> Iterator[properties.Trial]:
+        """Unusual inputs of these kinds, with the reference's answers."""
+        module, own = self.reference.module, self.reference.probe.tolerances
+        layouts = bool(getattr(module, "any_layout", False))
+        return properties.trials(self._unseen(), properties.domain(module), self._ask_reference, own, wanted, layouts)
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
         inputs.seed_all(0)
@@ -442,7 +455,7 @@ class Session:
                 inputs.seed_all(0)
                 want = self._answer(inputs.clone(trial.arguments), candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
-            verdict = compare(got, want, self.reference.probe.tolerances)
+            verdict = trial.judged(compare(got, want, self.reference.probe.tolerances))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -468,6 +481,9 @@ class Session:
             self._events.send("impl", name, status="stops-computing", reason=what)
         elif trial.binding:
             self._events.send("impl", name, status=verdict.status, reason=f"{trial.name}: {verdict.what}")
+        elif given := prober.gives(trial, got, self.reference.probe, self._drawn):
+            what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
+            self._events.send("impl", name, status="mismatch", reason=what)
         else:
             self._fragile(name, trial, verdict.what)
             return True
