@@ -170,7 +170,8 @@ class Guest:
 
     def ready(self) -> None:
         self._watched.forget()
-        self._given = Given(self._sets)
+        # Timing may begin anew, with sets of its own.
+        self._given, self._sets = Given(self._sets), []
         self._call = TimedCall(self._model, self._given)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:

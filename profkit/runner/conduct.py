@@ -255,7 +255,7 @@ def _nudge(arguments: list[Any]) -> None:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             leaf.mul_(_NUDGE)
         elif isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.is_contiguous():
-            leaf.copy_(leaf.flip(0))
+            leaf.copy_(leaf.flatten().roll(1).view_as(leaf))
 
 
 def _size(item: Any) -> int:
