@@ -51,6 +51,8 @@ _MOST_ASKED = 32
 
 
 _CONTROLS = 3
+SHAPES = "shapes"
+"""Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
 
 
 class LostContextError(Exception):
@@ -79,6 +81,7 @@ class Session:
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
         self._drawn: Any = None
+        self._shapes: list[str] = []
 
     def run(self) -> None:
         """See `run`."""
@@ -109,12 +112,15 @@ class Session:
         if not again:
             self._work()
         sound = self._time([self.reference, *sound])[1:]
+        if self._job.shapes and not again:
+            sound = self._more_shapes(sound)
         # What may bring a process down comes last, and only where there is one for each.
         apart = [c for c in sound if c.remote and not again]
         left = self._hold(apart, properties.FORMS)
         for wrong in (c for c in apart if c not in left):
             timing.remove(wrong.subject.name, Path(self._job.timings))
-        self._events.send("written", digest=timing.digest(Path(self._job.timings)))
+        others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._shapes}
+        self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         if self._job.ceilings and self._device.type == "cpu" and not again:
             self._ceilings()
@@ -204,9 +210,9 @@ class Session:
         inputs.seed_all(seed)
         return [inputs.to_device(item, self._device) for item in self.reference.module.get_more_inputs()[shape]]
 
-    def _unseen(self) -> list[Any]:
+    def _unseen(self, shape: int | None = None) -> list[Any]:
         """Inputs of a seed that nobody knows."""
-        return self._fresh(judge.draw(1)[0])
+        return self._fresh(judge.draw(1)[0], shape)
 
     def _unlike(self, seed: int) -> int:
         """Another seed, which says nothing of this one or of those that follow it; the same again for a fixed seed."""
@@ -525,8 +531,30 @@ class Session:
                 fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}",
             )
 
-    def _time(self, sound: list[Implementation]) -> list[Implementation]:
-        """Time all of them side by side; one that fails is left out and the others are timed afresh."""
+    def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
+        """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
+        main = Path(self._job.timings)
+        for shape in [one for _, one in self._rounds() if one is not None]:
+            if not sound:
+                break
+            file = f"{SHAPES}/{shape}/{main.name}"
+            (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
+            job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
+            left = self._time([self.reference, *sound], job, shape)[1:]
+            for wrong in (one for one in sound if one not in left):
+                for written in (main, *(main.parent / other for other in self._shapes)):
+                    timing.remove(wrong.subject.name, written)
+            sound = left
+            self._shapes.append(file)
+            self._events.send("shape", inputs=inputs.described(self._unseen(shape)), file=file)
+        return sound
+
+    def _time(
+        self, sound: list[Implementation], job: Job | None = None, shape: int | None = None
+    ) -> list[Implementation]:
+        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, shape: where
+        the samples go, and which of get_more_inputs, for other inputs than those of get_inputs.
+        """
         current: list[Subject] = []
 
         def turn(name: str) -> None:
@@ -537,7 +565,10 @@ class Session:
             current.clear()
             try:
                 with annotated(self._job.sample, "time"):
-                    engine.time_all(self._job, self._calls(sound, turn), self._device, self._events, turn)
+                    calls = self._calls(sound, turn, shape)
+                    timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
+                if job is None:
+                    self._events.send("timing", **timed)
                 break
             except Exception as error:
                 if not current:
@@ -550,15 +581,17 @@ class Session:
                 sound = [i for i in sound if i.subject is not culprit]
         return sound
 
-    def _calls(self, sound: list[Implementation], turn: Callable[[str], None]) -> dict[str, Any]:
+    def _calls(
+        self, sound: list[Implementation], turn: Callable[[str], None], shape: int | None = None
+    ) -> dict[str, Any]:
         """Every implementation with input sets of its own; the reference answers for the others when they are compared."""
-        probe, count = self.reference.probe, set_count(self._unseen(), len(sound))
+        probe, count = self.reference.probe, set_count(self._unseen(shape), len(sound))
         self._put(frozenset(self._live.live))
         calls: dict[str, Any] = {}
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            data = Data(self._unseen, count)
+            data = Data(lambda: self._unseen(shape), count)
             compared = probe.repeatable and one is not self.reference
             answer = (lambda given, alive=one.alive: self._judged(given, alive)) if compared else None
             kind = RemoteCall if isinstance(one.model, RemoteModel) else TimedCall

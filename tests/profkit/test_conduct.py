@@ -31,6 +31,7 @@ def sealed():
 def asked(model, seeds=range(5), reference=None, probe=None):
     """The last verdict of these trials; an offence is raised."""
     watched = Watched(model, CPU, "candidate", None)
+    watched.kinds = (probe or Probe()).kinds
     trials = Trials(lambda given: watched(*given), lambda given: (reference or model)(*given), probe or Probe())
     verdict = None
     for seed in seeds:
@@ -93,10 +94,17 @@ def test_data_seen_before_must_not_be_answered_faster():
 
 
 def test_an_output_that_is_the_input_or_a_constant_is_fine():
-    constant = torch.ones(16, 16)
-    assert asked(lambda x: x).status == "ok"
+    constant, views = torch.ones(16, 16), Probe(kinds=frozenset({lazy.SHARED}))
+    assert asked(lambda x: x, probe=views).status == "ok"
     assert asked(lambda x: constant).status == "ok"
-    assert asked(lambda x: x.t()).status == "ok"
+    assert asked(lambda x: x.t(), probe=views).status == "ok"
+
+
+@pytest.mark.parametrize("model", [lambda x: x, lambda x: x[:8].t(), lambda x: (x + 1, x.view(-1))])
+def test_an_output_in_the_memory_of_an_input_is_none_where_the_reference_gives_a_new_one(model):
+    with pytest.raises(OffenceError, match="lies in the memory of an input") as caught:
+        asked(model)
+    assert caught.value.status == "mismatch"
 
 
 def test_plain_outputs_of_all_kinds_pass():

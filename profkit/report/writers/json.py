@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from analyzers import shapes
+
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
@@ -16,4 +18,5 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()]}
+    more = {"shapes": shapes.to_dict(study.shapes)} if study.shapes else {}
+    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()], **more}
