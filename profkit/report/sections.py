@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
-from analyzers.shapes import geometric
-from analyzers.statistics import Ratio
 from analyzers.verdict import PACED
 from profkit.report import units
 from profkit.report.explain import MINOR, gain, runnable, worded
@@ -20,6 +18,7 @@ from profkit.report.words import bound, named, say
 
 if TYPE_CHECKING:
     from analyzers.program import Budget
+    from analyzers.statistics import Ratio
     from analyzers.timeline import Timeline
     from analyzers.verdict import Verdict
     from profkit.rundir.manifest import Finding, Impl
@@ -561,7 +560,7 @@ def shapes_table(study: Study, lang: str = "en") -> Table:
     shapes = study.shapes
     if not shapes:
         return Table([], [])
-    means = geometric(shapes)
+    means = study.over_shapes
     names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
     rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
     rows.append([say("geomean", lang), *(_ratio(means.get(name)) for name in names)])

@@ -26,6 +26,7 @@ from analyzers.precision import Reduced, audit
 from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
+from analyzers.statistics import Ratio
 from analyzers.timeline import Timeline, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
@@ -125,6 +126,16 @@ class Study:
             if frame is not None:
                 found.append(by_shape.shape(one.inputs, frame, "reference"))
         return found
+
+    @property
+    def over_shapes(self) -> Mapping[str, Ratio]:
+        """The geometric mean of the speed-ups over all shapes, by candidate; none where one shape alone was timed."""
+        return by_shape.geometric(self.shapes)
+
+    @property
+    def shape_figures(self) -> dict[str, Any]:
+        """The shapes as plain data for JSON."""
+        return by_shape.to_dict(self.shapes)
 
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:

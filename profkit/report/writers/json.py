@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from analyzers import shapes
-
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
@@ -18,5 +16,5 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    more = {"shapes": shapes.to_dict(study.shapes)} if study.shapes else {}
+    more = {"shapes": study.shape_figures} if study.shapes else {}
     return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()], **more}
