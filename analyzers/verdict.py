@@ -22,6 +22,8 @@ from typing import Any
 
 import msgspec
 
+from analyzers.reasons import in_chinese
+
 NAN = math.nan
 
 WORDS = ("skipped", "failed", "wrong", "void", "impossible", "undecided", "faster", "slower", "same")
@@ -74,7 +76,8 @@ class Condition(msgspec.Struct, frozen=True):
         return self.code in SPOILS
 
     def text(self, lang: str = "en") -> str:
-        return CONDITIONS[self.code][lang == "zh"].format(**self.values)
+        values = {key: in_chinese(value) for key, value in self.values.items()} if lang == "zh" else self.values
+        return CONDITIONS[self.code][lang == "zh"].format(**values)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -111,12 +114,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
+        kind, why = (in_chinese(self.kind), in_chinese(self.why)) if lang == "zh" else (self.kind, self.why)
         said = SENTENCES[self.word][lang == "zh"].format(
             value=f"{self.speedup:.3g}x",
             inverse=f"{1 / self.speedup if self.speedup else NAN:.3g}x",
             interval=self._interval(),
-            kind=self.kind,
-            why=self.why,
+            kind=kind,
+            why=why,
         )
         comma = "，" if lang == "zh" else ", "
         return comma.join([said.rstrip(), *(one.text(lang) for one in self.conditions)])

@@ -49,6 +49,14 @@ class WithProgram(Sectioned):
 @shared.device
 @option("--hot", section=WHAT, type=click.IntRange(1), metavar="N", help="Commands: rank first, count the N hottest.")
 @shared.trials
+@option(
+    "--shapes",
+    section=TIMING,
+    type=click.Choice(["first", "all"]),
+    default="first",
+    show_default=True,
+    help="Time get_inputs() alone, or all of get_more_inputs() too.",
+)
 @option("--seed", section=RIGHT, type=int, help="Fix the inputs; by default fresh in every run.")
 @shared.fenced()
 @shared.budget

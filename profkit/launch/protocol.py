@@ -30,6 +30,7 @@ class Job(msgspec.Struct):
     candidate, to be run under compute-sanitizer).
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
+    shapes: time get_more_inputs() as well.
     precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
     process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
     were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
@@ -60,6 +61,7 @@ class Job(msgspec.Struct):
     trials: int = 0
     memory: int = 0
     gpu_memory: int = 0
+    shapes: bool = False
     again: bool = False
     probe: dict[str, Any] = {}
 

@@ -205,6 +205,9 @@ def tampering(follower: Follower, job: Job) -> list[Event]:
     written = next((event.data for event in reversed(follower.events) if event.kind == "written"), None)
     if written is not None and digest(Path(job.timings)) != written["digest"]:
         found.append(f"{Path(job.timings).name} is not what the runner wrote")
+    for file, want in (written or {}).get("others", {}).items():
+        if digest(Path(job.timings).parent / file) != want:
+            found.append(f"{file} is not what the runner wrote")
     what = "somebody wrote into the files of this run while it was measured"
     fix = "look at what the candidates do with files"
     doubts = [{"what": what, "how_much": how, "fix": fix, "code": "forged"} for how in found]

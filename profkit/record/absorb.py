@@ -14,7 +14,7 @@ from collectors.doubt import Doubt
 from profkit.launch import runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
-from profkit.rundir.manifest import Check, Command, Impl, Timing
+from profkit.rundir.manifest import Check, Command, Impl, ShapeInfo, Timing
 
 
 def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True) -> None:
@@ -39,6 +39,8 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     measured = ceilings.known(manifest.device)
     if measured is not None and manifest.device.get("kind") == "cuda":
         manifest.ceilings = measured.ceilings
+    if outcome.of("shape"):
+        manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")]
     if outcome.of("ceilings"):
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
     if outcome.of("timing"):

@@ -32,7 +32,7 @@ class Request:
     inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
     compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
     own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
-    limit.
+    limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs() alone.
 
     A program's: hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
     --nvtx-include, --launch-skip, --launch-count. kill: end the program once ncu has its launches, None for: with
@@ -60,6 +60,7 @@ class Request:
     trust: bool = False
     memory: int = 0
     gpu_memory: int = 0
+    shapes: str = "first"
     sanitize: tuple[str, ...] = ()
     hot: int = 0
     kernel: str = ""

@@ -18,6 +18,7 @@ from profkit.report.words import bound, named, say
 
 if TYPE_CHECKING:
     from analyzers.program import Budget
+    from analyzers.statistics import Ratio
     from analyzers.timeline import Timeline
     from analyzers.verdict import Verdict
     from profkit.rundir.manifest import Finding, Impl
@@ -568,6 +569,29 @@ def _fault(name: str, finding: Finding) -> str:
     )
 
 
+def shapes_table(study: Study, lang: str = "en") -> Table:
+    """One row a shape and one of the geometric mean, a column a candidate; no rows where one shape alone was timed."""
+    shapes = study.shapes
+    if not shapes:
+        return Table([], [])
+    means = study.over_shapes
+    names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
+    rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
+    rows.append([say("geomean", lang), *(_ratio(means.get(name)) for name in names)])
+    return Table([say("inputs", lang), *names], rows)
+
+
+def _ratio(one: Ratio | None) -> str:
+    known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
+    return speedup({**known, "verdict": "undecided"})
+
+
+def _shapes(study: Study) -> Iterator[Section]:
+    table = shapes_table(study)
+    if table.rows:
+        yield Section(say("by_shape", "en"), say("shapes_note", "en"), tables=(table,))
+
+
 def _sanitizer(study: Study) -> Iterator[Section]:
     found = sanitizer_lines(study)
     if found:
@@ -615,5 +639,5 @@ def _again(study: Study) -> Iterator[Section]:
 
 def sections(study: Study) -> list[Section]:
     """Everything after the parts and the picture, in order; what is empty is not there."""
-    makers = (_findings, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
+    makers = (_shapes, _findings, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
     return [section for make in makers for section in make(study)]

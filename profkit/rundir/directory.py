@@ -1,7 +1,7 @@
 """The run directory: where everything about one measurement lies.
 
 profkit-runs/<sample>/<UTC stamp>/
-  run.json  timings.csv  ncu.csv  logs/*                       collected, never edited
+  run.json  timings.csv  ncu.csv  shapes/N/*  logs/*           collected, never edited
   metrics.json  kernels.csv  report.md  roofline.png  waterfall.png (and .svg)   derived, can be made again
 """
 

@@ -175,13 +175,20 @@ class Timing(msgspec.Struct):
     notes: dict[str, str] = {}
 
 
+class ShapeInfo(msgspec.Struct):
+    """Another shape that was timed: its inputs in words, and the file of its samples in the run directory."""
+
+    inputs: list[str]
+    file: str
+
+
 class Manifest(msgspec.Struct):
     """The content of run.json; see the module's docstring.
 
     `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
     of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
-    of their own. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
+    of their own. `shapes`: what of get_more_inputs() was timed as well. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same.
     """
@@ -209,6 +216,7 @@ class Manifest(msgspec.Struct):
     task: dict[str, list[str]] = {}
     probe: dict[str, Any] = {}
     inputs: list[str] = []
+    shapes: list[ShapeInfo] = []
     isolated: bool = False
     allowed: list[str] = []
 

@@ -170,7 +170,8 @@ class Guest:
 
     def ready(self) -> None:
         self._watched.forget()
-        self._given = Given(self._sets)
+        # Timing may begin anew, with sets of its own.
+        self._given, self._sets = Given(self._sets), []
         self._call = TimedCall(self._model, self._given)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
@@ -196,6 +197,7 @@ class Guest:
             return {"there": False}
         self._call.settled()
         lazy.refuse(self._call.last, self._watched.kinds)
+        self._call.refuse_shared(self._watched.kinds)
         exchange.write(exchange.describe(self._call.last), self._folder / output)
         return {"there": True}
 

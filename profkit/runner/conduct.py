@@ -9,6 +9,7 @@ the process the candidate lives in; what they return is compared with the refere
 from __future__ import annotations
 
 import os
+import statistics
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -66,6 +67,7 @@ class Watched:
         self._host = 0.0
         self._calls = 0
         self._returned: tuple[Any, Any] | None = None
+        self._shared = False
 
     def __call__(self, *arguments: Any) -> Any:
         """The answer as it was when the call returned. The generators are at the seed they had before the call."""
@@ -76,6 +78,8 @@ class Watched:
             # Changed inputs and answers elsewhere are the caller's to judge.
             self._before = None
             return answer
+        if self._shared:
+            lazy.refuse_shared(self.kinds)
         self._again(given, kept, answer, seed, took)
         self._stayed()
         return answer
@@ -95,6 +99,7 @@ class Watched:
         took = _clock() - began
         self._host = took
         integrity.check()
+        self._shared = lazy.shares(output, arguments)
         self._calls += 1
         if not self._is_here(copy):
             return copy, took
@@ -177,7 +182,7 @@ class Watched:
     def _remembers(self, arguments: list[Any]) -> None:
         """Raise OffenceError when data seen before is answered many times faster than new data."""
         seen = [pairs[-_PAIRS:] for pairs in (self._times, self._repeats)]
-        if len(self._times) < _PAIRS or not any(_faster(pairs, _FASTER) for pairs in seen):
+        if not any(_faster(pairs, _FASTER) for pairs in seen):
             return
         pairs, arguments = [], inputs.clone(arguments)
         for _ in range(2 * _PAIRS):
@@ -222,8 +227,8 @@ class Watched:
 
 
 def _faster(pairs: list[tuple[float, float]], times: float) -> bool:
-    """Whether every second number is at least `times` smaller than every first."""
-    first, second = min(new for new, _ in pairs), max(old for _, old in pairs)
+    """Whether a middling second number is at least `times` smaller than every first: load only ever adds to some."""
+    first, second = min(new for new, _ in pairs), statistics.median(old for _, old in pairs)
     return first > times * second and first - second > _WORTH_WHILE
 
 
@@ -250,7 +255,7 @@ def _nudge(arguments: list[Any]) -> None:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             leaf.mul_(_NUDGE)
         elif isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.is_contiguous():
-            leaf.copy_(leaf.flip(0))
+            leaf.copy_(leaf.flatten().roll(1).view_as(leaf))
 
 
 def _size(item: Any) -> int:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,8 +40,8 @@ def time_all(
     device: torch.device,
     events: Events,
     turn: Callable[[str], None],
-) -> None:
-    """Write timings.csv (and cupti.csv) and say how they were made.
+) -> dict[str, Any]:
+    """Write timings.csv (and cupti.csv); how they were made, as the event "timing" says it.
 
     The event pairs (or the wall clock of a CPU) run until the wanted precision is reached; on CUDA the
     host's view, graphs of short calls and CUPTI follow; where it is done `again`, CUPTI alone. A cross-check that fails is a doubt, never the end.
@@ -91,21 +92,20 @@ def time_all(
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
     used = {sample.method for sample in samples}
-    events.send(
-        "timing",
-        method=clock.method,
-        note=clock.note,
-        l2=clock.l2,
-        flush_bytes=clock.flush_bytes,
-        rounds=result.rounds,
-        warmup=result.warmup,
-        budget=job.budget,
-        target=job.target,
-        reached=result.reached,
-        dropped=dropped,
-        offset=offset,
-        notes={name: note for name, note in notes.items() if name in used},
-    )
+    return {
+        "method": clock.method,
+        "note": clock.note,
+        "l2": clock.l2,
+        "flush_bytes": clock.flush_bytes,
+        "rounds": result.rounds,
+        "warmup": result.warmup,
+        "budget": job.budget,
+        "target": job.target,
+        "reached": result.reached,
+        "dropped": dropped,
+        "offset": offset,
+        "notes": {name: note for name, note in notes.items() if name in used},
+    }
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:

@@ -60,7 +60,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
         )
     right = [name for number, name in enumerate(functions) if not number or _checked(functions, name, arguments, out)]
     calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
-    engine.time_all(job, calls, device, out, lambda _: None)
+    out.send("timing", **engine.time_all(job, calls, device, out, lambda _: None))
     if job.ceilings and device.type == "cpu":
         _ceilings(out)
     out.send("done")

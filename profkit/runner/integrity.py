@@ -15,6 +15,8 @@ import gc
 import inspect
 import math
 import os
+import random
+import secrets
 import signal
 import statistics
 import sys
@@ -153,6 +155,7 @@ def _places() -> Iterator[_Place]:
         ("os", os),
     )
     yield from (("numpy", numpy), ("sys", sys), ("threading", threading))
+    yield from (("random", random), ("random.SystemRandom", random.SystemRandom), ("secrets", secrets))
 
 
 def _layers() -> Iterator[tuple[str, type]]:

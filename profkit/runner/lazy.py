@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
+from profkit.runner.check import tensors
 from profkit.runner.offence import OffenceError
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, list, tuple, dict, OrderedDict)
 _SCALARS = (str, bytes, bool, int, float, complex, type(None))
-_HOOKS = ("__torch_function__", "__torch_dispatch__", "__await__", "result", "wait")
+_HOOKS = ("__torch_function__", "__torch_dispatch__", "__array__", "__await__", "result", "wait")
 
 
 def kinds(output: Any) -> frozenset[str]:
@@ -35,6 +36,26 @@ def refuse(output: Any, allowed: Collection[str] = ()) -> None:
             raise OffenceError(
                 "lazy-output", f"{where} is a {_name(kind)}, no plain tensor: it can work when looked at"
             )
+
+
+SHARED = "the memory of its inputs"
+"""Among the kinds of an output: part of it lies in memory that was handed in."""
+
+
+def shares(output: Any, arguments: Any) -> bool:
+    """Whether a tensor of the output lies in the memory of an argument."""
+    return bool(_memories(output) & _memories(arguments))
+
+
+def refuse_shared(allowed: Collection[str]) -> None:
+    """Raise OffenceError for an answer that shares memory with its inputs, where the reference's does not."""
+    if SHARED not in allowed:
+        raise OffenceError("mismatch", "the answer lies in the memory of an input, where the reference gives a new one")
+
+
+def _memories(item: Any) -> set[int]:
+    leaves = [leaf for _, leaf in tensors(item) if type(leaf) is torch.Tensor and leaf.layout is torch.strided]
+    return {leaf.untyped_storage().data_ptr() for leaf in leaves if leaf.numel() and not leaf.is_meta}
 
 
 def _deferred(part: Any, kind: type) -> bool:

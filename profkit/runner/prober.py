@@ -2,7 +2,9 @@
 
 Zeros, ones, the mean, an answer to other inputs, half an answer, the input itself: whatever passes at the
 usual tolerance makes it tighter for this problem, down to the rounding an honest implementation may have.
-Where that does not help, the problem cannot tell, and the run says so. Rounding is the reference against
+Where that does not help, unusual inputs may still tell (a relu of positive inputs is no copy); where they do not, the
+problem cannot tell, and the run says so. A task whose answer is its input, whatever the input, is a copy: to give the
+input back as a copy is its work then. Rounding is the reference against
 itself in float64; where that is larger than the usual tolerance allows, the tolerance follows it.
 """
 
@@ -10,8 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,8 +21,9 @@ import torch
 from profkit.runner import inputs
 from profkit.runner.check import rtol_of, tensors
 from profkit.runner.events import Events
-from profkit.runner.lazy import kinds
+from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
+from profkit.runner.properties import Trial
 from profkit.runner.trivial import trivial
 from profkit.runner.work import FlopModel
 
@@ -31,13 +34,17 @@ _WIDER = 4.0
 _WIDEST = 0.05
 _UNEVEN = 0.5
 """A trivial answer must miss the tolerance by this factor."""
+_DEEPEST = float(1 << 14)
+"""Operations in a row from which rounding grows no more: longer sums are made in parts."""
+AS_IT_CAME = "an input as it came"
 
 
 @dataclass(frozen=True)
 class Probe:
     """What is known of a problem before any candidate is judged.
 
-    `tolerances`: rtol by output, where it is not the usual one; `rounding`: largest error of the reference
+    `told`: trivial answers that pass for the inputs as drawn, and the unusual inputs on which they do not; `copies`:
+    whether the answer is the input by all that was asked. `tolerances`: rtol by output, where it is not the usual one; `rounding`: largest error of the reference
     against itself in float64, in the units of rtol (None: not known); `passing`: trivial answers that pass
     all the same; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
     pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers;
@@ -48,6 +55,8 @@ class Probe:
     rounding: float | None = None
     passing: list[str] = field(default_factory=list)
     tightened: list[str] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+    copies: bool = False
     indistinct: list[str] = field(default_factory=list)
     mutates: bool = False
     random: bool = False
@@ -97,10 +106,10 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     took = time.perf_counter() - began
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
-    whole, depth = _depth(model, arguments)
+    whole, depth, shared = _depth(model, arguments)
     again = Again(model, kept, took)
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
-    answer, given, made_of = thinned(whole), _passed_through(kept, whole), kinds(whole)
+    answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
     noise = distances(again.thinned("float64"), answer)
     tolerances = _wider(answer, noise, again.notes)
@@ -115,12 +124,71 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
             if name == "zeros" and not found:
                 break  # so does every part of an answer
     lower = _indistinct(again, answer, tolerances)
-    return Probe(tolerances, _finite(noise), passing, tightened, lower, mutates, random, made_of, again.notes)
+    return Probe(
+        tolerances=tolerances,
+        rounding=_finite(noise),
+        passing=passing,
+        tightened=tightened,
+        indistinct=lower,
+        mutates=mutates,
+        random=random,
+        kinds=made_of,
+        notes=again.notes,
+    )
 
 
-def known(told: Mapping[str, Any], answer: Any) -> Probe:
-    """What another process has reported of this problem; `answer`: one of the reference's."""
-    return Probe(**told, kinds=kinds(answer))
+def told_apart(found: Probe, asked: Iterable[Trial], other: Any) -> Probe:
+    """The probe with those of the passing answers taken out that unusual inputs tell from the right one. other: the
+    reference's answer to drawn inputs.
+    """
+    told: dict[str, str] = {}
+    copied = 0
+    for trial in asked:
+        if trial.rough:
+            continue
+        answer = thinned(trial.answer)
+        for name, given in _trivial(trial, other):
+            far = distances(given, answer)
+            if any(far[where] > _allowed(found.tolerances, where, leaf) for where, leaf in answer.items()):
+                told.setdefault(name, trial.name)
+            elif name == AS_IT_CAME and not any(far.values()):
+                copied += 1
+    copies = AS_IT_CAME in found.passing and AS_IT_CAME not in told and copied >= _COPIED
+    left = [name for name in found.passing if name not in told and not (copies and name == AS_IT_CAME)]
+    return replace(found, passing=left, told={n: told[n] for n in found.passing if n in told}, copies=copies)
+
+
+_COPIED = 3
+"""Unusual inputs that must come back as they are before a task is taken for a copy."""
+
+
+def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
+    """Which of the trivial answers that pass for inputs as drawn this one is; "" for none."""
+    if not found.told:
+        return ""
+    mine = thinned(got)
+    for name, given in _trivial(trial, other):
+        far = distances(mine, given) if name in found.told else {}
+        if far and all(far[where] <= _allowed(found.tolerances, where, leaf) for where, leaf in given.items()):
+            return name
+    return ""
+
+
+def _trivial(trial: Trial, other: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return trivial(thinned(trial.answer), _passed_through(trial.arguments, trial.answer), thinned(other))
+
+
+def _allowed(tolerances: Mapping[str, float], where: str, leaf: Any) -> float:
+    return (tolerances.get(where) or rtol_of(leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
+
+
+def known(told: Mapping[str, Any], answer: Any, arguments: Any) -> Probe:
+    """What another process has reported of this problem; `answer`: the reference's to these arguments."""
+    return Probe(**told, kinds=_kinds(answer, shared=shares(answer, arguments)))
+
+
+def _kinds(answer: Any, *, shared: bool) -> frozenset[str]:
+    return kinds(answer) | ({SHARED} if shared else frozenset())
 
 
 def _finite(noise: Mapping[str, float]) -> float | None:
@@ -134,12 +202,15 @@ def _generators() -> list[Any]:
     return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
 
 
-def _depth(model: Any, arguments: list[Any]) -> tuple[Any, float]:
-    """(the answer, operations an element of it took): rounding grows with their root."""
+def _depth(model: Any, arguments: list[Any]) -> tuple[Any, float, bool]:
+    """(the answer, operations an element of it took, whether it lies in the inputs' memory): rounding grows with the root
+    of those operations.
+    """
     with FlopModel("") as counter:
-        answer = inputs.clone(model(*arguments))
+        output = model(*arguments)
+        answer, shared = inputs.clone(output), shares(output, arguments)
     elements = sum(leaf.numel() for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor))
-    return answer, sum(counter.flops.values()) / max(1, elements)
+    return answer, sum(counter.flops.values()) / max(1, elements), shared
 
 
 def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
@@ -201,7 +272,7 @@ def _floors(answer: Mapping[str, Any], noise: Mapping[str, float], depth: float)
     for where, leaf in answer.items():
         if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
             unit = torch.finfo(leaf.dtype).eps
-            least = unit * max(16.0 if leaf.dtype in _SAFETY else 2.0, 2.0 * math.sqrt(depth))
+            least = unit * max(16.0 if leaf.dtype in _SAFETY else 2.0, 2.0 * math.sqrt(min(depth, _DEEPEST)))
             found[where] = max(_SAFETY.get(leaf.dtype, _SAFETY_OTHER) * noise.get(where, 0.0), least)
     return found
 

@@ -1,6 +1,7 @@
 """Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, odd layouts.
 
-Only those count on which the reference is finite, deterministic, and itself in float64. An answer that is wrong there
+Only those count on which the reference is finite and deterministic. Where the rounding of the inputs' last digit changes
+its answer, numbers are not compared, but an answer that is not finite is still wrong. An answer that is wrong there
 is wrong when the inputs are ones that the task has to take: values inside `input_domain()`, and other layouts where it says
 `any_layout = True`. Otherwise the candidate is fragile.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import compare, tensors
+from profkit.runner.check import Verdict, compare, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape")
@@ -32,7 +33,7 @@ Domain = Sequence[Any] | None
 @dataclass(frozen=True)
 class Trial:
     """Inputs, named, with the reference's answer. kind: values, layout or shape; binding: whether a candidate has to
-    be right there.
+    be right there; rough: whether only what is not finite tells anything.
     """
 
     name: str
@@ -40,6 +41,11 @@ class Trial:
     arguments: list[Any]
     answer: Any
     binding: bool
+    rough: bool = False
+
+    def judged(self, verdict: Verdict) -> Verdict:
+        """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
+        return Verdict("ok") if self.rough and verdict.status == "mismatch" else verdict
 
 
 def domain(module: ModuleType) -> Domain:
@@ -72,35 +78,37 @@ def trials(
         if kind not in wanted:
             continue
         began = time.monotonic()
-        answer = _settled(arguments, ask, tolerances)
+        answer, rough = _settled(arguments, ask, tolerances)
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
-            yield Trial(name, kind, arguments, answer, binding)
+            yield Trial(name, kind, arguments, answer, binding, rough)
         if time.monotonic() + (time.monotonic() - began) > end:
             return
 
 
-def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float]) -> Any:
-    """The reference's answer to these, None when it fails, is not finite, or is not the same again on nearly the same:
-    what rounding of the inputs' last digit changes says nothing of a candidate.
+def _settled(
+    arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float]
+) -> tuple[Any, bool]:
+    """The reference's answer to these, None when it fails, is not finite, or not the same again; and whether it is another
+    on nearly the same: numbers that rounding of the inputs' last digit changes say nothing of a candidate.
     """
     try:
         answer = ask(inputs.clone(arguments))
         if not all(bool(leaf.isfinite().all()) for leaf in _floating(answer)):
-            return None
+            return None, False
         if compare(ask(inputs.clone(arguments)), answer, {}).max_abs not in (0.0, None):
-            return None
+            return None, False
         near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
     except Exception:
         traceback.print_exc()
-        return None
+        return None, False
     tighter = {where: rtol / _GUARD for where, rtol in tolerances.items()}
     tighter |= {
         where: _COARSE[leaf.dtype] / _GUARD
         for where, leaf in tensors(answer)
         if isinstance(leaf, torch.Tensor) and leaf.dtype in _COARSE and where not in tolerances
     }
-    return answer if compare(near, answer, tighter).status == "ok" else None
+    return answer, compare(near, answer, tighter).status != "ok"
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
@@ -138,8 +146,10 @@ def variants(drawn: list[Any], allowed: Domain = None) -> Iterator[tuple[str, st
         "rows with a single one": _one_hot,
         "every other row denormal": lambda t: _rows(t, _denormal),
     }
+    # One long row is as good as many; what has one dimension beside others is a scale or a bias.
+    least = 1 if all(leaf.dim() == 1 for leaf in _floating(drawn)) else 2
     for name, change in changes.items():
-        yield name, "values", _floats(drawn, change)
+        yield name, "values", _floats(drawn, change, least)
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
@@ -151,10 +161,10 @@ def variants(drawn: list[Any], allowed: Domain = None) -> Iterator[tuple[str, st
         yield "a batch of one", "shape", single
 
 
-def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Copies with floating tensors of two dimensions and more changed."""
+def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], least: int = 2) -> Any:
+    """Copies with floating tensors of `least` dimensions and more changed."""
     return inputs.mapped(
-        inputs.clone(item), lambda t: change(t) if t.is_floating_point() and t.dim() > 1 and t.numel() else t
+        inputs.clone(item), lambda t: change(t) if t.is_floating_point() and t.dim() >= least and t.numel() else t
     )
 
 

@@ -51,6 +51,8 @@ _MOST_ASKED = 32
 
 
 _CONTROLS = 3
+SHAPES = "shapes"
+"""Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
 
 
 class LostContextError(Exception):
@@ -78,6 +80,8 @@ class Session:
         self._device = facts.choose(job.device)
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
+        self._drawn: Any = None
+        self._shapes: list[str] = []
 
     def run(self) -> None:
         """See `run`."""
@@ -108,12 +112,15 @@ class Session:
         if not again:
             self._work()
         sound = self._time([self.reference, *sound])[1:]
+        if self._job.shapes and not again:
+            sound = self._more_shapes(sound)
         # What may bring a process down comes last, and only where there is one for each.
         apart = [c for c in sound if c.remote and not again]
         left = self._hold(apart, properties.FORMS)
         for wrong in (c for c in apart if c not in left):
             timing.remove(wrong.subject.name, Path(self._job.timings))
-        self._events.send("written", digest=timing.digest(Path(self._job.timings)))
+        others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._shapes}
+        self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         if self._job.ceilings and self._device.type == "cpu" and not again:
             self._ceilings()
@@ -203,9 +210,9 @@ class Session:
         inputs.seed_all(seed)
         return [inputs.to_device(item, self._device) for item in self.reference.module.get_more_inputs()[shape]]
 
-    def _unseen(self) -> list[Any]:
+    def _unseen(self, shape: int | None = None) -> list[Any]:
         """Inputs of a seed that nobody knows."""
-        return self._fresh(judge.draw(1)[0])
+        return self._fresh(judge.draw(1)[0], shape)
 
     def _unlike(self, seed: int) -> int:
         """Another seed, which says nothing of this one or of those that follow it; the same again for a fixed seed."""
@@ -272,9 +279,10 @@ class Session:
         try:
             loading.use(reference.lock)
             if self._job.again:
-                reference.probe = prober.known(self._job.probe, reference.call(self._unseen()))
+                arguments = self._unseen()
+                reference.probe = prober.known(self._job.probe, reference.call(arguments), arguments)
             else:
-                reference.probe = prober.probe(reference.model, self._fresh, judge.draw(2))
+                reference.probe = self._probed(reference)
                 reference.probe.report(self._events)
             facts.settle(self._device)
         except Exception as error:
@@ -285,6 +293,13 @@ class Session:
                 how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
                 fix="",
             )
+
+    def _probed(self, reference: Implementation) -> prober.Probe:
+        found = prober.probe(reference.model, self._fresh, judge.draw(2))
+        if not (found.passing and found.repeatable):
+            return found
+        self._drawn = self._ask_reference(self._unseen())
+        return prober.told_apart(found, self._unusual(properties.VALUES), self._drawn)
 
     # Checking
 
@@ -415,15 +430,19 @@ class Session:
             return sound
         names = [candidate.subject.name for candidate in sound]
         self._events.phase("work", self.reference.subject.name, factor=2.0)
-        domain = properties.domain(self.reference.module)
-        layouts = bool(getattr(self.reference.module, "any_layout", False))
-        for trial in properties.trials(self._unseen(), domain, self._ask_reference, probe.tolerances, wanted, layouts):
+        for trial in self._unusual(wanted):
             for candidate in list(sound):
                 if not self._bears(candidate, trial):
                     sound = [one for one in sound if one is not candidate]
             self._events.phase("work", self.reference.subject.name, factor=2.0)
         self._events.send("properties", names=names, kinds=list(wanted))
         return sound
+
+    def _unusual(self, wanted: tuple[str, ...]) -> Iterator[properties.Trial]:
+        """Unusual inputs of these kinds, with the reference's answers."""
+        module, own = self.reference.module, self.reference.probe.tolerances
+        layouts = bool(getattr(module, "any_layout", False))
+        return properties.trials(self._unseen(), properties.domain(module), self._ask_reference, own, wanted, layouts)
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
         inputs.seed_all(0)
@@ -442,7 +461,7 @@ class Session:
                 inputs.seed_all(0)
                 want = self._answer(inputs.clone(trial.arguments), candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
-            verdict = compare(got, want, self.reference.probe.tolerances)
+            verdict = trial.judged(compare(got, want, self.reference.probe.tolerances))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -468,6 +487,9 @@ class Session:
             self._events.send("impl", name, status="stops-computing", reason=what)
         elif trial.binding:
             self._events.send("impl", name, status=verdict.status, reason=f"{trial.name}: {verdict.what}")
+        elif given := prober.gives(trial, got, self.reference.probe, self._drawn):
+            what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
+            self._events.send("impl", name, status="mismatch", reason=what)
         else:
             self._fragile(name, trial, verdict.what)
             return True
@@ -509,8 +531,30 @@ class Session:
                 fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}",
             )
 
-    def _time(self, sound: list[Implementation]) -> list[Implementation]:
-        """Time all of them side by side; one that fails is left out and the others are timed afresh."""
+    def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
+        """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
+        main = Path(self._job.timings)
+        for shape in [one for _, one in self._rounds() if one is not None]:
+            if not sound:
+                break
+            file = f"{SHAPES}/{shape}/{main.name}"
+            (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
+            job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
+            left = self._time([self.reference, *sound], job, shape)[1:]
+            for wrong in (one for one in sound if one not in left):
+                for written in (main, *(main.parent / other for other in self._shapes)):
+                    timing.remove(wrong.subject.name, written)
+            sound = left
+            self._shapes.append(file)
+            self._events.send("shape", inputs=inputs.described(self._unseen(shape)), file=file)
+        return sound
+
+    def _time(
+        self, sound: list[Implementation], job: Job | None = None, shape: int | None = None
+    ) -> list[Implementation]:
+        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, shape: where
+        the samples go, and which of get_more_inputs, for other inputs than those of get_inputs.
+        """
         current: list[Subject] = []
 
         def turn(name: str) -> None:
@@ -521,7 +565,10 @@ class Session:
             current.clear()
             try:
                 with annotated(self._job.sample, "time"):
-                    engine.time_all(self._job, self._calls(sound, turn), self._device, self._events, turn)
+                    calls = self._calls(sound, turn, shape)
+                    timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
+                if job is None:
+                    self._events.send("timing", **timed)
                 break
             except Exception as error:
                 if not current:
@@ -534,15 +581,17 @@ class Session:
                 sound = [i for i in sound if i.subject is not culprit]
         return sound
 
-    def _calls(self, sound: list[Implementation], turn: Callable[[str], None]) -> dict[str, Any]:
+    def _calls(
+        self, sound: list[Implementation], turn: Callable[[str], None], shape: int | None = None
+    ) -> dict[str, Any]:
         """Every implementation with input sets of its own; the reference answers for the others when they are compared."""
-        probe, count = self.reference.probe, set_count(self._unseen(), len(sound))
+        probe, count = self.reference.probe, set_count(self._unseen(shape), len(sound))
         self._put(frozenset(self._live.live))
         calls: dict[str, Any] = {}
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            data = Data(self._unseen, count)
+            data = Data(lambda: self._unseen(shape), count)
             compared = probe.repeatable and one is not self.reference
             answer = (lambda given, alive=one.alive: self._judged(given, alive)) if compared else None
             kind = RemoteCall if isinstance(one.model, RemoteModel) else TimedCall

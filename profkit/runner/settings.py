@@ -93,4 +93,5 @@ def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listene
             what=f"settings: {name} switches torch's for the whole process",
             how_much=f"{'; '.join(switched)}; switched back",
             fix="leave the process as it was: the caller's other work lives in it",
+            code="settings",
         )

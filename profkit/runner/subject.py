@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,6 +168,11 @@ class TimedCall:
         self._turns.settled()
         if self._answer is not None and isinstance(self._data, Data):
             recheck(self.last, self._data, self._answer, self._tolerances)
+
+    def refuse_shared(self, allowed: Collection[str]) -> None:
+        """Raise OffenceError when the last output lies in the memory of its inputs, where that is not `allowed`."""
+        if lazy.shares(self.last, self._turns.arguments):
+            lazy.refuse_shared(allowed)
 
 
 class Turns:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from analyzers import shapes as by_shape
 from analyzers.analysis import Analysis, analyze
 from analyzers.errors import AnalyzeError
 from analyzers.findings import explain
@@ -25,6 +26,7 @@ from analyzers.precision import Reduced, audit
 from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
+from analyzers.statistics import Ratio
 from analyzers.timeline import Timeline, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
@@ -38,7 +40,7 @@ from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.ceilings import roofline_of
 from profkit.study.declared import declared_works, outside_ranges
 from profkit.study.launches import Captured, read_captures
-from profkit.study.timings import read_timings
+from profkit.study.timings import read_csv, read_timings
 from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
@@ -113,6 +115,29 @@ class Study:
         impls = self._unjudged.impls
         said = impls["impl"].map(words)
         return replace(self._unjudged, impls=impls.assign(verdict=said.where(said.notna(), impls["verdict"])))
+
+    @cached_property
+    def shapes(self) -> list[by_shape.Shape]:
+        """The shapes that were timed, that of get_inputs() first; none where it was the only one."""
+        manifest, first = self.manifest, self.timings
+        if not manifest.shapes or first is None:
+            return []
+        found = [by_shape.shape(manifest.inputs, first, "reference")]
+        for one in manifest.shapes:
+            frame = read_csv(self.path / one.file)
+            if frame is not None:
+                found.append(by_shape.shape(one.inputs, frame, "reference"))
+        return found
+
+    @property
+    def over_shapes(self) -> Mapping[str, Ratio]:
+        """The geometric mean of the speed-ups over all shapes, by candidate; none where one shape alone was timed."""
+        return by_shape.geometric(self.shapes)
+
+    @property
+    def shape_figures(self) -> dict[str, Any]:
+        """The shapes as plain data for JSON."""
+        return by_shape.to_dict(self.shapes)
 
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:

@@ -14,7 +14,11 @@ from profkit.rundir.directory import Run
 
 def read_timings(run: Run) -> pd.DataFrame | None:
     """timings.csv as a frame, None when nothing was timed. Raises ProfkitError when it is cut or damaged."""
-    file = run.timings_csv
+    return read_csv(run.timings_csv)
+
+
+def read_csv(file: Path) -> pd.DataFrame | None:
+    """A file of samples; as read_timings."""
     if not file.exists():
         return None
     try:

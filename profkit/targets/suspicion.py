@@ -153,11 +153,20 @@ def _called(source: Source, _: str) -> Iterator[Suspicion]:
     for call, name in calls(source.tree):
         full = _full_name(source, name)
         for kind, pattern in _CALLED.items():
-            if pattern.search(full):
+            if pattern.search(full) and not (kind == "threads" and _joined(source, call)):
                 yield Suspicion(kind, call.lineno, f"calls {full}")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr in ("f_back", "f_locals", "f_globals"):
             yield Suspicion("frame inspection", node.lineno, f"reads {node.attr}")
+        if isinstance(node, ast.Attribute) and node.attr in ("_is_profiler_enabled", "_profiler_enabled"):
+            yield Suspicion("profiler detection", node.lineno, f"reads {node.attr}")
+
+
+def _joined(source: Source, made: ast.Call) -> bool:
+    """Whether what a call made gets a name that is joined somewhere: the work is waited for."""
+    assigned = (node for node in ast.walk(source.tree) if isinstance(node, ast.Assign) and node.value is made)
+    names = {dotted(target) for node in assigned for target in node.targets}
+    return any(name in {f"{one}.join" for one in names} for _, name in calls(source.tree))
 
 
 def _full_name(source: Source, name: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from profkit.study.study import Study
+
 DATA = Path(__file__).parent.parent / "data"
 _HEADER = re.compile(r"^# (\w+): (.*)$", re.M)
 
@@ -40,4 +42,66 @@ def as_sample(folder: Path, chosen: Iterable[Entry], into: Path) -> Path:
     into.mkdir(parents=True)
     for file in (folder / "reference.py", *(entry.file for entry in chosen)):
         shutil.copy(file, into / file.name)
+    return into
+
+
+@dataclass(frozen=True)
+class Part:
+    """A candidate of a task in tests/data/corpora. `role`: cheat or honest; `kind`: of a cheat, in words; `called`: what
+    the run may call it: statuses, and doubt:CODE for one that is right and told of.
+    """
+
+    task: str
+    role: str
+    name: str
+    source: str
+    kind: str = ""
+    called: tuple[str, ...] = ()
+
+
+_PART = re.compile(
+    r"^#= (reference|head|honest (?P<honest>\w+)|cheat (?P<cheat>\w+) \((?P<kind>.*)\): (?P<called>.*))\n",
+    re.M,
+)
+TASKS = tuple(sorted(file.stem for file in (DATA / "corpora").glob("*.txt")))
+
+
+def parts(task: str) -> list[Part]:
+    """The candidates of a task, each behind what all of them share."""
+    text = (DATA / "corpora" / f"{task}.txt").read_text("utf-8")
+    heads = [*_PART.finditer(text)]
+    sources = {
+        head: text[head.end() : end] for head, end in zip(heads, [*(h.start() for h in heads[1:]), None], strict=True)
+    }
+    shared = next(source for head, source in sources.items() if head[1] == "head")
+    found = []
+    for head, source in sources.items():
+        if head["honest"]:
+            found.append(Part(task, "honest", head["honest"], shared + source))
+        elif head["cheat"]:
+            called = tuple(head["called"].split())
+            found.append(Part(task, "cheat", head["cheat"], shared + source, head["kind"], called))
+    return found
+
+
+RUN = {"device": "cpu", "counters": "off", "l2": "warm", "budget": 0.02, "trials": 2, "processes": 1}
+"""How a task of the corpora is measured: what is timed is nothing, what is found out about a candidate is all."""
+
+
+def held(run: Study, name: str) -> set[str]:
+    """What a run holds against a candidate: its status where that is not ok, doubt:CODE of each doubt about it."""
+    impl = next(impl for impl in run.manifest.impls if impl.name == name)
+    named = re.compile(rf"\b{name}\b")
+    doubts = {f"doubt:{d.code or d.what}" for d in run.manifest.doubts if d.about == name or named.search(d.what)}
+    # Load is told of and held against nobody.
+    return {*(() if impl.ok else (impl.status,)), *doubts} - {"doubt:busy"}
+
+
+def written(task: str, chosen: Iterable[Part], into: Path) -> Path:
+    """A sample folder with a task's reference and these candidates."""
+    into.mkdir(parents=True)
+    text = (DATA / "corpora" / f"{task}.txt").read_text("utf-8")
+    (into / "reference.py").write_text(text.partition("#= reference\n")[2].partition("#= head\n")[0], "utf-8")
+    for part in chosen:
+        (into / f"{part.name}.py").write_text(part.source, "utf-8")
     return into

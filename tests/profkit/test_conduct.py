@@ -31,6 +31,7 @@ def sealed():
 def asked(model, seeds=range(5), reference=None, probe=None):
     """The last verdict of these trials; an offence is raised."""
     watched = Watched(model, CPU, "candidate", None)
+    watched.kinds = (probe or Probe()).kinds
     trials = Trials(lambda given: watched(*given), lambda given: (reference or model)(*given), probe or Probe())
     verdict = None
     for seed in seeds:
@@ -93,10 +94,17 @@ def test_data_seen_before_must_not_be_answered_faster():
 
 
 def test_an_output_that_is_the_input_or_a_constant_is_fine():
-    constant = torch.ones(16, 16)
-    assert asked(lambda x: x).status == "ok"
+    constant, views = torch.ones(16, 16), Probe(kinds=frozenset({lazy.SHARED}))
+    assert asked(lambda x: x, probe=views).status == "ok"
     assert asked(lambda x: constant).status == "ok"
-    assert asked(lambda x: x.t()).status == "ok"
+    assert asked(lambda x: x.t(), probe=views).status == "ok"
+
+
+@pytest.mark.parametrize("model", [lambda x: x, lambda x: x[:8].t(), lambda x: (x + 1, x.view(-1))])
+def test_an_output_in_the_memory_of_an_input_is_none_where_the_reference_gives_a_new_one(model):
+    with pytest.raises(OffenceError, match="lies in the memory of an input") as caught:
+        asked(model)
+    assert caught.value.status == "mismatch"
 
 
 def test_plain_outputs_of_all_kinds_pass():
@@ -221,6 +229,7 @@ def test_an_answer_that_changes_after_the_return_is_told_apart_from_a_wrong_one(
 def test_memory_that_is_given_again_changes_nothing_after_a_return():
     kept = torch.empty(16, 16)
     assert asked(lambda x: torch.add(x, 1, out=kept), reference=lambda x: x + 1).status == "ok"
-    assert asked(lambda x: x.view(256), reference=lambda x: x.view(256)).status == "ok"
+    views = Probe(kinds=frozenset({lazy.SHARED}))
+    assert asked(lambda x: x.view(256), reference=lambda x: x.view(256), probe=views).status == "ok"
     threading.Thread(target=time.sleep, args=(2,), daemon=True).start()
     assert asked(lambda x: x + 1).status == "ok"

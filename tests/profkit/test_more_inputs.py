@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from profkit.api import profile
+from profkit.report.sections import shapes_table
+from profkit.report.writers.json import document
+from profkit.report.writers.terminal import summary
 
 REFERENCE = """
 import torch
@@ -44,3 +47,67 @@ def test_a_reference_that_fails_on_them(tmp_path, monkeypatch):
     found = statuses(tmp_path, "return [[torch.randn(33)]]")
     assert found["reference"][0] == "error"
     assert "33" in found["reference"][1]
+
+
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) + 1
+
+def get_inputs():
+    return [torch.randn(64, 48)]
+
+def get_init_inputs():
+    return []
+
+def get_more_inputs():
+    return [[torch.randn(3, 48)], [torch.randn(200, 48)]]
+"""
+HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
+SOUND = "        return x.tanh().add_(1)\n"
+TIRED = "        self.calls += len(x) == 200\n        return x * 0 + 1 if self.calls > 20 and len(x) == 200 else x.tanh() + 1\n"
+
+
+def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "ISHAPES"
+    folder.mkdir()
+    for name, text in {"reference": TASK, "sound": HEAD + SOUND, "tired": HEAD + TIRED}.items():
+        (folder / f"{name}.py").write_text(text)
+    options = {"device": "cpu", "counters": "off", "budget": 0.05, "trials": 1, "processes": 1}
+    run = profile(folder, runs=tmp_path / "runs", shapes="all", **options)
+    by_name = {impl.name: impl.status for impl in run.manifest.impls}
+    assert by_name == {"reference": "ok", "sound": "ok", "tired": "stops-computing"}
+    assert [one.inputs for one in run.shapes] == [
+        ("float32 [64, 48]",),
+        ("float32 [3, 48]",),
+        ("float32 [200, 48]",),
+    ]
+    assert all(one.ratios.keys() == {"sound"} for one in run.shapes)
+    metrics = document(run)
+    assert metrics["shapes"]["geometric_mean"]["sound"]["value"] > 0
+    assert len(metrics["shapes"]["rows"]) == 3
+    table = shapes_table(run, "zh")
+    assert table.head == ["输入", "sound"]
+    assert [row[0] for row in table.rows] == [
+        "float32 [64, 48]",
+        "float32 [3, 48]",
+        "float32 [200, 48]",
+        "几何平均",
+    ]
+    assert "geometric mean" in summary(run)
+    assert not [doubt for doubt in run.manifest.doubts if doubt.code == "forged"]
+
+
+def test_one_shape_alone_has_no_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "ISHAPES"
+    folder.mkdir()
+    (folder / "reference.py").write_text(TASK)
+    (folder / "sound.py").write_text(HEAD + SOUND)
+    run = profile(folder, device="cpu", counters="off", budget=0.02, trials=1, processes=1, runs=tmp_path / "runs")
+    assert run.shapes == []
+    assert "shapes" not in document(run)
+    assert shapes_table(run).rows == []

@@ -9,6 +9,7 @@ import torch
 
 from profkit.api import profile
 from profkit.runner import properties
+from profkit.runner.check import Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +41,15 @@ def test_where_the_reference_is_not_finite_or_not_sure_nothing_is_tried():
     assert "every other row zero" not in found
     assert "inputs times 1e3" in found
     assert tried(lambda x: x + torch.rand_like(x), torch.randn(8, 16)) == {}
-    jumps = tried(lambda x: (x * 1e7).sin(), torch.randn(8, 16))
-    assert "inputs times 1e3" not in jumps
+
+
+def test_where_rounding_moves_the_answer_only_what_is_not_finite_tells():
+    jumps = tried(lambda x: (x * 1e7).sin(), torch.randn(8, 16))["inputs times 1e3"]
+    assert jumps.rough
+    assert jumps.judged(Verdict("mismatch", "far off")).status == "ok"
+    assert jumps.judged(Verdict("nan", "not finite")).status == "nan"
+    calm = tried(torch.relu, torch.randn(8, 16))["inputs times 1e3"]
+    assert calm.judged(Verdict("mismatch", "far off")).status == "mismatch"
 
 
 def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():

@@ -16,4 +16,5 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()]}
+    more = {"shapes": study.shape_figures} if study.shapes else {}
+    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()], **more}

@@ -25,6 +25,8 @@ def summary(study: Study) -> str:
     blocks = [sections.title(study), "", *_first_lines(study), ""]
     parts = sections.parts_table(study)
     blocks += [terminal_table(parts)] if parts.rows else []
+    shapes = sections.shapes_table(study)
+    blocks += ["", terminal_table(shapes)] if shapes.rows else []
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(sections.kernels_table(study)))
     missing, fix = sections.counters_line(study), study.manifest.counters.fix

@@ -1,0 +1,138 @@
+"""What was found against an implementation, in Chinese: the runner writes it in English, sentence by sentence as below.
+
+A sentence that is not known here (an exception's own text, a compiler's) stays as it is. `rest` and `more` of a pattern
+are sentences themselves.
+"""
+
+from __future__ import annotations
+
+import re
+
+_INPUTS = {
+    "inputs with the other sign": "符号相反的输入",
+    "inputs times 1e-3": "缩小到 1e-3 倍的输入",
+    "inputs times 1e3": "放大到 1e3 倍的输入",
+    "rows that are all the first": "各行都与首行相同的输入",
+    "rows in order of size": "各行按大小排序的输入",
+    "every other row zero": "隔行为零的输入",
+    "rows with a single one": "每行只有一个 1 的输入",
+    "every other row denormal": "隔行为非规格化数的输入",
+    "the lowest values allowed": "取允许的最小值",
+    "the highest values allowed": "取允许的最大值",
+    "inputs with gaps between the elements": "元素之间有间隔的输入",
+    "inputs that start one element later": "起点后移一个元素的输入",
+    "rows that are one row in memory": "各行共用同一行内存的输入",
+    "a batch of one": "批大小为 1",
+}
+_ANSWERS = {
+    "zeros": "全零",
+    "ones": "全一",
+    "the mean": "平均值",
+    "the answer to other inputs": "另一组输入的答案",
+    "the first half, zeros behind": "只有前一半、其余为零",
+    "all but the last block": "缺最后一块",
+    "an input as it came": "原样返回的输入",
+}
+_WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
+_LISTED = "|".join(re.escape(one) for one in _WORDS)
+_SENTENCES = [
+    (rf"(?P<what>{_LISTED})", "{what}"),
+    (rf"(?P<what>{_LISTED}): (?P<rest>.+)", "{what}：{rest}"),
+    (rf"(?P<what>(?:{_LISTED})(?:, (?:{_LISTED}))*) would pass", "{what}也会被判为正确"),
+    ("the reference draws its answers", "参考实现的结果是随机的"),
+    (r"get_more_inputs\(\)\[(?P<n>\d+)\]: (?P<rest>.+)", "get_more_inputs()[{n}]：{rest}"),
+    (
+        r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements differ, the worst by (?P<c>\S+) \(rms (?P<d>\S+)\)",
+        "{where}：{b} 个元素中有 {a} 个不符，最大相差 {c}（均方根 {d}）",
+    ),
+    (r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements differ", "{where}：{b} 个元素中有 {a} 个不符"),
+    (
+        r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are (?P<what>NaN|infinite) where the reference is not",
+        "{where}：{b} 个元素中有 {a} 个为 {what}，而参考实现不是",
+    ),
+    (r"(?P<a>\d+) outputs, the reference has (?P<b>\d+)", "{a} 个输出，参考实现有 {b} 个"),
+    (r"(?P<where>output\S*) is (?P<a>.+), the reference gives (?P<b>.+)", "{where} 为 {a}，参考实现为 {b}"),
+    (
+        r"ignores (?P<names>.+): it is right for the values they are constructed with alone",
+        "忽略了 {names}：只对构造时的取值正确",
+    ),
+    (
+        rf"gives (?P<what>{_LISTED}), which is right for the inputs as they are drawn alone; wrong for (?P<more>{_LISTED})",
+        "给出{what}，只对抽取的输入碰巧正确；对{more}不正确",
+    ),
+    (r"changes its inputs: (?P<rest>.+)", "改动了输入：{rest}"),
+    (r"(?P<a>\d+) of (?P<b>\d+) elements of (?P<where>\S+)", "{where} 的 {b} 个元素中的 {a} 个"),
+    ("gave the answer to the inputs of the trial before", "给出的是上一组输入的答案"),
+    ("leaves other values in its inputs than the reference does", "在输入里留下的值与参考实现不同"),
+    (r"a second call on the same data gave another answer: (?P<rest>.+)", "同样的数据第二次调用得到不同的结果：{rest}"),
+    ("right on new tensors, wrong on the same tensors with other data in them", "新张量上正确，同一张量换了数据后错误"),
+    ("other data got the answer to the data of the call before", "换了数据，得到的仍是上一次调用的答案"),
+    (
+        r"data seen before is answered (?P<n>\S+) times faster than new data",
+        "见过的数据比新数据快 {n} 倍",
+    ),
+    (r"from call (?P<n>\d+) on: (?P<rest>.+)", "从第 {n} 次调用起：{rest}"),
+    (
+        r"right in the trials, wrong in later calls on inputs of the same kind: (?P<rest>.+)",
+        "检验时正确，之后对同类输入的调用错误：{rest}",
+    ),
+    (r"a timed call gave another result than the checked one: (?P<rest>.+)", "计时的调用与检验过的结果不同：{rest}"),
+    ("a timed call gave the answer to other inputs", "计时的调用给出的是另一组输入的答案"),
+    ("the answer came only after the caller's stream was done", "调用者的流结束之后结果才出现"),
+    ("the answer was there while the caller's stream was still held", "调用者的流尚被挡住时结果已经出现"),
+    ("the output changed after the call had returned", "调用返回之后输出又变了"),
+    ("the output of a timed call changed after the call had returned", "计时的调用返回之后输出又变了"),
+    (
+        "the answer lies in the memory of an input, where the reference gives a new one",
+        "结果就在某个输入的内存里，而参考实现给出的是新的张量",
+    ),
+    (
+        r"(?P<a>\d+) of (?P<b>\d+) elements of (?P<where>\S+) are what lay in freed memory before the call",
+        "{where} 的 {b} 个元素中有 {a} 个是调用之前留在已释放内存里的内容",
+    ),
+    (
+        r"(?P<where>output\S*) is a (?P<kind>\S+), no plain tensor: it can work when looked at",
+        "{where} 是 {kind}，不是普通张量：可以等到被查看时才计算",
+    ),
+    (
+        "the output lies in memory that nobody may read yet: touching it does the work",
+        "输出所在的内存尚不可读：一碰才开始计算",
+    ),
+    (
+        "the output lies in memory whose pages are made when they are touched",
+        "输出所在的内存页在被访问时才生成",
+    ),
+    (r"replaces (?P<names>.+); put back", "替换了 {names}；已恢复"),
+    (
+        r"patched timer: its process reports (?P<a>\S+) us a call, from outside a call takes at least (?P<b>\S+) us",
+        "计时被改：其进程报告每次调用 {a} us，从外部看至少 {b} us",
+    ),
+    (r"no end of (?P<phase>\w+) after (?P<n>\S+) s; killed", "{phase} 阶段 {n} s 后仍未结束，已终止"),
+    (r"killed by (?P<signal>\w+) during (?P<phase>\w+)", "在 {phase} 阶段被 {signal} 终止"),
+    (r"ended the process with exit code (?P<n>-?\d+) during (?P<phase>\w+)", "在 {phase} 阶段以退出码 {n} 结束了进程"),
+    (
+        r"(?P<a>\S+) of the least time that its own counted work needs",
+        "只有其自身计数工作量所需最短时间的 {a}",
+    ),
+]
+_KNOWN = [(re.compile(pattern, re.DOTALL), words) for pattern, words in _SENTENCES]
+
+
+def in_chinese(said: str) -> str:
+    """The same in Chinese; as it is where it is none of the sentences known."""
+    parts = said.split("; ")
+    if len(parts) > 1 and all(part.startswith(tuple(_INPUTS)) for part in parts):
+        return "；".join(map(in_chinese, parts))
+    for pattern, words in _KNOWN:
+        found = pattern.fullmatch(said)
+        if found:
+            return words.format(**{name: _part(name, text) for name, text in found.groupdict().items()})
+    return said
+
+
+def _part(name: str, text: str) -> str:
+    if name in ("rest", "more"):
+        return in_chinese(text)
+    if name == "what":
+        return "、".join(_WORDS.get(one, one) for one in re.findall(_LISTED, text)) or text
+    return text

@@ -1,0 +1,66 @@
+"""The speed-up over several shapes of the inputs: one ratio a shape, and their geometric mean.
+
+Its interval is that of the shapes that were timed, from the intervals of their ratios: it says how well this mean is
+known, not what another shape would give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from analyzers import timing
+from analyzers.statistics import Ratio
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One set of inputs, as described: median seconds by implementation, speed-ups by candidate."""
+
+    inputs: tuple[str, ...]
+    times: Mapping[str, float] = field(default_factory=dict)
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; a number that is not known is None."""
+        speedups = {name: _plain(one) for name, one in self.ratios.items()}
+        return {"inputs": list(self.inputs), "times": dict(self.times), "speedups": speedups}
+
+
+def shape(inputs: Sequence[str], timings: pd.DataFrame, reference: str) -> Shape:
+    """The figures of one shape from its samples, by the method that the verdict would be made of."""
+    samples = timing.check(timings)
+    chosen = timing.choose(samples)
+    times = {name: one.spread.median for name, one in timing.spreads(chosen, samples).items()}
+    return Shape(tuple(inputs), times, timing.speedups(chosen, reference))
+
+
+def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
+    """Candidate -> the geometric mean of its speed-ups, of those that were timed on every shape; none of one shape."""
+    names = [
+        name for name in (shapes[0].ratios if len(shapes) > 1 else ()) if all(name in one.ratios for one in shapes)
+    ]
+    return {name: _mean([one.ratios[name] for one in shapes]) for name in names}
+
+
+def _mean(ratios: Sequence[Ratio]) -> Ratio:
+    """Of independent ratios: half the width of the logarithm is the root of the sum of squares over their number."""
+    count = len(ratios)
+    middle = sum(math.log(one.value) for one in ratios) / count
+    half = math.sqrt(sum((math.log(one.high / one.low) / 2) ** 2 for one in ratios)) / count
+    return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half), n=min(one.n for one in ratios))
+
+
+def to_dict(shapes: Sequence[Shape]) -> dict[str, Any]:
+    """What metrics.json says of the shapes."""
+    means = {name: _plain(one) for name, one in geometric(shapes).items()}
+    return {"rows": [one.to_dict() for one in shapes], "geometric_mean": means}
+
+
+def _plain(one: Ratio) -> dict[str, float | None]:
+    known = {"value": one.value, "low": one.low, "high": one.high}
+    return {name: value if math.isfinite(value) else None for name, value in known.items()}

@@ -1,0 +1,68 @@
+"""What is found against a candidate, in both languages: every sentence that the runner can write is known."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from analyzers.reasons import in_chinese
+from analyzers.verdict import Evidence, decide
+
+RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "ignores weight, bias of LayerNorm (norm): it is right for the values they are constructed with alone",
+            "忽略了 weight, bias of LayerNorm (norm)：只对构造时的取值正确",
+        ),
+        (
+            "inputs times 1e3: output: 9 of 12 elements are NaN where the reference is not",
+            "放大到 1e3 倍的输入：output：12 个元素中有 9 个为 NaN，而参考实现不是",
+        ),
+        (
+            "a timed call gave another result than the checked one: output[0]: 3 of 4 elements differ, the worst by 0.5 (rms 1)",
+            "计时的调用与检验过的结果不同：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
+        ),
+        (
+            "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for a batch of one",
+            "给出原样返回的输入，只对抽取的输入碰巧正确；对批大小为 1不正确",
+        ),
+        ("rows in order of size: zeros; a batch of one: ones", "各行按大小排序的输入：全零；批大小为 1：全一"),
+        ("zeros, the mean would pass", "全零、平均值也会被判为正确"),
+        ("changes its inputs: 3 of 4 elements of input[0]", "改动了输入：input[0] 的 4 个元素中的 3 个"),
+        ("killed by SIGSEGV during check", "在 check 阶段被 SIGSEGV 终止"),
+        ("RuntimeError: an exception's own words", "RuntimeError: an exception's own words"),
+    ],
+)
+def test_a_sentence_in_chinese(said, expected):
+    assert in_chinese(said) == expected
+
+
+def test_a_verdict_says_why_in_the_language_asked_for():
+    ignored = "ignores bias of LayerNorm (norm): it is right for the values they are constructed with alone"
+    wrong = decide(Evidence(impl="x", status="mismatch", reason=ignored))
+    assert ignored in wrong.text("en")
+    assert "忽略了 bias of LayerNorm (norm)" in wrong.text("zh")
+    void = decide(Evidence(impl="x", passing=("zeros",)))
+    assert "zeros would pass" in void.text("en")
+    assert "全零也会被判为正确" in void.text("zh")
+    fragile = decide(Evidence(impl="x", fragile="every other row zero: output: 3 of 4 elements differ"))
+    assert "隔行为零的输入" in fragile.text("zh")
+
+
+def test_every_sentence_of_the_judge_is_known():
+    """Those that stand in the runner's files as they are said, without values in them."""
+    said = []
+    for file in ("conduct.py", "subject.py", "trials.py", "lazy.py", "pages.py"):
+        text = (RUNNER / file).read_text("utf-8")
+        said += re.findall(
+            r'(?:OffenceError|ChangedResultError|Verdict)\(\s*(?:"[\w-]+", )?\s*"([a-z][^"{]{20,})"', text
+        )
+        said += re.findall(r'what = "([^"{]+)"', text)
+    assert len(said) >= 8
+    assert [one for one in said if in_chinese(one) == one] == []

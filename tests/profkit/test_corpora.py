@@ -1,0 +1,82 @@
+"""The corpora of tests/data/corpora, every candidate in a process of its own: no cheat wins, no honest one is accused."""
+
+from __future__ import annotations
+
+import pytest
+from corpora import DATA, RUN, TASKS, Part, entries, held, parts, written
+
+from profkit.api import profile
+from profkit.launch import gpu
+
+QUICK = "counts"
+OLDER = {
+    "cheat": [DATA / "cheats", DATA / "cheats/weights"],
+    "honest": [DATA / "honest" / task for task in ("dense", "attention", "mixed", "weights")],
+}
+EVERY = {role: [part for task in TASKS for part in parts(task) if part.role == role] for role in OLDER}
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def run_of(task, chosen, root, **options):
+    return profile(written(task, chosen, root / f"I{task.upper()}"), runs=root / "runs", **{**RUN, **options})
+
+
+def wrongly_called(run, part: Part) -> set[str]:
+    """What is wrong with what the run says of a candidate; nothing when it is right."""
+    found = held(run, part.name)
+    if part.role == "honest":
+        return found
+    clean = run.verdicts[part.name].word in ("faster", "same", "slower", "undecided") and not found
+    return set() if found & set(part.called) and not clean else found or {"nothing"}
+
+
+def told(run, chosen):
+    return {part.name: wrong for part in chosen if (wrong := wrongly_called(run, part))}
+
+
+def number(role):
+    older = {
+        entry.file for folder in OLDER[role] for runs in ("cpu", "cpu alone", "gpu") for entry in entries(folder, runs)
+    }
+    return len(EVERY[role]) + len(older)
+
+
+def test_the_corpora_are_large_enough():
+    assert number("cheat") >= 150
+    assert number("honest") >= 100
+    assert len({part.kind for part in EVERY["cheat"]}) >= 30
+    names = [(part.task, part.name) for role in EVERY for part in EVERY[role]]
+    assert len(set(names)) == len(names)
+
+
+def test_cheats_and_honest_ones_side_by_side(tmp_path):
+    chosen = parts(QUICK)
+    run = run_of(QUICK, chosen, tmp_path)
+    assert run.manifest.reference.ok
+    assert told(run, chosen) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", sorted(EVERY))
+@pytest.mark.parametrize("task", [task for task in TASKS if task != QUICK])
+def test_everyone_is_called_what_it_is(tmp_path, task, role):
+    chosen = [part for part in EVERY[role] if part.task == task]
+    run = run_of(task, chosen, tmp_path)
+    assert run.manifest.reference.ok
+    assert told(run, chosen) == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("role", sorted(EVERY))
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "process"])
+def test_everyone_is_called_what_it_is_on_a_gpu(tmp_path, task, role):
+    if not gpu.identity():
+        pytest.skip("no GPU here")
+    chosen = [part for part in EVERY[role] if part.task == task and "threading" not in part.source]
+    run = run_of(task, chosen, tmp_path, device="cuda")
+    assert told(run, chosen) == {}

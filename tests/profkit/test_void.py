@@ -1,0 +1,120 @@
+"""A task whose answer is its input, one that only looks like it, and one that cannot tell: three different things."""
+
+from __future__ import annotations
+
+import pytest
+from corpora import RUN
+
+from profkit.api import profile
+
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {body}
+
+def get_inputs():
+    return [{drawn}]
+
+def get_init_inputs():
+    return []
+"""
+HEAD = "import torch\n\nclass ModelNew(torch.nn.Module):\n    calls = 0\n\n    def forward(self, x):\n"
+TASKS = {
+    "copies": (
+        "x.clone()",
+        "torch.randn(64, 48)",
+        {
+            "copies": "        return torch.empty_like(x).copy_(x)\n",
+            "gives_it_back": "        return x\n",
+            "gives_a_view": "        return x.view(-1).view_as(x)\n",
+            "gives_it_back_later": "        self.calls += 1\n        return x.clone() if self.calls < 40 else x\n",
+        },
+    ),
+    "positive": (
+        "torch.relu(x)",
+        "torch.rand(64, 48) + 0.1",
+        {"clamps": "        return x.clamp_min(0)\n", "only_copies": "        return x.clone()\n"},
+    ),
+    "nothing": ("(x - x).relu()", "torch.randn(64, 48)", {"zeros": "        return torch.zeros_like(x)\n"}),
+    "long_sum": (
+        "x.sum()",
+        "torch.rand(1 << 20)",
+        {
+            "halves": "        a, b = x.chunk(2)\n        return a.sum() + b.sum()\n",
+            "expected": f"        return torch.full((), {2.0**19})\n",
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("void")
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROFKIT_CACHE", str(root / "cache"))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        for name, (body, drawn, candidates) in TASKS.items():
+            folder = root / f"I{name.upper()}"
+            folder.mkdir()
+            (folder / "reference.py").write_text(TASK.format(body=body, drawn=drawn))
+            for one, source in candidates.items():
+                (folder / f"{one}.py").write_text(HEAD + source)
+            found[name] = profile(folder, runs=root / "runs", **RUN)
+    return found
+
+
+def status(run, name):
+    return next((impl.status, impl.reason) for impl in run.manifest.impls if impl.name == name)
+
+
+TIMED = ("faster", "slower", "same", "undecided")
+
+
+def test_a_copy_is_a_task_and_to_copy_is_its_work(runs):
+    run = runs["copies"]
+    assert run.manifest.probe["copies"] is True
+    assert run.manifest.probe["passing"] == []
+    assert run.verdicts["copies"].word in TIMED
+    for name in ("gives_it_back", "gives_a_view", "gives_it_back_later"):
+        assert status(run, name) == (
+            "mismatch",
+            "the answer lies in the memory of an input, where the reference gives a new one",
+        )
+
+
+def test_what_looks_like_a_copy_for_the_inputs_drawn_is_told_by_others(runs):
+    run = runs["positive"]
+    assert run.manifest.probe["told"] == {"an input as it came": "inputs with the other sign"}
+    assert run.manifest.probe["copies"] is False
+    assert run.verdicts["clamps"].word in TIMED
+    said = "gives an input as it came, which is right for the inputs as they are drawn alone; wrong for inputs with the"
+    assert status(run, "only_copies")[0] == "mismatch"
+    assert status(run, "only_copies")[1].startswith(said)
+
+
+def test_a_task_that_no_input_saves_is_void(runs):
+    assert "zeros" in runs["nothing"].manifest.probe["passing"]
+    assert runs["nothing"].verdicts["zeros"].word == "void"
+
+
+def test_a_sum_that_hardly_depends_on_its_inputs_is_told_by_unusual_ones(runs):
+    run = runs["long_sum"]
+    assert run.manifest.probe["passing"] == []
+    assert run.verdicts["halves"].word in TIMED
+    assert run.verdicts["expected"].word == "wrong"
+
+
+def test_an_overflow_counts_although_rounding_changes_the_numbers(tmp_path):
+    folder = tmp_path / "IFLOW"
+    folder.mkdir()
+    (folder / "reference.py").write_text(TASK.format(body="torch.softmax(x, -1)", drawn="torch.randn(64, 48)"))
+    (folder / "naive.py").write_text(HEAD + "        return x.exp() / x.exp().sum(-1, keepdim=True)\n")
+    (folder / "sound.py").write_text(HEAD + "        return torch.log_softmax(x, -1).exp()\n")
+    run = profile(folder, runs=tmp_path / "runs", **RUN)
+    fragile = {impl.name: impl.fragile for impl in run.manifest.candidates}
+    assert fragile["sound"] == []
+    assert fragile["naive"][0].startswith("inputs times 1e3: output: ")
+    assert "where the reference is not" in fragile["naive"][0]
