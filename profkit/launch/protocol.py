@@ -39,6 +39,8 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
     gpu_memory: bytes torch may allocate there, 0 for all.
+
+    lines: build with line tables, so that a profiler can name source lines.
     """
 
     mode: str
@@ -61,6 +63,7 @@ class Job(msgspec.Struct):
     memory: int = 0
     gpu_memory: int = 0
     again: bool = False
+    lines: bool = False
     probe: dict[str, Any] = {}
 
 

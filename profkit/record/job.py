@@ -39,6 +39,7 @@ def job(
         precision=wanted.precision,
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
+        lines=wanted.lines,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +13,14 @@ from collectors import CollectError, read
 from collectors.counters import counter_set, metrics_for, planned_passes
 from collectors.doubt import Doubt
 from collectors.frame import uncollected
+from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import Hot, not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step, temporary
+from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
 from profkit.targets.target import Target
@@ -25,10 +29,15 @@ from profkit.vendor.nvidia import ncu
 FILE = "ncu.csv"
 BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
 """Counters every chip with DRAM gives; that one of them is missing says something went wrong."""
+PAGE_LIMIT = 300.0
+"""Seconds after which exporting a report counts as hung."""
 SLOWER = 4.0
 """What replaying a call for every pass makes of the limits."""
 _REFUSALS = ("permission", "busy", "sandbox", "stub", "mig", "injection", "lock")
 _RANGES = ("profkit@counters/",)
+PAGE = "lines.csv"
+LINES = ("SourceCounters",)
+"""Sections with the sampler's counts by instruction."""
 
 
 def unavailable() -> CannotProfileError | None:
@@ -89,6 +98,7 @@ class Ncu:
         later = f", -k, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
         return [
             session.line(_step(session, options, Path("TMP"))),
+            *([shlex.join(_page(session))] if session.request.lines else []),
             f"# {passes or 'unknown'} replay passes a kernel on compute capability {session.cc}{later}",
         ]
 
@@ -123,13 +133,15 @@ class Ncu:
         filtered = program and session.request.filtered
         session.keep(Capture(FILE, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
         _doubt(session, frame, cc)
+        if session.request.lines:
+            _source_page(session)
 
 
 def options_of(
     wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False
 ) -> tuple[ncu.Options, int | None]:
     """The capture's options, and the replay passes to expect."""
-    names = counter_set("default") + (counter_set("deep") if wanted.deep else ())
+    names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel)
     # ncu counts launches within its ranges alone, and the ranking those of the whole program.
     ranked = None if wanted.include else hot
@@ -142,7 +154,8 @@ def options_of(
         include=wanted.include if program else _RANGES,
         clock=wanted.clock_control,
         set_name=wanted.ncu_set,
-        report=folder / "report" if wanted.keep_report else None,
+        report=folder / "report" if wanted.keep_report or wanted.lines else None,
+        sections=LINES if wanted.lines else (),
         count=count or 0,
         kill=kill and bool(count),
         extra=[*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])],
@@ -158,7 +171,34 @@ def as_regex(kernel: str) -> str:
 
 def _step(session: Session, options: ncu.Options, place: Path) -> Step:
     prefix = ncu.prefix(session.run.manifest.counters.tool or "ncu", options)
-    return Step("ncu", prefix, ncu.environment(place), session.parts, slower=SLOWER)
+    env = dict(ncu.environment(place))
+    if session.request.lines and isinstance(session.target, Program):
+        # What the program itself compiles while it runs; of a sample the runner sees to that.
+        env["NVCC_APPEND_FLAGS"] = f"{os.environ.get('NVCC_APPEND_FLAGS', '')} -lineinfo".strip()
+    return Step("ncu", prefix, env, session.parts, slower=SLOWER)
+
+
+def _page(session: Session) -> list[str]:
+    """The command line that writes the source page of the report beside the counters."""
+    folder, tool = session.run.path, session.run.manifest.counters.tool or "ncu"
+    return ncu.source_page(tool, folder / "report.ncu-rep", folder / PAGE)
+
+
+def _source_page(session: Session) -> None:
+    """The report's instructions with their source lines, as a table of the run; the report goes unless it is to be kept."""
+    page = session.run.path / PAGE
+    with temporary() as place:
+        session.helper("ncu-lines", _page(session), ncu.environment(Path(place)), PAGE_LIMIT)
+    try:
+        kernels = source.read(page)
+    except CollectError as error:
+        what = "no source lines: ncu wrote no page of them"
+        session.run.manifest.doubts.append(Doubt(what, str(error).replace(f"{session.run.path}/", ""), error.fix))
+    else:
+        rows = sum(len(one.instructions) for one in kernels)
+        session.run.manifest.captures.append(Capture(PAGE, "ncu", "lines", sha256=sha256(page), rows=rows))
+    if not session.request.keep_report:
+        (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
 
 
 def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
 
-_COMMAND = re.compile(r"profkit profile SAMPLE( --(ncu|deep))*")
+_COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
@@ -32,7 +32,8 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
     rows = [finding.to_dict() for finding in findings]
     waterfalls = [one.to_dict() for one in study.waterfalls.values()]
     known = {"schema": SCHEMA, "sample": study.manifest.sample.id, "device": device}
-    return {**known, "findings": rows, "waterfalls": waterfalls}
+    lines = [one.to_dict() for one in study.lines]
+    return {**known, "findings": rows, "waterfalls": waterfalls, "lines": lines}
 
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
@@ -111,7 +112,7 @@ def runnable(text: str, study: Study) -> str:
     if manifest.sample.path:
         return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")
     program = shlex.join(manifest.program) if manifest.program else "COMMAND"
-    return _COMMAND.sub(f"profkit profile --ncu --deep -- {program}".replace("\\", "\\\\"), text)
+    return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
 
 
 def gain(one: Finding, lang: str = "en") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED
-from profkit.report import units
+from profkit.report import lines, units
 from profkit.report.explain import MINOR, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
@@ -388,6 +388,13 @@ def _findings(study: Study) -> Iterator[Section]:
 # ---- how it was measured
 
 
+def _lines(study: Study) -> Iterator[Section]:
+    found = tuple(lines.tables(study.lines))
+    if found:
+        note = "What the sampler saw warps wait for, charged to the line that makes them wait. A bound is a slice of its kernel's."
+        yield Section("Source lines", note, tables=found)
+
+
 def counters_line(study: Study, lang: str = "en") -> str:
     """One line that every writer shows beside numbers when counters are missing; "" when they are there."""
     if _counted(study):
@@ -601,5 +608,5 @@ def _again(study: Study) -> Iterator[Section]:
 
 def sections(study: Study) -> list[Section]:
     """Everything after the parts and the picture, in order; what is empty is not there."""
-    makers = (_findings, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
+    makers = (_findings, _lines, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
     return [section for make in makers for section in make(study)]

@@ -136,8 +136,8 @@ class Capture(msgspec.Struct):
     """One file of launches that lies in the run directory as the tool wrote it.
 
     `file` is relative to the directory. `role`: counters, layers (times and a model of the work, TensorRT),
-    times (no counters), timeline (for that alone), summary (the launches of another file again) or report (no
-    launches in it); the last two are kept and not read. `origin`: the name it was imported under;
+    times (no counters), timeline (for that alone), lines (instructions with their source lines), summary (the launches
+    of another file again) or report (no launches in it); the last two are kept and not read. `origin`: the name it was imported under;
     `companions`: what belongs to it (of TensorRT: layers, times, metadata). `filtered`: only a part of the
     program's launches is in it. `partial`: read up to its last whole row. `ended`: the tool ended the program on purpose
     once it had what was asked of it.

@@ -85,6 +85,8 @@ class Session:
         torch.set_grad_enabled(False)
         if self._device.type == "cuda":
             loading.one_architecture(self._device)
+            if self._job.lines:
+                loading.with_line_tables()
         else:
             heap.keep()
         integrity.seal()

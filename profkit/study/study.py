@@ -25,11 +25,13 @@ from analyzers.precision import Reduced, audit
 from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
+from analyzers.source_lines import Line, lines_of
 from analyzers.timeline import Timeline, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
 from collectors.doubt import Doubt, unique
+from collectors.ncu import source
 from collectors.recipes import capability
 from profkit.annotation import Declared, read_declared
 from profkit.rundir.directory import Run, open_run
@@ -275,6 +277,12 @@ class Study:
     def waterfalls(self) -> Mapping[str, Waterfall]:
         """Where the time of a call of each part goes, down to its floor."""
         return waterfalls(self.analysis)
+
+    @cached_property
+    def lines(self) -> Sequence[Line]:
+        """The source lines that the kernels wait for, by part and kernel; empty where none were recorded."""
+        files = [self.path / one.file for one in self.run.captures if one.role == "lines"]
+        return lines_of([one for file in files for one in source.read(file)], self.waterfalls)
 
     def findings(self, kernel: str = "") -> list[Finding]:
         """The ranked findings; `kernel`: only kernels whose name contains it."""

@@ -16,4 +16,8 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()]}
+    return {
+        **study.analysis.to_dict(),
+        "verdicts": [one.to_dict() for one in study.verdicts.values()],
+        "lines": [one.to_dict() for one in study.lines],
+    }
