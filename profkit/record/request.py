@@ -25,7 +25,7 @@ class Request:
     "off". nsys: record a timeline. deep: collect what `explain` asks for as well; lines: that, and which source lines the
     kernels wait for. sanitize: tools of compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
 
-    A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
+    A sample's: perturb: time it under other conditions, to infer what binds it. device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
     budget: seconds of timing; processes: fresh ones of every implementation that it is spread over, 0 for as many as it
     gives a second each, up to MOST; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
@@ -52,6 +52,7 @@ class Request:
     timeout: float = 1.0
     deep: bool = False
     lines: bool = False
+    perturb: bool = False
     nsys: bool = False
     ncu_set: str = ""
     keep_report: bool = False

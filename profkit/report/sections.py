@@ -403,6 +403,11 @@ def counters_line(study: Study, lang: str = "en") -> str:
     return say("counters_missing" if study.manifest.impls else "cap_missing", lang, why=why)
 
 
+def inferred_lines(study: Study, lang: str = "en") -> list[str]:
+    """What binds each implementation by time alone, a line each; [] without --perturb."""
+    return [f"{name}: {one.text(lang, named(one.bound_by, lang))}" for name, one in study.inferred.items()]
+
+
 def uncounted_line(study: Study, lang: str = "en") -> str:
     """One line about implementations whose FLOP or bytes are not the hardware's although others' are."""
     if not _counted(study):
@@ -470,6 +475,7 @@ def _method(study: Study) -> Iterator[Section]:
         tolerances = ", ".join(dict.fromkeys(check.tolerance for check in checks if check.tolerance))
         seeds = f"{len(manifest.seeds)} fresh inputs, seeds {manifest.seeds}"
         lines.append(f"correctness: {seeds}; tolerance {tolerances}")
+    lines += inferred_lines(study)
     if _counted(study) and counters.version:
         passes = f"{counters.passes} passes, clock control {counters.clock_control}"
         passes += ", all in one process" if manifest.candidates else ""

@@ -175,6 +175,17 @@ class Timing(msgspec.Struct):
     notes: dict[str, str] = {}
 
 
+class Perturbed(msgspec.Struct):
+    """One implementation under other conditions. `seconds`: of each sample, by condition: usual, warm (a warm L2),
+    half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; one that could not be tried is not
+    there. `left`: what half_size leaves of the "bytes" and of the "flops".
+    """
+
+    impl: str
+    seconds: dict[str, list[float]] = {}
+    left: dict[str, float] = {}
+
+
 class Manifest(msgspec.Struct):
     """The content of run.json; see the module's docstring.
 
@@ -183,7 +194,7 @@ class Manifest(msgspec.Struct):
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
     of their own. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
-    task's own in which a candidate may compute all the same.
+    task's own in which a candidate may compute all the same. `perturbed`: with --perturb.
     """
 
     sample: SampleInfo
@@ -211,6 +222,7 @@ class Manifest(msgspec.Struct):
     inputs: list[str] = []
     isolated: bool = False
     allowed: list[str] = []
+    perturbed: list[Perturbed] = []
 
     @property
     def reference(self) -> Impl | None:

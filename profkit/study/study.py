@@ -20,7 +20,8 @@ import pandas as pd
 from analyzers.analysis import Analysis, analyze
 from analyzers.errors import AnalyzeError
 from analyzers.findings import explain
-from analyzers.floor import Work
+from analyzers.floor import Work, combine, pipe_times
+from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.precision import Reduced, audit
 from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
@@ -277,6 +278,26 @@ class Study:
     def waterfalls(self) -> Mapping[str, Waterfall]:
         """Where the time of a call of each part goes, down to its floor."""
         return waterfalls(self.analysis)
+
+    @cached_property
+    def inferred(self) -> Mapping[str, Inferred]:
+        """What binds each implementation by time alone, where it was timed under other conditions (--perturb)."""
+        works = [Work.from_dict(row) for row in self.manifest.work]
+        declared = next((one for one in works if one.source == "declared"), None)
+        task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
+        found = {}
+        for one in self.manifest.perturbed:
+            row = next((row for row in self.metrics.to_dict("records") if row["impl"] == one.impl), None)
+            if row is not None:
+                uses = self._uses(task, float(row["time"])) if task is not None else {}
+                found[one.impl] = infer(one.impl, evidence(float(row["time"]), uses, one.seconds, one.left))
+        return found
+
+    def _uses(self, task: Work, time: float) -> dict[str, float]:
+        """Share of each roof that the task's work would use in that time [s]; roofs that are not known are left out."""
+        needed = pipe_times(task.flops, {name: self.roofline.peak(name) for name in task.flops})
+        needed["dram"] = task.bytes / self.roofline.peak("dram")
+        return {name: seconds / time for name, seconds in needed.items() if seconds > 0}
 
     @cached_property
     def lines(self) -> Sequence[Line]:

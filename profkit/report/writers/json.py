@@ -19,5 +19,6 @@ def document(study: Study) -> dict[str, Any]:
     return {
         **study.analysis.to_dict(),
         "verdicts": [one.to_dict() for one in study.verdicts.values()],
+        "inferred": [one.to_dict() for one in study.inferred.values()],
         "lines": [one.to_dict() for one in study.lines],
     }
