@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,13 @@ def halves(arguments: list[Any]) -> Iterator[list[Any]]:
     leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
     largest = sorted(leaves, key=lambda one: -one.numel())[:1]
     for lead in dict.fromkeys([*leaves[:1], *largest]):
-        length = lead.shape[0]
-        if length > 1:
-            yield inputs.mapped(arguments, lambda one, n=length: one[: n // 2] if one.dim() and len(one) == n else one)
-            yield inputs.mapped(arguments, lambda one, first=lead: one[: len(one) // 2] if one is first else one)
+        if len(lead) > 1:
+            yield _cut(arguments, [one for one in leaves if len(one) == len(lead)])
+            yield _cut(arguments, [lead])
+
+
+def _cut(arguments: list[Any], which: Sequence[torch.Tensor]) -> list[Any]:
+    """The arguments with the first half of these tensors."""
+    chosen = {id(one) for one in which}
+    found: list[Any] = inputs.mapped(arguments, lambda one: one[: len(one) // 2] if id(one) in chosen else one)
+    return found
