@@ -35,6 +35,8 @@ SLOWER = 4.0
 """What replaying a call for every pass makes of the limits."""
 _REFUSALS = ("permission", "busy", "sandbox", "stub", "mig", "injection", "lock")
 _RANGES = ("profkit@counters/",)
+NOT_NCCL = "regex:^([^n]|n[^c]|nc[^c]|ncc[^l]|n$|nc$|ncc$)"
+"""All kernels but NCCL's: those wait for each other, and replayed one by one they would wait for ever."""
 PAGE = "lines.csv"
 LINES = ("SourceCounters",)
 """Sections with the sampler's counts by instruction."""
@@ -71,16 +73,21 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
         known.tool, known.version = tool.path, tool.text
     if trouble is not None:
         known.why, known.fix = str(trouble), trouble.fix
-    elif isinstance(target, Program) and not _asked(wanted):
+    elif isinstance(target, Program) and not _asked(wanted, target):
         known.why, known.fix = "this run recorded times alone", "profkit profile --ncu -- ..."
     else:
         known.state = "planned"
     return known
 
 
-def _asked(wanted: Request) -> bool:
-    """Whether a program is to be counted: asked for, or nothing else is."""
-    return bool(wanted.hot or wanted.counters == "ncu" or wanted.require_counters or not wanted.nsys)
+def _asked(wanted: Request, program: Program) -> bool:
+    """Whether a program is to be counted: asked for, or nothing else is and it is one process."""
+    named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
+    return bool(named or not (wanted.nsys or program.ranked))
+
+
+def _ranked(session: Session) -> bool:
+    return isinstance(session.target, Program) and session.target.ranked
 
 
 class Ncu:
@@ -94,7 +101,9 @@ class Ncu:
 
     def plan(self, session: Session) -> list[str]:
         program, hot = isinstance(session.target, Program), session.request.hot
-        options, passes = options_of(session.request, session.run.path, session.cc, program=program)
+        options, passes = options_of(
+            session.request, session.run.path, session.cc, program=program, ranked=_ranked(session)
+        )
         later = f", -k, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
         return [
             session.line(_step(session, options, Path("TMP"))),
@@ -110,7 +119,9 @@ class Ncu:
         cc, program = session.cc, isinstance(session.target, Program)
         if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
-        options, counters.planned_passes = options_of(session.request, run.path, cc, hot=session.hot, program=program)
+        options, counters.planned_passes = options_of(
+            session.request, run.path, cc, hot=session.hot, program=program, ranked=_ranked(session)
+        )
         with temporary() as place:
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
@@ -138,15 +149,15 @@ class Ncu:
 
 
 def options_of(
-    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False
+    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False, ranked: bool = False
 ) -> tuple[ncu.Options, int | None]:
-    """The capture's options, and the replay passes to expect."""
+    """The capture's options, and the replay passes to expect. ranked: several processes work together by NCCL."""
     names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
-    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel)
+    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
     # ncu counts launches within its ranges alone, and the ranking those of the whole program.
-    ranked = None if wanted.include else hot
-    skip = wanted.skip if wanted.skip is not None or ranked is None else ranked.skip
-    count = wanted.count if wanted.count is not None or ranked is None else ranked.count
+    whole = None if wanted.include else hot
+    skip = wanted.skip if wanted.skip is not None or whole is None else whole.skip
+    count = wanted.count if wanted.count is not None or whole is None else whole.count
     kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc),
@@ -213,6 +224,9 @@ def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
         doubts.append(
             Doubt(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
         )
+    if _ranked(session) and not session.request.kernel:
+        what = "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
+        doubts.append(Doubt(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
     if session.hot is not None:
         doubts += not_met(session.hot, frame)
 

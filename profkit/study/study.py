@@ -27,7 +27,7 @@ from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
 from analyzers.source_lines import Line, lines_of
-from analyzers.timeline import Timeline, timeline
+from analyzers.timeline import Timeline, device_labels, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
@@ -266,13 +266,14 @@ class Study:
             return {}
         host = frame.attrs.get("host")
         owner = frame["process"].astype(str) if "process" in frame else pd.Series("", index=frame.index)
-        keys = (owner + " " + frame["device"].astype(str)).str.strip()
+        keys = (owner + " " + device_labels(frame)).str.strip()
         several = keys.nunique() > 1
-        wall, lead = _lived(host)
-        # The host's calls are those of one process: of several nothing is known of who was late.
-        calls = None if several else host
-        parts = frame.groupby(keys, sort=False)
-        return {str(key) if several else "": budget(part, host=calls, wall=wall, lead=lead) for key, part in parts}
+        found = {}
+        for key, part in frame.groupby(keys, sort=False):
+            calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
+            wall, lead = _lived(calls, float(part["start"].min()))
+            found[str(key) if several else ""] = budget(part, host=calls, wall=wall, lead=lead)
+        return dict(sorted(found.items()))
 
     @cached_property
     def waterfalls(self) -> Mapping[str, Waterfall]:
@@ -311,12 +312,21 @@ class Study:
         return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan))
 
 
-def _lived(host: pd.DataFrame | None) -> tuple[float, float]:
-    """How long the process lived [s], and how much of that before its first launch; unknown without its own row."""
+def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
+    """The host's calls of one process; None where they are several's and do not say whose, for then nobody knows who was
+    late.
+    """
+    if host is None or not several:
+        return host
+    return host[host["process"] == process] if "process" in host else None
+
+
+def _lived(host: pd.DataFrame | None, first: float) -> tuple[float, float]:
+    """How long the process lived [s], and how much of that before its `first` launch [s on the frame's clock]; unknown without its own row."""
     own = host[host["call"] == "process"] if host is not None else None
     if own is None or own.empty:
         return math.nan, math.nan
-    return float(own["time"].iloc[0]), -float(own["start"].iloc[0])
+    return float(own["time"].iloc[0]), first - float(own["start"].iloc[0])
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:

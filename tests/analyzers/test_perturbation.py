@@ -19,7 +19,11 @@ from analyzers.perturbation import LIKELY, SURE, UNKNOWN, Evidence, evidence, in
         (Evidence(80e-6, {"fp32": 0.82}, half_sms=1.1), "fp32", LIKELY),
         (Evidence(1.6e-6, {"dram": 0.9}, half_sms=1.0), "latency", SURE),
         (Evidence(9e-6, {"dram": 0.2}, half_sms=1.1, half_size=0.95, left=0.5), "latency", SURE),
-        (Evidence(250e-6, {"dram": 0.22}, half_sms=1.02, half_warps=1.0, warm=1.0, half_size=0.5, left=0.5), "latency", LIKELY),
+        (
+            Evidence(250e-6, {"dram": 0.22}, half_sms=1.02, half_warps=1.0, warm=1.0, half_size=0.5, left=0.5),
+            "latency",
+            LIKELY,
+        ),
         (Evidence(130e-6, {"dram": 0.45}, half_sms=1.1, warm=0.6), "dram", LIKELY),
         (Evidence(900e-6, {"tensor_fp64": 0.3, "dram": 0.02}, half_sms=1.98, half_warps=1.6), "latency", LIKELY),
         (Evidence(500e-6, {"tensor_bf16": 0.45}, half_sms=1.98, half_warps=1.0), "tensor_bf16", LIKELY),
