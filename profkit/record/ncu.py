@@ -225,7 +225,9 @@ def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
             Doubt(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
         )
     if _ranked(session) and not session.request.kernel:
-        what = "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
+        what = (
+            "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
+        )
         doubts.append(Doubt(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
     if session.hot is not None:
         doubts += not_met(session.hot, frame)
