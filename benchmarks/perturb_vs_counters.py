@@ -77,7 +77,8 @@ def main() -> int:
         best = recorded.best.name if recorded.best is not None else ""
         with timed(sample.name):
             how = "off" if options.recorded else "ncu"
-            study = profile(sample, only=(best,), counters=how, perturb=True, trials=1, budget=0.4, runs=options.runs)
+            quick = {"trials": 1, "budget": 0.4, "processes": 1, "trust": True}
+            study = profile(sample, only=(best,), counters=how, perturb=True, runs=options.runs, **quick)
         one = study.inferred.get(best)
         if one is None:
             print(f"{sample.name} {best}: {study.manifest.impls[-1].status} {study.manifest.impls[-1].reason}")
