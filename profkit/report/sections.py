@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED
 from profkit.report import lines, units
-from profkit.report.explain import MINOR, gain, runnable, worded
+from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
 from profkit.report.words import bound, named, say
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 TOP_RANGES = 24
 TOP_KERNELS = 12
 TOP_FINDINGS = 3
-NO_RANGE = "(no range)"
 _TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 _Rows = Sequence[Mapping[Any, Any]]
 
@@ -105,7 +104,9 @@ def _budget(name: str, one: Budget, lang: str) -> str:
     if not one.window > 0:
         return ""
     comma = say("comma", lang)
-    causes = [(say(f"wall_{key}", lang), getattr(one, key)) for key in ("host", "waiting", "allocating", "queued")]
+    causes = [
+        (say(f"wall_{key}", lang), getattr(one, key)) for key in ("host", "waiting", "allocating", "loading", "queued")
+    ]
     why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
     shares = [
         (say(f"wall_{key}", lang), getattr(one, key)) for key in ("computing", "communicating", "copying", "idle")
@@ -372,8 +373,6 @@ def _findings(study: Study) -> Iterator[Section]:
     found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
-    else:
-        found.sort(key=lambda one: -one.upper_bound)
     lines = []
     for one in found[:TOP_FINDINGS]:
         words, then, _ = worded(one, "en")

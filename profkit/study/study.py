@@ -309,7 +309,7 @@ class Study:
     def findings(self, kernel: str = "") -> list[Finding]:
         """The ranked findings; `kernel`: only kernels whose name contains it."""
         sms = self.manifest.device.get("sms")
-        return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan))
+        return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan), budgets=self.budgets)
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
