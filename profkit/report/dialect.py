@@ -39,7 +39,7 @@ class Dialect:
     """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
 
     `needs_runs`: whether it makes nothing without a run. `failed(message, fix, exit_code)`: how it says that a command
-    came to nothing, for those whose readers cannot read prose.
+    came to nothing, for those whose readers cannot read prose. `endings`: of outputs that are written so without --for.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Dialect:
     options: Sequence[click.Option] = ()
     needs_runs: bool = True
     failed: Callable[[str, str, int], str] | None = None
+    endings: tuple[str, ...] = ()
 
 
 def the_one(runs: Sequence[str]) -> Study:

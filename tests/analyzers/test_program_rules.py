@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzers.findings import RULES, examine
-from analyzers.program import Budget, Steady
+from analyzers.program import Budget, Steady, budget
 from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
 from analyzers.subjects import SLICES, WHOLE, program_subjects
+from collectors.kineto import read
 
 QUIET = Budget(
     window=1.0,
@@ -38,6 +40,7 @@ QUIET = Budget(
     after=0.0,
     steady=Steady(0, 1000, 100, 10, "repeating"),
 )
+DATA = Path(__file__).resolve().parent.parent / "data" / "kineto"
 IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
 
 
@@ -104,3 +107,26 @@ def test_wins_never_pass_the_step_and_the_largest_comes_first(parts, short):
     assert all(one.win == pytest.approx(one.upper_bound) for one in told)
     steps = [round(one.ratio / 0.02) for one in told]
     assert steps == sorted(steps, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "share", "others"),
+    [
+        ("generate", ("gpu-idle", "chain"), 0.72, {"queued-gaps", "tiny-kernels"}),
+        ("resnet", ("gpu-idle", "chain"), 0.54, {"synchronising", "queued-gaps", "copies"}),
+        ("gpt", ("gpu-idle", "chain"), 0.67, {"queued-gaps", "tiny-kernels"}),
+    ],
+)
+def test_what_is_first_in_time_is_first_in_the_list(name, first, share, others):
+    """Steady steps of generation, of training a ResNet and of training a small GPT, as torch's profiler saw an H100."""
+    frame = read(DATA / f"{name}_h100.trace.json.gz")
+    one = budget(frame, host=frame.attrs["host"])
+    assert one.steady.found == "repeating"
+    told = found(one)
+    assert (told[0].rule, told[0].variant) == first
+    assert told[0].ratio == pytest.approx(share, abs=0.02)
+    assert {one.rule for one in told[1:]} >= others
+    assert sum(finding.win for finding in told) <= one.step - (one.computing - one.tiny) / one.steady.steps + 1e-12
+    if name == "resnet":
+        (copies,) = [finding for finding in told if finding.rule == "copies"]
+        assert copies.variant == "pageable"

@@ -14,4 +14,4 @@ def write(runs: Sequence[str], lang: str) -> Written:
     return Written(page(study, lang), home=study.path / "report.html")
 
 
-DIALECT = Dialect("html", write)
+DIALECT = Dialect("html", write, endings=(".html", ".htm"))
