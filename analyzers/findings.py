@@ -8,28 +8,52 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from analyzers.analysis import Analysis
-from analyzers.rules import call, latency, memory, pipes
-from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.subjects import call_subjects, kernel_subjects
+from analyzers.program import Budget
+from analyzers.rules import call, latency, memory, pipes, program
+from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
+from analyzers.subjects import call_subjects, kernel_subjects, program_subjects
 from analyzers.waterfall import waterfalls
 from roofline.ceilings import Roofline
 
-FILES = (call, latency, memory, pipes)
+FILES = (call, latency, memory, pipes, program)
 """Where the rules stand; importing them fills RULES."""
 
 _LEVEL = {TIME: 0, HOST: 1, HINT: 2, COLLECT: 3}
 
 
-def explain(analysis: Analysis, roofline: Roofline, *, kernel: str = "", sms: float = NAN) -> list[Finding]:
+def explain(
+    analysis: Analysis,
+    roofline: Roofline,
+    *,
+    kernel: str = "",
+    sms: float = NAN,
+    budgets: Mapping[str, Budget] = MappingProxyType({}),
+) -> list[Finding]:
     """The ranked findings about every implementation and kernel; bounds rest on the roofs that the reports show.
 
-    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say.
+    kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. budgets:
+    of a program, where its wall time went; what is lost of that is ranked with the rest.
     """
     every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms)]
+    every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = waterfalls(analysis)
     times, floors = ({name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "floor"))
-    return examine(chosen, times, floors=floors)
+    # Where the wall time of a program is known, its launches are told with that, once.
+    rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
+    return examine(chosen, times, floors=floors, weights=_weights(analysis, budgets), rules=rules)
+
+
+def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, float]:
+    """Part -> its share of a program's wall time, so that what is lost in it ranks beside what the whole loses."""
+    window = sum(one.window for one in budgets.values())
+    if not window > 0 or "time" not in analysis.hottest:
+        return {}
+    computing = sum(one.computing for one in budgets.values()) / window
+    total = float(analysis.hottest["time"].sum())
+    return {
+        str(r["impl"]): computing * float(r["time"]) / total for r in analysis.impls.to_dict("records") if total > 0
+    }
 
 
 def examine(
@@ -37,31 +61,33 @@ def examine(
     totals: Mapping[str, float],
     *,
     floors: Mapping[str, float] = MappingProxyType({}),
+    weights: Mapping[str, float] = MappingProxyType({}),
     rules: Iterable[Rule] | None = None,
 ) -> list[Finding]:
     """The findings of all rules about all subjects: what could be won first, then hints, then what to collect.
 
-    totals: seconds of one call by implementation, the base of `ratio`; floors: seconds that no win goes below.
+    totals: seconds of one call by implementation, the base of `ratio`; floors: seconds that no win goes below;
+    weights: what the ratio of an implementation counts beside others, 1 unless given.
     """
     chosen = tuple(rules) if rules is not None else tuple(RULES.values())
     known = list(subjects)
     found: list[Finding] = []
     for subject in known:
         for one in chosen:
-            if (one.level == "call") != (subject.kernel == "") or not one.decidable(subject):
+            if one.level != subject.level or not one.decidable(subject):
                 continue
             case = one.test(subject)
             if case is not None:
                 total, floor = totals.get(subject.impl, subject.time), floors.get(subject.impl, NAN)
                 found.append(_finding(one, subject, case, total, 0.0 if math.isnan(floor) else floor))
-    ranked = sorted([*found, *_undecided(known, chosen)], key=_rank)
+    ranked = sorted([*found, *_undecided(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
     return _claimed(ranked, known, totals, floors)
 
 
-def _rank(finding: Finding) -> tuple[float, ...]:
+def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
     gain = 0.0 if math.isnan(finding.upper_bound) else finding.upper_bound
     # Bounds within 2 % of the call are one rank: then the stronger evidence speaks first.
-    step = round(finding.ratio / 0.02) if finding.ratio == finding.ratio else 0
+    step = round(weight * finding.ratio / 0.02) if finding.ratio == finding.ratio else 0
     return (_LEVEL[finding.severity], -step, -finding.strength, -gain)
 
 
@@ -113,14 +139,15 @@ def _undecided(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding
     """A finding for each rule that no kernel of an implementation had the counters for."""
     by_impl: dict[str, list[Subject]] = {}
     for subject in subjects:
-        by_impl.setdefault(subject.impl, []).extend([subject] if subject.kernel else [])
+        if not subject.whole:
+            by_impl.setdefault(subject.impl, []).extend([subject] if subject.kernel else [])
     counted = any(by_impl.values())
     found = []
     for impl, mine in by_impl.items():
         if not mine and counted:
             continue  # a range with no kernels but those of the ranges inside it, or copies alone
         for one in rules:
-            if one.level != "kernel" or any(one.decidable(subject) for subject in mine):
+            if one.level != KERNEL or any(one.decidable(subject) for subject in mine):
                 continue
             missing = [n for n in one.needs[0] if n not in FACTS and not any(s.has(n) for s in mine)]
             if missing:

@@ -20,6 +20,7 @@ Times = NDArray[np.float64]
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
 BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
 ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
+LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
 PAGEABLE = "Pageable"
 SHORT = 5e-6
 """A kernel shorter than this costs the host about as long to launch as the GPU to run."""
@@ -54,8 +55,9 @@ class Budget:
 
     `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing. `idle` =
     `host` (the host had not launched yet, in its own code) + `waiting` (it had just waited for the GPU) +
-    `allocating` + `queued` (launched in time: dependencies, launch latency); all of it `unknown` without the host's
-    calls. `blocking`: calls that waited; `pageable` [s] of copies from pageable memory and their `pageable_bytes`;
+    `allocating` + `loading` (it had just loaded code, as after compiling) + `queued` (launched in time: dependencies,
+    launch latency); all of it `unknown` without the host's calls. `loads`: calls that loaded code; `tiny` [s] of
+    computing: in kernels shorter than SHORT, nothing longer beside them. `blocking`: calls that waited; `pageable` [s] of copies from pageable memory and their `pageable_bytes`;
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
     """
 
@@ -66,12 +68,15 @@ class Budget:
     host: float
     waiting: float
     allocating: float
+    loading: float
     queued: float
     unknown: float
     hidden: float
+    tiny: float
     launches: int
     gaps: int
     blocking: int
+    loads: int
     pageable: float
     pageable_bytes: float
     short: float
@@ -81,7 +86,7 @@ class Budget:
 
     @property
     def idle(self) -> float:
-        return self.host + self.waiting + self.allocating + self.queued + self.unknown
+        return self.host + self.waiting + self.allocating + self.loading + self.queued + self.unknown
 
     @property
     def step(self) -> float:
@@ -175,6 +180,7 @@ def budget(
     spoken = part["kernel"].str.contains(COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
     compute = _union(part[~spoken & ~copies], begin, end)
+    longer = _union(part[~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
     with_talk = _union(part[~copies], begin, end)
     everything = _union(part, begin, end)
     computing, talking = _length(compute), _length(_union(part[spoken], begin, end))
@@ -189,9 +195,11 @@ def budget(
         copying=_length(everything) - _length(with_talk),
         **idle,
         hidden=talking - (_length(with_talk) - computing),
+        tiny=computing - _length(longer),
         launches=len(part),
         gaps=len(gaps),
-        blocking=_blocking(host, begin, end),
+        blocking=_calls(host, BLOCKING, begin, end),
+        loads=_calls(host, LOADING, begin, end),
         pageable=float(pageable["time"].sum()),
         pageable_bytes=float(pageable["bytes"].sum(min_count=1)) if "bytes" in pageable else math.nan,
         short=float((part["time"] < SHORT).mean()),
@@ -226,7 +234,7 @@ def _gaps(busy: Times, begin: float, end: float) -> Times:
 
 def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None) -> dict[str, float]:
     """Seconds of idle by what the host did; see Budget."""
-    found = dict.fromkeys(("host", "waiting", "allocating", "queued", "unknown"), 0.0)
+    found = dict.fromkeys(("host", "waiting", "allocating", "loading", "queued", "unknown"), 0.0)
     lengths = gaps[:, 1] - gaps[:, 0]
     if host is None or host.empty:
         return found | {"unknown": float(lengths.sum())}
@@ -246,14 +254,17 @@ def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None) -> dict[st
     # What the host did after it had asked is not why the GPU waited.
     before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
     waited, allocated = _touched(before, waits), _touched(before, allocations)
+    loaded = _touched(before, host[names.str.contains(LOADING)]).astype(bool)
     late = before[:, 1] - before[:, 0]
     found["unknown"] = float(lengths[~known].sum())
     found["queued"] = float((lengths - late)[known].sum())
     held = np.minimum(allocated, late)
     found["allocating"] = float(held[known].sum())
     own = late - held
-    found["waiting"] = float(own[known & waited.astype(bool)].sum())
-    found["host"] = float(own[known & ~waited.astype(bool)].sum())
+    after_wait = waited.astype(bool) & ~loaded
+    found["loading"] = float(own[known & loaded].sum())
+    found["waiting"] = float(own[known & after_wait].sum())
+    found["host"] = float(own[known & ~loaded & ~after_wait].sum())
     return found
 
 
@@ -276,8 +287,8 @@ def _touched(gaps: Times, calls: pd.DataFrame) -> Times:
     return found
 
 
-def _blocking(host: pd.DataFrame | None, begin: float, end: float) -> int:
+def _calls(host: pd.DataFrame | None, kind: re.Pattern[str], begin: float, end: float) -> int:
     if host is None or host.empty:
         return 0
     inside = host[(host["start"] >= begin) & (host["start"] < end)]
-    return int(inside["call"].astype(str).str.contains(BLOCKING).sum())
+    return int(inside["call"].astype(str).str.contains(kind).sum())

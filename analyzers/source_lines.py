@@ -1,8 +1,8 @@
 """Which source lines a kernel waits for: the sampler's stalls, charged to the line that causes them.
 
 A warp that waits for a load is sampled at the instruction that needs the value, often on another line than the load.
-Such samples are charged to the instruction that produces the value: the last one before it, along the addresses, that
-writes a register it reads (Zhou et al., GPA, CGO 2021, name the same step blaming). All other samples stay where they
+Such samples are charged to the instruction that produces the value: one before it, along the addresses, that writes a
+register it reads (Zhou et al., GPA, CGO 2021, name the same step blaming). All other samples stay where they
 were taken.
 """
 
@@ -11,26 +11,31 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
+from analyzers.waterfall import EXCESS, KERNELS, Waterfall
 from collectors.ncu.source import Instruction, Listing
 
 WAITS = {"long_sb": "long scoreboard", "short_sb": "short scoreboard", "lg": "LSU queue", "mio": "MIO queue"}
 """Reasons to wait for memory, as people call them; the first two are blamed on the producer."""
-BLAMED = ("long_sb", "short_sb")
-LOADS = re.compile(r"(LD|LDG|LDS|LDSM|LDL|LDC|ULDC|ATOM|ATOMG|ATOMS|RED|TEX|TLD|SULD|MUFU|S2R|S2UR|SHFL|I2F|F2I)\b")
+LOADS = {
+    "long_sb": re.compile(r"(LD|LDG|LDL|ATOM|ATOMG|TEX|TLD|TLD4|SULD)\b"),
+    "short_sb": re.compile(r"(LDS|LDSM|LDC|ULDC|ATOMS|MUFU|S2R|S2UR|SHFL|I2F|F2I)\b"),
+}
+"""Reasons that are blamed on the producer -> the instructions that make others wait so."""
 _PREDICATE = re.compile(r"^@!?U?P\w+\s+")
 _REGISTER = re.compile(r"\bU?R(\d+)\b(?:\.(64|128))?")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One source line of a kernel. `number` 0: instructions that no line is known of.
+    """One source line of a kernel. `number` 0: an instruction that no line is known of; its text is the instruction.
 
     `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line
     could win at most, NaN when the kernel's time or floor is not known; `excess`: sectors asked of the L2 over those
-    that would have done, NaN where the line moves nothing.
+    that would have done, NaN where the line moves nothing. `impl`: whose call the bound is a slice of.
     """
 
     kernel: str
@@ -41,10 +46,39 @@ class Line(msgspec.Struct, frozen=True):
     reason: str
     bound: float = math.nan
     excess: float = math.nan
+    impl: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, NaN as None."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: None if value != value else value for name, value in plain.items()}
+
+
+def lines_of(listings: Iterable[Listing], calls: Mapping[str, Waterfall]) -> list[Line]:
+    """The lines of every kernel in every waterfall it is part of, the kernel with the longest excess first.
+
+    A line may hold its share of the kernel's time in the call, and no more than the kernel's slices of the waterfall.
+    """
+    known = {one.kernel: one for one in listings}
+    found: list[Line] = []
+    for impl, call in calls.items():
+        slices: dict[str, float] = defaultdict(float)
+        for part in call.slices:
+            if part.kind in (EXCESS, KERNELS) and part.kernel:
+                slices[part.kernel] += part.seconds
+        for kernel in sorted(call.kernels, key=lambda name: -slices.get(name, 0.0)):
+            if kernel in known:
+                time = call.kernels[kernel]
+                least = time - min(time, slices.get(kernel, 0.0))
+                found += [
+                    msgspec.structs.replace(one, impl=impl) for one in hot_lines(known[kernel], time=time, least=least)
+                ]
+    return found
 
 
 def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.nan) -> list[Line]:
-    """The lines of a kernel, the most blamed first; empty when the sampler took no sample.
+    """The lines of a kernel, the most blamed first, and single instructions where no line is known of; empty when the
+    sampler took no sample.
 
     time, least [s]: of all its launches, and the least its roofs allow: a line can win its share of the time, and no
     line more than the kernel can.
@@ -53,15 +87,16 @@ def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.n
     total = sum(sum(reasons.values()) for reasons in charged.values())
     if not total > 0:
         return []
-    sectors: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    sass = {one.address: one.sass for one in listing.instructions}
+    sectors: dict[_Place, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for one in listing.instructions:
         if one.ideal > 0:
-            sectors[one.file, one.line][0] += one.sectors
-            sectors[one.file, one.line][1] += one.ideal
+            sectors[_place(one)][0] += one.sectors
+            sectors[_place(one)][1] += one.ideal
     found = []
-    for (file, number), reasons in charged.items():
+    for (file, number, address), reasons in charged.items():
         share = sum(reasons.values()) / total
-        asked, ideal = sectors.get((file, number), (0.0, 0.0))
+        asked, ideal = sectors.get((file, number, address), (0.0, 0.0))
         reason = max(reasons, key=lambda name: reasons[name])
         bound = min(share * time, time - least) if time >= least else math.nan
         found.append(
@@ -69,7 +104,7 @@ def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.n
                 kernel=listing.kernel,
                 file=file,
                 number=number,
-                text=listing.text.get((file, number), ""),
+                text=listing.text.get((file, number), "") if number else sass.get(address, ""),
                 share=share,
                 reason=WAITS.get(reason, reason.replace("_", " ")),
                 bound=bound,
@@ -79,36 +114,44 @@ def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.n
     return sorted(found, key=lambda line: -line.share)
 
 
-def _charged(instructions: Sequence[Instruction]) -> dict[tuple[str, int], dict[str, float]]:
-    """(file, line) -> samples by reason."""
-    found: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+_Place: TypeAlias = "tuple[str, int, int]"
+"""File, line, and the address where there is no line."""
+
+
+def _place(one: Instruction) -> _Place:
+    return (one.file, one.line, 0) if one.line else ("", 0, one.address)
+
+
+def _charged(instructions: Sequence[Instruction]) -> dict[_Place, dict[str, float]]:
+    """Place -> samples by reason."""
+    found: dict[_Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for at, one in enumerate(instructions):
         known = sum(one.stalls.values())
         reasons = dict(one.stalls) if known > 0 else {"selected": one.samples}
         for reason, samples in reasons.items():
-            cause = _producer(instructions, at) if reason in BLAMED else None
+            cause = _producer(instructions, at, reason) if reason in LOADS else None
             place = instructions[cause] if cause is not None else one
-            found[place.file, place.line][reason] += samples
+            found[_place(place)][reason] += samples
     return found
 
 
-def _producer(instructions: Sequence[Instruction], at: int) -> int | None:
-    """The instruction that writes what the one at `at` reads and waits for; None when none is in sight.
+def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_sb") -> int | None:
+    """The load that the instruction at `at` waits for; None when none is in sight.
 
-    Of several loads the last counts: the others have come by then, or are waited for together.
+    That is one which writes what it reads and which nothing in between has waited for. Of several the one that asks for
+    the most sectors counts, of equal ones the last: the others have come by then, or are waited for together.
     """
-    wanted = set(_read(instructions[at].sass))
+    wanted, awaited, found = set(_read(instructions[at].sass)), set[str](), []
     for before in range(at - 1, -1, -1):
         sass = instructions[before].sass
-        written = set(_written(sass))
-        if not wanted & written:
-            continue
-        if LOADS.match(_bare(sass)):
-            return before
+        written = wanted.intersection(_written(sass))
+        if written and LOADS[reason].match(_bare(sass)) and not written & awaited:
+            found.append(before)
         wanted -= written
         if not wanted:
-            return None
-    return None
+            break
+        awaited.update(_read(sass))
+    return max(found, key=lambda one: (instructions[one].sectors, one), default=None)
 
 
 def _bare(sass: str) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from analyzers.analysis import Analysis
 from analyzers.counts import beyond_l1, inside
 from analyzers.kernel_names import library
+from analyzers.program import Budget
 from analyzers.rules.rule import Subject
 from analyzers.usage import roof_times
 from roofline.ceilings import Roofline
@@ -52,6 +53,28 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     return found
 
 
+WHOLE = "the program"
+"""What a program as a whole is called where it is one process on one device."""
+
+
+def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
+    """Each process and device in its steady state, its slices in seconds of a step.
+
+    counted: whether its kernels were counted: what is lost inside them is then told kernel by kernel.
+    """
+    found = []
+    for name, one in budgets.items():
+        steps = max(one.steady.steps, 1)
+        values = {key: getattr(one, key) / steps for key in SLICES}
+        values |= {"short": one.short, "loads": float(one.loads), "tiny": NAN if counted else values["tiny"]}
+        found.append(Subject(name or WHOLE, "", one.step, values, whole=True))
+    return found
+
+
+SLICES = (
+    *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
+    *("host", "waiting", "allocating", "loading", "queued", "unknown", "launches", "gaps", "blocking"),
+)
 COMPUTES = 0.25
 """Share of a compute roof from which a kernel counts as computing, if no memory roof is nearer."""
 

@@ -125,12 +125,19 @@ def timeline(frame: pd.DataFrame) -> Timeline:
     )
 
 
+def device_labels(frame: pd.DataFrame) -> pd.Series:
+    """Which device each row ran on: its name, with its number where there are several."""
+    labels: pd.Series = frame["device"].astype(str)
+    if "stream" not in frame:
+        return labels
+    # Streams of several devices carry the number of theirs: "1:7".
+    number = frame["stream"].astype(str).str.extract(r"^(\d+):", expand=False)
+    several: pd.Series = labels.where(number.isna(), labels + " (" + number.fillna("") + ")")
+    return several
+
+
 def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
-    labels = frame["device"].astype(str)
-    if "stream" in frame:
-        # Streams of several devices carry the number of theirs: "1:7".
-        number = frame["stream"].astype(str).str.extract(r"^(\d+):", expand=False)
-        labels = labels.where(number.isna(), labels + " (" + number.fillna("") + ")")
+    labels = device_labels(frame)
     groups = pd.Series(np.arange(len(frame))).groupby(labels.to_numpy(), sort=False)
     start, time = frame["start"].to_numpy(), frame["time"].to_numpy()
     known = ~(np.isnan(start) | np.isnan(time))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 class Waterfall(msgspec.Struct, frozen=True):
     """One call of an implementation: `slices` add up to `time` [s]. `floor` [s] is NaN, and 0 of it a slice, if unknown.
+    `kernels`: seconds of the call in each.
 
     The floor is the task's, or that of the implementation's own precision where that is lower.
     """
@@ -41,6 +42,7 @@ class Waterfall(msgspec.Struct, frozen=True):
     time: float
     floor: float
     slices: tuple[Slice, ...]
+    kernels: Mapping[str, float] = {}
 
     def of(self, kind: str) -> float:
         """Seconds of all slices of a kind."""
@@ -94,4 +96,5 @@ def _waterfall(name: str, time: float, floor: float, kernels: Sequence[dict[Any,
     keep = 1.0 - min(1.0, max(0.0, base - at_roofs) / rest) if rest > 0 else 1.0
     slices = [Slice(FLOOR, base), Slice(WORK, max(0.0, at_roofs - base))]
     slices += [msgspec.structs.replace(one, seconds=one.seconds * keep) for one in over]
-    return Waterfall(name, time, floor, tuple(one for one in slices if one.seconds > 0))
+    spent = {str(row["kernel"]): row["time"] * scale for row in kernels}
+    return Waterfall(name, time, floor, tuple(one for one in slices if one.seconds > 0), spent)

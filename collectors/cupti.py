@@ -22,7 +22,7 @@ TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kin
 ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch")
-"""Columns of the host's CUDA calls beside a program's table."""
+"""Columns of the host's CUDA calls beside a program's table; of several ranks also `process`, as in it."""
 _NUMBERS = ("launch", "start", "time")
 ONE_PROCESS = "the times are CUPTI's through torch's profiler: of the Python process itself, without its children"
 SAYS = {
@@ -58,7 +58,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
                 "install Nsight Systems for a whole picture",
             )
         ]
-        if wanted is TRACE
+        if wanted is TRACE and rows["process"].nunique() < 2
         else []
     )
     frame = build({**columns, **facts}, tool="cupti", doubts=said)
@@ -66,6 +66,11 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     if host.exists():
         frame.attrs["host"] = _host(host)
     return frame
+
+
+def rank_file(path: Path, rank: str) -> Path:
+    """Where one of several ranks writes; the table itself without a rank."""
+    return path.with_suffix(f".rank{rank}.csv") if rank else path
 
 
 def host_file(path: Path) -> Path:
@@ -76,7 +81,15 @@ def host_file(path: Path) -> Path:
 def _host(file: Path) -> pd.DataFrame:
     try:
         found = pd.read_csv(
-            file, dtype={"call": "str", "thread": "str", "launch": "int64", "start": "float64", "time": "float64"}
+            file,
+            dtype={
+                "call": "str",
+                "thread": "str",
+                "launch": "int64",
+                "start": "float64",
+                "time": "float64",
+                "process": "str",
+            },
         )
     except (ValueError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: record the program again") from error

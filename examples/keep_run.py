@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-KEPT = ("run.json", "timings.csv", "cupti.csv", "ncu.csv", "ncu.annotations.jsonl")
+KEPT = ("run.json", "timings.csv", "cupti.csv", "ncu.csv", "lines.csv", "ncu.annotations.jsonl")
 
 
 def scrubbed(text: str) -> str:

@@ -69,15 +69,17 @@ extern "C" __global__ void read_l2(unsigned* out, const float4* data, int elemen
     if (sum == 123456.789f) out[0] = 1u;
 }
 
-// Every block reads all of it: requests of neighbours are merged on their way.
-extern "C" __global__ void read_l2_shared(unsigned* out, const float4* data, int elements, int count) {
+// Blocks share what they read, a part at a time, each beginning at another part. One block an SM: two of them would
+// merge their requests before these leave the SM.
+extern "C" __global__ void read_l2_shared(unsigned* out, const float4* data, int elements, int parts, int count) {
     float sum = 0.0f;
     for (int n = 0; n < count; n++) {
+        const float4* part = data + (long long)((blockIdx.x + n) % parts) * elements;
         #pragma unroll 8
         for (int i = threadIdx.x; i < elements; i += blockDim.x) {
             float x, y, z, w;
             asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(data + i));
+                         : "=f"(x), "=f"(y), "=f"(z), "=f"(w) : "l"(part + i));
             sum += x + y + z + w;
         }
     }

@@ -17,6 +17,8 @@ from roofline.launching import launch_ceilings
 from roofline.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
 
 MIB = 2**20
+SHARED_PARTS = 24
+"""Parts of the region that SMs share: as many begin at each as there are SMs a part."""
 
 
 def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
@@ -192,10 +194,10 @@ def _caches(torch: Any, device: Device, launch: Launcher) -> Iterator[Probe]:
             run = launch("read_l2", sms * 2, 1024, region, elements, passes)
             size = f"reads of {elements * 16 / MIB:.0f} MiB, place {start + 1}"
             yield Probe("l2", "bandwidth", size, 16.0 * elements * passes, run)
-    elements, passes = int(l2 * 0.4) // 16, 4
-    run = launch("read_l2_shared", sms * 2, 1024, data, elements, passes)
-    work = 16.0 * elements * passes * sms * 2
-    yield Probe("l2_shared", "bandwidth", f"all blocks read the same {elements * 16 / MIB:.0f} MiB", work, run)
+    elements, passes = int(l2 * 0.4) // 16 // SHARED_PARTS, 100
+    run = launch("read_l2_shared", sms, 1024, data, elements, SHARED_PARTS, passes)
+    size = f"reads of {elements * SHARED_PARTS * 16 / MIB:.0f} MiB, each by {sms / SHARED_PARTS:.2g} SMs at a time"
+    yield Probe("l2_shared", "bandwidth", size, 16.0 * elements * passes * sms, run)
     yield from _latencies(torch, data, launch)
     elements, passes = 32 * 1024 // 16, 2000
     if sms * elements * 16 <= data.numel() * 4:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analyzers.placement import LAUNCH_FLOOR, MANY, NEAR, launch_bound
-from analyzers.rules.rule import HOST, Case, Proof, Subject, rule
+from analyzers.rules.rule import CALL, HOST, Case, Proof, Subject, rule
 
 HOST_RATIO = 1.2
 """Host seconds over device seconds a call from which the host holds the device up."""
@@ -16,7 +16,7 @@ CHAIN_EXCESS = 1.3
 @rule(
     "launch-bound",
     ("kernels", "counted_time"),
-    level="call",
+    level=CALL,
     words={
         "": {
             "en": (
@@ -45,7 +45,7 @@ def _launch_bound(s: Subject) -> Case | None:
 @rule(
     "host-bound",
     ("host_time",),
-    level="call",
+    level=CALL,
     words={
         "": {
             "en": (
@@ -78,7 +78,7 @@ def _host_bound(s: Subject) -> Case | None:
 @rule(
     "fuse",
     ("kernels", "bytes", "compulsory_bytes"),
-    level="call",
+    level=CALL,
     words={
         "": {
             "en": (
@@ -124,7 +124,7 @@ def _fuse(s: Subject) -> Case | None:
 @rule(
     "modelled",
     ("floor_time",),
-    level="call",
+    level=CALL,
     words={
         "": {
             "en": (

@@ -233,12 +233,12 @@ def _uneven(s: Subject) -> Case | None:
         "": {
             "en": (
                 "few instructions issue ({issue} of the cycles); a warp waits {share} of its time for {reason}",
-                "look at the source lines with that stall in Nsight Compute",
+                "see which source lines wait for it (profkit profile SAMPLE --lines, then profkit explain RUN --lines)",
                 "issue_active rises",
             ),
             "zh": (
                 "发射很少（{issue} 的周期）；线程束 {share} 的时间在等 {reason}",
-                "在 Nsight Compute 中查看该停顿的源代码行",
+                "查看等待它的源代码行（profkit profile SAMPLE --lines，再 profkit explain RUN --lines）",
                 "issue_active 上升",
             ),
         },

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 NAN = math.nan
 SCHEMA = "profkit-explain/1"
 LANGUAGES = ("en", "zh")
+KERNEL, CALL, PROGRAM = "kernel", "call", "program"
+"""Levels: what a rule looks at."""
 TIME, HOST, HINT, COLLECT = "time", "host", "hint", "collect"
 """Severities, in the order they are told: a bound on device time, on the caller's time, none, undecided."""
 
@@ -104,7 +106,8 @@ class Subject:
 
     kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds needed at each
     ceiling (pipes and memory levels). values: counters, metrics and facts by name; text: names of pipes.
-    peaks: the ceilings themselves. scale: timed over counted seconds, where counting made it slower.
+    peaks: the ceilings themselves. scale: timed over counted seconds, where counting made it slower. whole: it is a
+    program, `time` the wall time of one of its steps.
     """
 
     impl: str
@@ -115,6 +118,12 @@ class Subject:
     peaks: Mapping[str, float] = field(default_factory=dict)
     text: Mapping[str, str] = field(default_factory=dict)
     scale: float = 1.0
+    whole: bool = False
+
+    @property
+    def level(self) -> str:
+        """KERNEL, CALL or PROGRAM."""
+        return PROGRAM if self.whole else KERNEL if self.kernel else CALL
 
     def __getitem__(self, name: str) -> float:
         return self.values.get(name, NAN)
@@ -157,13 +166,13 @@ Test: TypeAlias = "Callable[[Subject], Case | None]"
 
 @dataclass(frozen=True)
 class Rule:
-    """A named test. needs: any one complete group of these counters lets it decide; level: kernel or call."""
+    """A named test. needs: any one complete group of these counters lets it decide; level: KERNEL, CALL or PROGRAM."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
     test: Test
     words: Texts
-    level: str = "kernel"
+    level: str = KERNEL
 
     def decidable(self, subject: Subject) -> bool:
         return any(subject.has(*group) for group in self.needs)
@@ -175,7 +184,7 @@ FACTS = frozenset({"compulsory_bytes", "output", "sm_count", "work_intensity"})
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, *needs: tuple[str, ...], words: Texts, level: str = "kernel") -> Callable[[Test], Test]:
+def rule(name: str, *needs: tuple[str, ...], words: Texts, level: str = KERNEL) -> Callable[[Test], Test]:
     """Put a test into RULES; raises ValueError when the name is taken."""
 
     def keep(test: Test) -> Test:

@@ -10,21 +10,26 @@ import click
 from profkit.cli import options as shared
 from profkit.errors import ProfkitError
 from profkit.report import explain
+from profkit.report import lines as source_lines
 from profkit.report.dialects import agent
 from profkit.report.names import short_name
+
+LINES = "record them: profkit profile SAMPLE --lines"
 
 
 @click.command("explain", short_help="Why it is slow, and what to try.")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--kernel", default="", metavar="NAME", help="Only kernels whose name contains NAME.")
+@click.option("--lines", is_flag=True, help="The source lines that its kernels wait for.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @shared.reader
-def command(run: Path, kernel: str, as_json: bool, reader: str | None) -> int:
+def command(run: Path, kernel: str, lines: bool, as_json: bool, reader: str | None) -> int:
     """Findings about the newest run at RUN or below, ranked by the time each could win at most.
 
     \b
     profkit explain profkit-runs/ICVXKH
     profkit explain profkit-runs/ICVXKH --kernel relu --json
+    profkit explain profkit-runs/ICVXKH --lines
 
     A bound is the time now less what the roofline still demands after the fix. Rules whose counters are missing
     say so; `profkit profile SAMPLE --deep` collects them.
@@ -44,6 +49,12 @@ def command(run: Path, kernel: str, as_json: bool, reader: str | None) -> int:
         return 0
     if as_json:
         click.echo(json.dumps(explain.document(study, findings), ensure_ascii=False, allow_nan=False))
+        return 0
+    if lines:
+        told = source_lines.text(study.lines, kernel=kernel)
+        if not told:
+            raise ProfkitError(f"{study.path}: no source lines in this run", fix=explain.runnable(LINES, study))
+        click.echo(told)
         return 0
     click.echo(explain.text(study, findings))
     return 0

@@ -90,6 +90,8 @@ class WithProgram(Sectioned):
 @shared.events
 @option("--require-counters", section=NSIGHT, is_flag=True, help="Exit 3 when counters cannot be had.")
 @option("--deep", section=NSIGHT, is_flag=True, help="The counters that `profkit explain` asks for as well.")
+@option("--lines", section=NSIGHT, is_flag=True, help="--deep, and the source lines that the kernels wait for.")
+@option("--perturb", section=TIMING, is_flag=True, help="Infer what binds it from time alone, under other conditions.")
 @option("--set", "ncu_set", section=NSIGHT, default="", metavar="NAME", help="This ncu section set as well (full).")
 @option("--keep-report", section=NSIGHT, is_flag=True, help="Keep the tools' own reports (.ncu-rep, .nsys-rep).")
 @option("-k", "--kernel-name", "kernel", section=COUNTED, default="", metavar="REGEX", help="Only these kernels.")

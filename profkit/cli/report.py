@@ -13,8 +13,6 @@ from profkit.report.dialects import DIALECTS
 from profkit.report.words import LANGUAGES
 from profkit.rundir.files import write_atomic
 
-PAGES = (".html", ".htm")
-
 
 @click.command("report", short_help="Make a run's report again.")
 @click.argument("runs", nargs=-1, metavar="RUN [MORE]...")
@@ -42,13 +40,13 @@ def command(
     \b
     profkit report RUN -o report.html                     one page: answer, waterfall, findings, roofline
     profkit report RUN --for pr                           readme text and pictures
+    profkit report RUN -o run.trace.json                  its timeline, for Perfetto
     profkit report BEFORE AFTER --for paddle              the table of a pull request
     profkit report RUN --for tensorrt --lang zh           the hackathon's write-up
     """
     if as_json and reader:
         raise click.UsageError("--json is the metrics; it does not go with --for")
-    page = output is not None and output.suffix in PAGES and not as_json
-    dialect = DIALECTS.get(reader or ("html" if page else ""))
+    dialect = DIALECTS.get(reader or ("" if as_json else _by_name(output)))
     own = _own(context, dialect, options)
     if not runs and (dialect is None or dialect.needs_runs):
         raise click.UsageError("name a run")
@@ -60,6 +58,12 @@ def command(
 
 
 command.params += [option for one in DIALECTS.values() for option in one.options]
+
+
+def _by_name(output: Path | None) -> str:
+    """The dialect that an output's name asks for, "" for none."""
+    ends = ((one.name, one.endings) for one in DIALECTS.values() if one.endings)
+    return next((name for name, endings in ends if output is not None and output.name.endswith(endings)), "")
 
 
 def _own(context: click.Context, dialect: Dialect | None, options: dict[str, Any]) -> dict[str, Any]:

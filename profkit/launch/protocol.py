@@ -26,7 +26,7 @@ class Job(msgspec.Struct):
     """What the child has to do.
 
     mode: "measure" (check and time), "judge" (the same with every candidate in a process of its own), "candidate"
-    (such a process), "counters" (one annotated call each, to be run under ncu), or "sanitize" (one call of each
+    (such a process), "counters" (one annotated call each, to be run under ncu), "perturb" (timed under other conditions), or "sanitize" (one call of each
     candidate, to be run under compute-sanitizer).
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
@@ -40,6 +40,8 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
     gpu_memory: bytes torch may allocate there, 0 for all.
+
+    lines: build with line tables, so that a profiler can name source lines.
     """
 
     mode: str
@@ -63,6 +65,7 @@ class Job(msgspec.Struct):
     gpu_memory: int = 0
     shapes: bool = False
     again: bool = False
+    lines: bool = False
     probe: dict[str, Any] = {}
 
 
@@ -71,7 +74,7 @@ class Event(msgspec.Struct, omit_defaults=True):
 
     kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
     `limit` seconds until the next event is due), impl, check, fragile (an unusual input on which an
-    implementation is wrong), properties (those inputs are tried), timing, written (the digest of what was timed), work, ceilings, corrupt, doubt,
+    implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a
     judge also seeds, lost (a candidate's process has ended) and overdue (it has not answered in time and is to be
     killed). `data` depends on the kind. `at`: seconds since the process began. `seal`: what

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from collectors import CollectError, read
+from collectors.cupti import HOST, TRACE, host_file
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.measure import CUPTI
 from profkit.record.session import Session, Step
+from profkit.rundir.files import write_atomic
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
+
+CLOCK = "PROFKIT_TRACE_CLOCK"
+"""What profkit.runner.trace counts from, so that all ranks have one clock."""
 
 FILE = "trace.csv"
 
@@ -18,7 +29,9 @@ _NOTE = "torch's profiler (CUPTI) in the place of nsys"
 
 
 class Cupti:
-    """Records the kernels that a Python program launches itself; children are seen by nsys alone."""
+    """Records the kernels that a Python program launches itself, or each rank of torchrun; other children are seen by nsys
+    alone.
+    """
 
     name = "cupti"
 
@@ -31,6 +44,7 @@ class Cupti:
         session.progress("recording kernels (CUPTI, by torch's profiler)")
         ended = session.start(_step(session))
         session.settle(ended)
+        _together(run.path / FILE)
         if not (run.path / FILE).exists():
             raise ended.failed or ProfkitError(
                 f"torch's profiler wrote no record; see {run.logs / 'cupti.log'}",
@@ -54,7 +68,49 @@ def _step(session: Session) -> Step:
     argv = bootstrapped(program.argv, out) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
-    return Step("cupti", (), {"PYTHONUNBUFFERED": "1"}, argv=argv, note=_NOTE)
+    env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns())}
+    return Step("cupti", (), env, argv=argv, note=_NOTE)
+
+
+def _together(file: Path) -> None:
+    """The tables of all ranks as one, on one clock, if there are any; theirs go."""
+    ranks = sorted(file.parent.glob(f"{file.stem}.rank*[0-9].csv"), key=lambda one: int(one.stem.rpartition("rank")[2]))
+    work: list[dict[str, str]] = []
+    calls: list[dict[str, str]] = []
+    for one in ranks:
+        mine, first = _rows(one), len(work)
+        owner = mine[0]["process"] if mine else ""
+        work += [row | {"launch": str(first + number)} for number, row in enumerate(mine)]
+        for row in _rows(host_file(one)):
+            launch = int(row["launch"])
+            calls.append(row | {"launch": str(first + launch if launch >= 0 else -1), "process": owner})
+    if work:
+        begin = min(float(row["start"]) for row in work)
+        order = sorted(range(len(work)), key=lambda at: float(work[at]["start"]))
+        place = {str(at): str(number) for number, at in enumerate(order)}
+        for row in (*work, *calls):
+            row["start"] = f"{float(row['start']) - begin:.9f}"
+            row["launch"] = place.get(row["launch"], "-1")
+        _write(file, TRACE, [work[at] for at in order])
+        _write(host_file(file), (*HOST, "process"), calls)
+    for one in ranks:
+        one.unlink()
+        host_file(one).unlink(missing_ok=True)
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _write(file: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(file, text.getvalue().encode())
 
 
 class Activities:

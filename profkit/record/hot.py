@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analyzers.program import COMMUNICATION
 from analyzers.provenance import base_name
 from collectors.doubt import Doubt
 
@@ -32,12 +33,12 @@ class Hot:
 
 
 def hottest(frame: pd.DataFrame, number: int) -> Hot:
-    """The `number` kernels with the longest summed time of a launches frame in order of launch.
+    """The `number` kernels with the longest summed time of a launches frame in order of launch; NCCL's cannot be counted.
 
     -k of ncu takes the function's base name, so other instances of a hot template match too; the stretch is
     chosen by full names, soon after the first of each (the program can end when it is captured).
     """
-    kernels = frame[frame["kind"] == "kernel"]
+    kernels = frame[(frame["kind"] == "kernel") & ~frame["kernel"].str.contains(COMMUNICATION)]
     if "start" in kernels:
         kernels = kernels.sort_values("start", kind="stable")
     sums = kernels.groupby("kernel", sort=False)["time"].sum().sort_values(ascending=False, kind="stable")

@@ -40,6 +40,7 @@ def job(
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
         shapes=wanted.shapes == "all",
+        lines=wanted.lines,
     )
 
 

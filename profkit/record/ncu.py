@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +13,14 @@ from collectors import CollectError, read
 from collectors.counters import counter_set, metrics_for, planned_passes
 from collectors.doubt import Doubt
 from collectors.frame import uncollected
+from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import Hot, not_met
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step, temporary
+from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
 from profkit.targets.target import Target
@@ -25,10 +29,17 @@ from profkit.vendor.nvidia import ncu
 FILE = "ncu.csv"
 BASE = ("time", "dram_bytes", "flop_fp32", "sm_clock")
 """Counters every chip with DRAM gives; that one of them is missing says something went wrong."""
+PAGE_LIMIT = 300.0
+"""Seconds after which exporting a report counts as hung."""
 SLOWER = 4.0
 """What replaying a call for every pass makes of the limits."""
 _REFUSALS = ("permission", "busy", "sandbox", "stub", "mig", "injection", "lock")
 _RANGES = ("profkit@counters/",)
+NOT_NCCL = "regex:^([^n]|n[^c]|nc[^c]|ncc[^l]|n$|nc$|ncc$)"
+"""All kernels but NCCL's: those wait for each other, and replayed one by one they would wait for ever."""
+PAGE = "lines.csv"
+LINES = ("SourceCounters",)
+"""Sections with the sampler's counts by instruction."""
 
 
 def unavailable() -> CannotProfileError | None:
@@ -62,16 +73,21 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
         known.tool, known.version = tool.path, tool.text
     if trouble is not None:
         known.why, known.fix = str(trouble), trouble.fix
-    elif isinstance(target, Program) and not _asked(wanted):
+    elif isinstance(target, Program) and not _asked(wanted, target):
         known.why, known.fix = "this run recorded times alone", "profkit profile --ncu -- ..."
     else:
         known.state = "planned"
     return known
 
 
-def _asked(wanted: Request) -> bool:
-    """Whether a program is to be counted: asked for, or nothing else is."""
-    return bool(wanted.hot or wanted.counters == "ncu" or wanted.require_counters or not wanted.nsys)
+def _asked(wanted: Request, program: Program) -> bool:
+    """Whether a program is to be counted: asked for, or nothing else is and it is one process."""
+    named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
+    return bool(named or not (wanted.nsys or program.ranked))
+
+
+def _ranked(session: Session) -> bool:
+    return isinstance(session.target, Program) and session.target.ranked
 
 
 class Ncu:
@@ -85,10 +101,13 @@ class Ncu:
 
     def plan(self, session: Session) -> list[str]:
         program, hot = isinstance(session.target, Program), session.request.hot
-        options, passes = options_of(session.request, session.run.path, session.cc, program=program)
+        options, passes = options_of(
+            session.request, session.run.path, session.cc, program=program, ranked=_ranked(session)
+        )
         later = f", -k, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
         return [
             session.line(_step(session, options, Path("TMP"))),
+            *([shlex.join(_page(session))] if session.request.lines else []),
             f"# {passes or 'unknown'} replay passes a kernel on compute capability {session.cc}{later}",
         ]
 
@@ -100,7 +119,9 @@ class Ncu:
         cc, program = session.cc, isinstance(session.target, Program)
         if not program and all(one.role != "reference" for one in session.parts):
             raise _none(counters, "no implementation ran well enough to be counted", "")
-        options, counters.planned_passes = options_of(session.request, run.path, cc, hot=session.hot, program=program)
+        options, counters.planned_passes = options_of(
+            session.request, run.path, cc, hot=session.hot, program=program, ranked=_ranked(session)
+        )
         with temporary() as place:
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
@@ -123,18 +144,20 @@ class Ncu:
         filtered = program and session.request.filtered
         session.keep(Capture(FILE, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
         _doubt(session, frame, cc)
+        if session.request.lines:
+            _source_page(session)
 
 
 def options_of(
-    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False
+    wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False, ranked: bool = False
 ) -> tuple[ncu.Options, int | None]:
-    """The capture's options, and the replay passes to expect."""
-    names = counter_set("default") + (counter_set("deep") if wanted.deep else ())
-    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel)
+    """The capture's options, and the replay passes to expect. ranked: several processes work together by NCCL."""
+    names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
+    kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
     # ncu counts launches within its ranges alone, and the ranking those of the whole program.
-    ranked = None if wanted.include else hot
-    skip = wanted.skip if wanted.skip is not None or ranked is None else ranked.skip
-    count = wanted.count if wanted.count is not None or ranked is None else ranked.count
+    whole = None if wanted.include else hot
+    skip = wanted.skip if wanted.skip is not None or whole is None else whole.skip
+    count = wanted.count if wanted.count is not None or whole is None else whole.count
     kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc),
@@ -142,7 +165,8 @@ def options_of(
         include=wanted.include if program else _RANGES,
         clock=wanted.clock_control,
         set_name=wanted.ncu_set,
-        report=folder / "report" if wanted.keep_report else None,
+        report=folder / "report" if wanted.keep_report or wanted.lines else None,
+        sections=LINES if wanted.lines else (),
         count=count or 0,
         kill=kill and bool(count),
         extra=[*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])],
@@ -158,7 +182,34 @@ def as_regex(kernel: str) -> str:
 
 def _step(session: Session, options: ncu.Options, place: Path) -> Step:
     prefix = ncu.prefix(session.run.manifest.counters.tool or "ncu", options)
-    return Step("ncu", prefix, ncu.environment(place), session.parts, slower=SLOWER)
+    env = dict(ncu.environment(place))
+    if session.request.lines and isinstance(session.target, Program):
+        # What the program itself compiles while it runs; of a sample the runner sees to that.
+        env["NVCC_APPEND_FLAGS"] = f"{os.environ.get('NVCC_APPEND_FLAGS', '')} -lineinfo".strip()
+    return Step("ncu", prefix, env, session.parts, slower=SLOWER)
+
+
+def _page(session: Session) -> list[str]:
+    """The command line that writes the source page of the report beside the counters."""
+    folder, tool = session.run.path, session.run.manifest.counters.tool or "ncu"
+    return ncu.source_page(tool, folder / "report.ncu-rep", folder / PAGE)
+
+
+def _source_page(session: Session) -> None:
+    """The report's instructions with their source lines, as a table of the run; the report goes unless it is to be kept."""
+    page = session.run.path / PAGE
+    with temporary() as place:
+        session.helper("ncu-lines", _page(session), ncu.environment(Path(place)), PAGE_LIMIT)
+    try:
+        kernels = source.read(page)
+    except CollectError as error:
+        what = "no source lines: ncu wrote no page of them"
+        session.run.manifest.doubts.append(Doubt(what, str(error).replace(f"{session.run.path}/", ""), error.fix))
+    else:
+        rows = sum(len(one.instructions) for one in kernels)
+        session.run.manifest.captures.append(Capture(PAGE, "ncu", "lines", sha256=sha256(page), rows=rows))
+    if not session.request.keep_report:
+        (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
 
 
 def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
@@ -173,6 +224,11 @@ def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
         doubts.append(
             Doubt(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
         )
+    if _ranked(session) and not session.request.kernel:
+        what = (
+            "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
+        )
+        doubts.append(Doubt(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
     if session.hot is not None:
         doubts += not_met(session.hot, frame)
 

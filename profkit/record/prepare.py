@@ -20,6 +20,7 @@ from profkit.record.call import InProcess
 from profkit.record.cupti import Activities, Cupti
 from profkit.record.measure import Measure
 from profkit.record.nsys import Nsys
+from profkit.record.perturb import Perturb
 from profkit.record.ranking import Ranking
 from profkit.record.request import Request
 from profkit.record.session import Recorder, Session
@@ -88,7 +89,8 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         sanitizer.check(device)
     timeline: Recorder = Nsys() if tools.find(tools.NSYS) is not None else Activities()
     checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
-    return (Measure(), *([timeline] if wanted.nsys else ()), *counted, *checked)
+    tried = (Perturb(),) if wanted.perturb else ()
+    return (Measure(), *tried, *([timeline] if wanted.nsys else ()), *counted, *checked)
 
 
 def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:

@@ -22,10 +22,10 @@ class Request:
     """What the user asked for.
 
     counters: "auto" (use ncu where it works; for a program: where no nsys is asked for), "ncu" (asked for by name),
-    "off". nsys: record a timeline. deep: collect what `explain` asks for as well. sanitize: tools of
-    compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
+    "off". nsys: record a timeline. deep: collect what `explain` asks for as well; lines: that, and which source lines the
+    kernels wait for. sanitize: tools of compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
 
-    A sample's: device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
+    A sample's: perturb: time it under other conditions, to infer what binds it. device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;
     budget: seconds of timing; processes: fresh ones of every implementation that it is spread over, 0 for as many as it
     gives a second each, up to MOST; target: relative half-width of the interval of the median at which timing stops;
     timeout: scales the limit of every phase. precision: "" (as the sample is written), or fp32, fp16, bf16: floating
@@ -51,6 +51,8 @@ class Request:
     seed: int | None = None
     timeout: float = 1.0
     deep: bool = False
+    lines: bool = False
+    perturb: bool = False
     nsys: bool = False
     ncu_set: str = ""
     keep_report: bool = False
@@ -88,11 +90,11 @@ class Request:
 
 
 _PROGRAM = {"hot", "kernel", "include", "skip", "count", "kill", "limit"}
-_TOOLS = {"counters", "require_counters", "deep", "nsys", "ncu_set", "keep_report", "clock_control", "runs"}
+_TOOLS = {"counters", "require_counters", "deep", "lines", "nsys", "ncu_set", "keep_report", "clock_control", "runs"}
 _CALL = {"device", "budget", "target", "l2", "runs"}
 _FOR = {"folder": {one.name for one in fields(Request)} - _PROGRAM, "program": _PROGRAM | _TOOLS, "callable": _CALL}
 _WORDS = {"folder": "a sample", "program": "a command after --", "callable": "a callable"}
-_NCU = {"deep", "ncu_set", "clock_control", "kernel", "include", "skip", "count", "kill"}
+_NCU = {"deep", "lines", "ncu_set", "clock_control", "kernel", "include", "skip", "count", "kill"}
 
 
 def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -> None:

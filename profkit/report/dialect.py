@@ -39,8 +39,9 @@ class Written:
 class Dialect:
     """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
 
-    `markdown`: whether it is Markdown, from which other people's markup is taken. `needs_runs`: whether it makes nothing without a run. `failed(message, fix, exit_code)`: how it says that a command
-    came to nothing, for those whose readers cannot read prose.
+    `markdown`: whether it is Markdown, from which other people's markup is taken. `needs_runs`: whether it makes nothing
+    without a run. `failed(message, fix, exit_code)`: how it says that a command came to nothing, for those whose readers
+    cannot read prose. `endings`: of outputs that are written so without --for.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Dialect:
     needs_runs: bool = True
     markdown: bool = True
     failed: Callable[[str, str, int], str] | None = None
+    endings: tuple[str, ...] = ()
 
     def document(self, runs: Sequence[str], lang: str, **options: Any) -> Written:
         """What is handed out: `write`'s document, harmless."""

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from analyzers.rules.rule import COLLECT, HINT, HOST, SCHEMA, Finding, Proof
+from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
 from profkit.report import units
 from profkit.report.layout import cut
 from profkit.report.names import short_name
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
 
-_COMMAND = re.compile(r"profkit profile SAMPLE( --(ncu|deep))*")
+_COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
+NO_RANGE = "(no range)"
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
 
@@ -32,17 +33,25 @@ def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
     rows = [finding.to_dict() for finding in findings]
     waterfalls = [one.to_dict() for one in study.waterfalls.values()]
     known = {"schema": SCHEMA, "sample": study.manifest.sample.id, "device": device}
-    return {**known, "findings": rows, "waterfalls": waterfalls}
+    lines = [one.to_dict() for one in study.lines]
+    return {**known, "findings": rows, "waterfalls": waterfalls, "lines": lines}
 
 
 def text(study: Study, findings: Sequence[Finding]) -> str:
     """For the terminal: candidates first, the reference last."""
     parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
+    for whole in dict.fromkeys(one.impl for one in findings if _whole(one)):
+        parts += ["", whole, *_impl(study, [one for one in findings if one.impl == whole])]
     for impl in in_order(study):
         parts += ["", headline(study, impl), *_impl(study, [one for one in findings if one.impl == impl])]
     if all(one.severity == COLLECT for one in findings):
         parts += ["", "no rule found a reason"]
     return "\n".join(parts)
+
+
+def _whole(one: Finding) -> bool:
+    """Whether it is about a program, not about a part of it."""
+    return one.rule in RULES and RULES[one.rule].level == PROGRAM
 
 
 def in_order(study: Study) -> list[str]:
@@ -55,7 +64,7 @@ def in_order(study: Study) -> list[str]:
 def headline(study: Study, impl: str, lang: str = "en") -> str:
     """Time, floor and what binds an implementation."""
     row = study.analysis.impl(impl)
-    said = [f"{impl}: {units.text(float(row['time']), 's')}"]
+    said = [f"{impl or NO_RANGE}: {units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["floor_ratio"])):
         said.append(say("times_floor", lang, ratio=units.digits(float(row["floor_ratio"]))))
     own = row["floor_own_time"]
@@ -111,14 +120,14 @@ def runnable(text: str, study: Study) -> str:
     if manifest.sample.path:
         return text.replace("profkit profile SAMPLE", f"profkit profile {shlex.quote(manifest.sample.path)}")
     program = shlex.join(manifest.program) if manifest.program else "COMMAND"
-    return _COMMAND.sub(f"profkit profile --ncu --deep -- {program}".replace("\\", "\\\\"), text)
+    return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
 
 
 def gain(one: Finding, lang: str = "en") -> str:
     """ "up to 58% (78.9 us)", or what kind of finding it is."""
     if one.severity in (HINT, COLLECT):
         return say("hint" if one.severity == HINT else "not_checked", lang)
-    key = "up_to_host" if one.severity == HOST else "up_to"
+    key = "up_to_host" if one.severity == HOST else "up_to_step" if _whole(one) else "up_to"
     return say(key, lang, ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
 
 

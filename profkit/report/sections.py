@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED
-from profkit.report import units
-from profkit.report.explain import MINOR, gain, runnable, worded
+from profkit.report import lines, units
+from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
 from profkit.report.words import bound, named, say
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 TOP_RANGES = 24
 TOP_KERNELS = 12
 TOP_FINDINGS = 3
-NO_RANGE = "(no range)"
 _TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 _Rows = Sequence[Mapping[Any, Any]]
 
@@ -106,7 +105,9 @@ def _budget(name: str, one: Budget, lang: str) -> str:
     if not one.window > 0:
         return ""
     comma = say("comma", lang)
-    causes = [(say(f"wall_{key}", lang), getattr(one, key)) for key in ("host", "waiting", "allocating", "queued")]
+    causes = [
+        (say(f"wall_{key}", lang), getattr(one, key)) for key in ("host", "waiting", "allocating", "loading", "queued")
+    ]
     why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
     shares = [
         (say(f"wall_{key}", lang), getattr(one, key)) for key in ("computing", "communicating", "copying", "idle")
@@ -373,8 +374,6 @@ def _findings(study: Study) -> Iterator[Section]:
     found = [one for one in study.findings() if one.severity == TIME and not one.ratio < MINOR]
     if study.best is not None:
         found = [one for one in found if one.impl == study.best.name]
-    else:
-        found.sort(key=lambda one: -one.upper_bound)
     lines = []
     for one in found[:TOP_FINDINGS]:
         words, then, _ = worded(one, "en")
@@ -389,12 +388,24 @@ def _findings(study: Study) -> Iterator[Section]:
 # ---- how it was measured
 
 
+def _lines(study: Study) -> Iterator[Section]:
+    found = tuple(lines.tables(study.lines))
+    if found:
+        note = "What the sampler saw warps wait for, charged to the line that makes them wait. A bound is a slice of its kernel's."
+        yield Section("Source lines", note, tables=found)
+
+
 def counters_line(study: Study, lang: str = "en") -> str:
     """One line that every writer shows beside numbers when counters are missing; "" when they are there."""
     if _counted(study):
         return ""
     why = study.manifest.counters.why or say("cap_only_times", lang)
     return say("counters_missing" if study.manifest.impls else "cap_missing", lang, why=why)
+
+
+def inferred_lines(study: Study, lang: str = "en") -> list[str]:
+    """What binds each implementation by time alone, a line each; [] without --perturb."""
+    return [f"{name}: {one.text(lang, named(one.bound_by, lang))}" for name, one in study.inferred.items()]
 
 
 def uncounted_line(study: Study, lang: str = "en") -> str:
@@ -464,6 +475,7 @@ def _method(study: Study) -> Iterator[Section]:
         tolerances = ", ".join(dict.fromkeys(check.tolerance for check in checks if check.tolerance))
         seeds = f"{len(manifest.seeds)} fresh inputs, seeds {manifest.seeds}"
         lines.append(f"correctness: {seeds}; tolerance {tolerances}")
+    lines += inferred_lines(study)
     if _counted(study) and counters.version:
         passes = f"{counters.passes} passes, clock control {counters.clock_control}"
         passes += ", all in one process" if manifest.candidates else ""
@@ -639,5 +651,5 @@ def _again(study: Study) -> Iterator[Section]:
 
 def sections(study: Study) -> list[Section]:
     """Everything after the parts and the picture, in order; what is empty is not there."""
-    makers = (_shapes, _findings, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
+    makers = (_shapes, _findings, _lines, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
     return [section for make in makers for section in make(study)]

@@ -136,8 +136,8 @@ class Capture(msgspec.Struct):
     """One file of launches that lies in the run directory as the tool wrote it.
 
     `file` is relative to the directory. `role`: counters, layers (times and a model of the work, TensorRT),
-    times (no counters), timeline (for that alone), summary (the launches of another file again) or report (no
-    launches in it); the last two are kept and not read. `origin`: the name it was imported under;
+    times (no counters), timeline (for that alone), lines (instructions with their source lines), summary (the launches
+    of another file again) or report (no launches in it); the last two are kept and not read. `origin`: the name it was imported under;
     `companions`: what belongs to it (of TensorRT: layers, times, metadata). `filtered`: only a part of the
     program's launches is in it. `partial`: read up to its last whole row. `ended`: the tool ended the program on purpose
     once it had what was asked of it.
@@ -182,6 +182,17 @@ class ShapeInfo(msgspec.Struct):
     file: str
 
 
+class Perturbed(msgspec.Struct):
+    """One implementation under other conditions. `seconds`: of each sample, by condition: usual, warm (a warm L2),
+    half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; one that could not be tried is not
+    there. `left`: what half_size leaves of the "bytes" and of the "flops".
+    """
+
+    impl: str
+    seconds: dict[str, list[float]] = {}
+    left: dict[str, float] = {}
+
+
 class Manifest(msgspec.Struct):
     """The content of run.json; see the module's docstring.
 
@@ -190,7 +201,7 @@ class Manifest(msgspec.Struct):
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
     of their own. `shapes`: what of get_more_inputs() was timed as well. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
-    task's own in which a candidate may compute all the same.
+    task's own in which a candidate may compute all the same. `perturbed`: with --perturb.
     """
 
     sample: SampleInfo
@@ -219,6 +230,7 @@ class Manifest(msgspec.Struct):
     shapes: list[ShapeInfo] = []
     isolated: bool = False
     allowed: list[str] = []
+    perturbed: list[Perturbed] = []
 
     @property
     def reference(self) -> Impl | None:

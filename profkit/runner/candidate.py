@@ -97,6 +97,8 @@ class Guest:
         subject = self._job.subjects[0]
         if self._device.type == "cuda":
             loading.one_architecture(self._device)
+            if self._job.lines:
+                loading.with_line_tables()
         began = time.perf_counter()
         self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
         before = settings.read()

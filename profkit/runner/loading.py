@@ -57,6 +57,7 @@ def build_key(file: Path) -> str:
         os.environ.get("TORCH_CUDA_ARCH_LIST", ""),
         os.environ.get("CXX", ""),
         os.environ.get("CFLAGS", ""),
+        os.environ.get("NVCC_APPEND_FLAGS", ""),
         platform.machine(),
     )
     digest = hashlib.sha256(b"\0".join(parts))
@@ -92,6 +93,13 @@ def one_architecture(device: torch.device) -> None:
     """Compile for the chip that is here; compiling for all doubles and trebles the build."""
     major, minor = torch.cuda.get_device_capability(device)
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
+
+
+def with_line_tables() -> None:
+    """Have nvcc put line tables beside the code, which stays as it is. Triton does so by itself."""
+    said = os.environ.get("NVCC_APPEND_FLAGS", "")
+    if "-lineinfo" not in said.split():
+        os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
 
 
 def import_file(file: Path, name: str) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 import time
@@ -25,6 +26,7 @@ from profkit.runner import (
     integrity,
     judge,
     loading,
+    perturb,
     precision,
     prober,
     properties,
@@ -42,9 +44,11 @@ from profkit.runner.implementation import Implementation
 from profkit.runner.offence import OffenceError
 from profkit.runner.ranges import annotated
 from profkit.runner.remote import LostCandidateError, RemoteError, RemoteModel
+from profkit.runner.resident import Resident
 from profkit.runner.subject import Data, TimedCall, set_count
 from profkit.runner.trials import Trials
 from profkit.runner.whole import CannotWriteError
+from roofline.errors import RooflineError
 
 _MOST_ASKED = 32
 """Weights of which it is found out one by one whether a candidate ignores them."""
@@ -89,6 +93,8 @@ class Session:
         torch.set_grad_enabled(False)
         if self._device.type == "cuda":
             loading.one_architecture(self._device)
+            if self._job.lines:
+                loading.with_line_tables()
         else:
             heap.keep()
         integrity.seal()
@@ -97,6 +103,8 @@ class Session:
             return
         if self._job.mode == "counters":
             self._annotated_calls([self.reference, *candidates])
+        elif self._job.mode == "perturb":
+            self._perturb([self.reference, *candidates])
         elif self._job.mode == "sanitize":
             self._single_calls(candidates)
         elif self._answers():
@@ -621,6 +629,66 @@ class Session:
                     one.model(*mine)
                     facts.settle(self._device)
                 self._events.send("impl", name, status="counted")
+
+    def _perturb(self, implementations: list[Implementation]) -> None:
+        """Time each under other conditions; with half of the data last, which some may not bear."""
+        arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
+        for one in implementations:
+            self._events.phase("first", one.subject.name)
+            with self._blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self._device)
+                self._events.phase("time", one.subject.name, factor=2.0)
+                calls = {"usual": functools.partial(one.model, *mine)}
+                seconds = perturb.conditions(calls, self._device, resident, self._job.budget / 2)
+                self._events.send("perturbed", one.subject.name, seconds=seconds)
+        half, left = self._half(arguments)
+        for one in implementations if left else ():
+            self._events.phase("first", one.subject.name)
+            with self._blame(one.subject, "error"):
+                self._with_half(one, arguments, half, left)
+
+    def _with_half(self, one: Implementation, arguments: list[Any], half: list[Any], left: dict[str, float]) -> None:
+        """Time it with half of the data beside all of it, if it answers as the reference does."""
+        want = inputs.clone(self.reference.call(inputs.clone(half)))
+        mine, less = inputs.clone(arguments), inputs.clone(half)
+        if compare(one.call(less), want, self.reference.probe.tolerances).status != "ok":
+            return
+        self._events.phase("time", one.subject.name, factor=2.0)
+        calls = {"usual": functools.partial(one.model, *mine), "half_size": functools.partial(one.model, *less)}
+        seconds = perturb.conditions(calls, self._device, None, self._job.budget / 2)
+        self._events.send("perturbed", one.subject.name, seconds={"half_size": seconds["half_size"]}, left=left)
+
+    def _resident(self) -> Resident | None:
+        """What takes up room on a GPU; None, and a doubt, where it cannot be built."""
+        if self._device.type != "cuda":
+            return None
+        try:
+            return Resident(self._device)
+        except RooflineError as error:
+            what = "half of the SMs and half of every SM were not tried"
+            self._events.send("doubt", what=what, how_much=str(error), fix=error.fix)
+            return None
+
+    def _half(self, arguments: list[Any]) -> tuple[list[Any], dict[str, float]]:
+        """Half of the data as the reference takes it, and what it leaves of the FLOP and of the bytes; ([], {}) without."""
+        cc = facts.device_facts(self._device).get("cc", "")
+        whole = work.modelled(self.reference.model, inputs.clone(arguments), cc)
+        found: tuple[list[Any], dict[str, float]] = ([], {})
+        for half in perturb.halves(arguments):
+            try:
+                part = work.modelled(self.reference.model, inputs.clone(half), cc)
+                facts.settle(self._device)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                continue
+            flops = [sum(one["flops"].values()) for one in (part, whole)]
+            left = {"bytes": part["bytes"] / whole["bytes"]}
+            left |= {"flops": flops[0] / flops[1]} if flops[1] else {}
+            if not found[1] or max(left.values()) < max(found[1].values()):
+                found = half, left
+        return found
 
     def _single_calls(self, candidates: list[Implementation]) -> None:
         """One call of each candidate, on inputs that come from the host: what compute-sanitizer watches."""

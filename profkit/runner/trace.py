@@ -5,7 +5,7 @@
 The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
 range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
-seen. Beside it OUT.host.csv has the CUDA calls of the host: call, start [s], time [s], thread, launch (row of OUT.csv it
+seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has the CUDA calls of the host: call, start [s], time [s], thread, launch (row of OUT.csv it
 started, -1 for none), on the same clock; the process's own start and end are rows of it.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.cupti import HOST, TRACE, host_file
+from collectors.cupti import HOST, TRACE, host_file, rank_file
 from collectors.kineto import host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from profkit import annotation
@@ -31,6 +31,8 @@ from profkit.runner.kineto import kind_of, said_by_user
 from profkit.runner.whole import whole_file
 
 MARK = "profkit:"
+CLOCK = "PROFKIT_TRACE_CLOCK"
+"""Environment variable: the moment [ns since 1970] from which all ranks count, so that their clocks are one."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,10 +54,16 @@ def main(arguments: Sequence[str]) -> int:
         index: (torch.cuda.get_device_name(index), "{}.{}".format(*torch.cuda.get_device_capability(index)))
         for index in range(torch.cuda.device_count() if cuda else 0)
     }
-    found = gathered(events, torch.autograd.DeviceType.CUDA)
-    write(rows(found, names), TRACE, Path(out))
-    write(host_rows(found, _began(), time.time_ns()), HOST, host_file(Path(out)))
+    found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
+    file = rank_file(Path(out), rank())
+    write(rows(found, names), TRACE, file)
+    write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     return code
+
+
+def rank() -> str:
+    """Which of several ranks of torch.distributed this process is; "" where it is alone."""
+    return os.environ.get("RANK", "") if "WORLD_SIZE" in os.environ else ""
 
 
 def _began() -> int:
@@ -105,14 +113,15 @@ class Gathered:
     work: Sequence[Any]
     calls: Sequence[Any]
     ranges: Sequence[Range]
+    clock: int = 0
 
     @property
     def origin(self) -> int:
-        """Begin of the first piece of work [ns]; 0 without any."""
-        return self.work[0].start_ns() if self.work else 0
+        """The moment [ns] from which is counted: that of the clock, else the begin of the first piece of work."""
+        return self.clock or (self.work[0].start_ns() if self.work else 0)
 
 
-def gathered(events: Any, gpu: Any) -> Gathered:
+def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
     """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
     work, calls, ranges = [], [], []
     for event in events:
@@ -130,7 +139,10 @@ def gathered(events: Any, gpu: Any) -> Gathered:
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
     return Gathered(
-        sorted(work, key=lambda event: event.start_ns()), sorted(calls, key=lambda event: event.start_ns()), ranges
+        sorted(work, key=lambda event: event.start_ns()),
+        sorted(calls, key=lambda event: event.start_ns()),
+        ranges,
+        clock,
     )
 
 
@@ -138,6 +150,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     """GPU work in order of start with the range of its launching call; names: device -> (name, compute capability)."""
     calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
     where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
+    several = bool(rank()) or len({event.device_index() for event in found.work}) > 1
     made = []
     for number, (event, path) in enumerate(zip(found.work, where, strict=True)):
         device, cc = names.get(event.device_index(), ("", ""))
@@ -148,8 +161,10 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
                 "launch": number,
                 "start": f"{(event.start_ns() - found.origin) * 1e-9:.9f}",
                 "time": f"{event.duration_ns() * 1e-9:.9f}",
-                "stream": event.device_resource_id(),
-                "process": os.getpid(),
+                "stream": f"{event.device_index()}:{event.device_resource_id()}"
+                if several
+                else event.device_resource_id(),
+                "process": f"rank {rank()}" if rank() else os.getpid(),
                 "kind": kind_of(event),
                 "device": device,
                 "cc": cc,

@@ -21,17 +21,20 @@ from analyzers import shapes as by_shape
 from analyzers.analysis import Analysis, analyze
 from analyzers.errors import AnalyzeError
 from analyzers.findings import explain
-from analyzers.floor import Work
+from analyzers.floor import Work, combine, pipe_times
+from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.precision import Reduced, audit
 from analyzers.program import Budget, budget
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
+from analyzers.source_lines import Line, lines_of
 from analyzers.statistics import Ratio
-from analyzers.timeline import Timeline, timeline
+from analyzers.timeline import Timeline, device_labels, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
 from collectors.doubt import Doubt, unique
+from collectors.ncu import source
 from collectors.recipes import capability
 from profkit.annotation import Declared, read_declared
 from profkit.rundir import harmless
@@ -290,31 +293,67 @@ class Study:
             return {}
         host = frame.attrs.get("host")
         owner = frame["process"].astype(str) if "process" in frame else pd.Series("", index=frame.index)
-        keys = (owner + " " + frame["device"].astype(str)).str.strip()
+        keys = (owner + " " + device_labels(frame)).str.strip()
         several = keys.nunique() > 1
-        wall, lead = _lived(host)
-        # The host's calls are those of one process: of several nothing is known of who was late.
-        calls = None if several else host
-        parts = frame.groupby(keys, sort=False)
-        return {str(key) if several else "": budget(part, host=calls, wall=wall, lead=lead) for key, part in parts}
+        found = {}
+        for key, part in frame.groupby(keys, sort=False):
+            calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
+            wall, lead = _lived(calls, float(part["start"].min()))
+            found[str(key) if several else ""] = budget(part, host=calls, wall=wall, lead=lead)
+        return dict(sorted(found.items()))
 
     @cached_property
     def waterfalls(self) -> Mapping[str, Waterfall]:
         """Where the time of a call of each part goes, down to its floor."""
         return waterfalls(self.analysis)
 
+    @cached_property
+    def inferred(self) -> Mapping[str, Inferred]:
+        """What binds each implementation by time alone, where it was timed under other conditions (--perturb)."""
+        works = [Work.from_dict(row) for row in self.manifest.work]
+        declared = next((one for one in works if one.source == "declared"), None)
+        task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
+        found = {}
+        for one in self.manifest.perturbed:
+            row = next((row for row in self.metrics.to_dict("records") if row["impl"] == one.impl), None)
+            if row is not None:
+                uses = self._uses(task, float(row["time"])) if task is not None else {}
+                found[one.impl] = infer(one.impl, evidence(float(row["time"]), uses, one.seconds, one.left))
+        return found
+
+    def _uses(self, task: Work, time: float) -> dict[str, float]:
+        """Share of each roof that the task's work would use in that time [s]; roofs that are not known are left out."""
+        needed = pipe_times(task.flops, {name: self.roofline.peak(name) for name in task.flops})
+        needed["dram"] = task.bytes / self.roofline.peak("dram")
+        return {name: seconds / time for name, seconds in needed.items() if seconds > 0}
+
+    @cached_property
+    def lines(self) -> Sequence[Line]:
+        """The source lines that the kernels wait for, by part and kernel; empty where none were recorded."""
+        files = [self.path / one.file for one in self.run.captures if one.role == "lines"]
+        return lines_of([one for file in files for one in source.read(file)], self.waterfalls)
+
     def findings(self, kernel: str = "") -> list[Finding]:
         """The ranked findings; `kernel`: only kernels whose name contains it."""
         sms = self.manifest.device.get("sms")
-        return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan))
+        return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan), budgets=self.budgets)
 
 
-def _lived(host: pd.DataFrame | None) -> tuple[float, float]:
-    """How long the process lived [s], and how much of that before its first launch; unknown without its own row."""
+def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
+    """The host's calls of one process; None where they are several's and do not say whose, for then nobody knows who was
+    late.
+    """
+    if host is None or not several:
+        return host
+    return host[host["process"] == process] if "process" in host else None
+
+
+def _lived(host: pd.DataFrame | None, first: float) -> tuple[float, float]:
+    """How long the process lived [s], and how much of that before its `first` launch [s on the frame's clock]; unknown without its own row."""
     own = host[host["call"] == "process"] if host is not None else None
     if own is None or own.empty:
         return math.nan, math.nan
-    return float(own["time"].iloc[0]), -float(own["start"].iloc[0])
+    return float(own["time"].iloc[0]), first - float(own["start"].iloc[0])
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -14,6 +14,9 @@ from profkit.targets.target import Part
 MODULE = "profkit.runner.trace"
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*(\.exe)?$")
 _VALUED = ("-X", "-W", "--check-hash-based-pycs")
+_LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
+_PLAIN = {"--standalone", "--run-path", "--use-env", "--virtual-local-rank", "-m", "--module", "--no-python"}
+"""Options of torch's launcher without a value."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,17 @@ class Program:
         """Whether torch's profiler can trace it from inside."""
         return bootstrapped(self.argv, Path("x")) is not None
 
+    @property
+    def ranked(self) -> bool:
+        """Whether torch's launcher starts it, once a rank."""
+        return _launched(self.argv) is not None
+
 
 def name_of(argv: Sequence[str]) -> str:
     """A short name of a command: its script, module or program."""
+    begin = _launched(argv)
+    started = _split(argv, begin) if begin is not None else None
+    argv = [argv[0], *started[1]] if started is not None else argv
     words = [word for word in argv[1:] if not word.startswith("-")]
     module = argv[argv.index("-m") + 1] if "-m" in argv[:-1] else ""
     script = next((word for word in words if word.endswith(".py")), "")
@@ -57,8 +68,13 @@ def name_of(argv: Sequence[str]) -> str:
 def bootstrapped(argv: Sequence[str], out: Path) -> list[str] | None:
     """The command that runs `argv` and writes its GPU activity to `out`; None when it is no Python program.
 
-    Known are python [options] FILE, -m MODULE and -c CODE, and scripts with python in their first line.
+    Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun, whose
+    ranks write a file each.
     """
+    launched = _launched(argv)
+    if launched is not None:
+        found = _split(argv, launched)
+        return [*argv[:launched], *found[0], "-m", MODULE, str(out), *found[1]] if found is not None else None
     if not _PYTHON.search(Path(argv[0]).name):
         interpreter = _shebang(argv[0])
         return (
@@ -76,6 +92,35 @@ def bootstrapped(argv: Sequence[str], out: Path) -> list[str] | None:
     if rest[0][:2] in ("-m", "-c") and len(rest[0]) > 2:
         rest[:1] = [rest[0][:2], rest[0][2:]]
     return [*argv[:index], "-m", MODULE, str(out), *rest]
+
+
+def _launched(argv: Sequence[str]) -> int | None:
+    """Where the options of torch's launcher begin; None when something else is started."""
+    if Path(argv[0]).name == "torchrun":
+        return 1
+    for at, word in enumerate(argv[1:-1], 1):
+        if word == "-m" and argv[at + 1] in _LAUNCHERS and _PYTHON.search(Path(argv[0]).name):
+            return at + 2
+        if not word.startswith("-") or word == "-m":
+            return None
+    return None
+
+
+def _split(argv: Sequence[str], begin: int) -> tuple[list[str], list[str]] | None:
+    """(the launcher's own options, what every rank runs as Python would take it); None where that is no Python."""
+    options: list[str] = []
+    at, module = begin, False
+    while at < len(argv) and argv[at].startswith("-"):
+        name = argv[at].replace("_", "-") if argv[at].startswith("--") else argv[at]
+        if name == "--no-python":
+            return None
+        width = 1 if name in _PLAIN or "=" in name else 2
+        if name in ("-m", "--module"):
+            module = True
+        else:
+            options += argv[at : at + width]
+        at += width
+    return (options, [*(["-m"] if module else []), *argv[at:]]) if at < len(argv) else None
 
 
 def _shebang(program: str) -> str:

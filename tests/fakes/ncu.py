@@ -7,6 +7,7 @@ FAKE_NCU_MODE     ok (default), permission, dcgm, lock, sandbox, stub: counters 
                   no_kernels; app_error; segv; unknown_metric; truncated; garbage; empty; hang
 FAKE_NCU_TARGET   run (default), or skip: do not start the target; say "done" in its place when it is a runner
 FAKE_NCU_VERSION  what --version answers, 2025.3.1.0
+FAKE_NCU_PAGE     the recorded source page that --import gives, source_cuda.csv
 FAKE_NCU_LOG      append each command line to this file, a JSON list a line
 FAKE_NCU_PIDS     write the process ids of this process and its child here (hang)
 """
@@ -18,6 +19,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -31,6 +33,7 @@ VALUED = {
     "--config-file",
     "--graph-profiling",
     "--import",
+    "--import-source",
     "--kernel-id",
     "--kill",
     "--kernel-name",
@@ -45,6 +48,7 @@ VALUED = {
     "--pm-sampling-interval",
     "--print-details",
     "--print-metric-name",
+    "--print-source",
     "--print-summary",
     "--print-units",
     "--replay-mode",
@@ -106,6 +110,8 @@ def main(argv: list[str]) -> int:
         )
         return 0
     mode = os.environ.get("FAKE_NCU_MODE", "ok")
+    if "--import" in options:
+        return page(options)
     if mode == "hang":
         hang(target)
     text, forced = export(mode, options, target)
@@ -121,6 +127,15 @@ def main(argv: list[str]) -> int:
         base = (options.get("-o") or options["--export"])[-1]
         Path(base if base.endswith(".ncu-rep") else base + ".ncu-rep").write_bytes(b"NVR\0fake report\n")
     return forced or code
+
+
+def page(options: dict[str, list[str]]) -> int:
+    """The source page of a report, as recorded."""
+    if not Path(options["--import"][-1]).exists():
+        sys.stdout.write("==ERROR== Failed to find report file.\n")
+        return 1
+    shutil.copyfile(DATA / os.environ.get("FAKE_NCU_PAGE", "source_cuda.csv"), options["--log-file"][-1])
+    return 0
 
 
 def parse(argv: list[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -143,6 +158,8 @@ def parse(argv: list[str]) -> tuple[dict[str, list[str]], list[str]]:
         return options, rest
     if "--nvtx-include" in options and "--nvtx" not in options:
         raise Usage("--nvtx-include requires --nvtx")
+    if "--import" in options:
+        return options, rest
     if not rest:
         raise Usage("No application to profile. Use --help for further details.")
     report = (options.get("-o") or options.get("--export") or [""])[-1]

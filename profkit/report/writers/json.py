@@ -17,4 +17,10 @@ def metrics(study: Study) -> str:
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
     more = {"shapes": study.shape_figures} if study.shapes else {}
-    return {**study.analysis.to_dict(), "verdicts": [one.to_dict() for one in study.verdicts.values()], **more}
+    return {
+        **study.analysis.to_dict(),
+        "verdicts": [one.to_dict() for one in study.verdicts.values()],
+        "inferred": [one.to_dict() for one in study.inferred.values()],
+        "lines": [one.to_dict() for one in study.lines],
+        **more,
+    }

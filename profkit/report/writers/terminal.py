@@ -32,6 +32,7 @@ def summary(study: Study) -> str:
     missing, fix = sections.counters_line(study), study.manifest.counters.fix
     notes = [sections.timing_line(study), sections.uncounted_line(study), missing]
     blocks += [note for note in notes if note] + ([f"  fix: {fix}"] if missing and fix else [])
+    blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
     blocks += _listed("doubts:", [_doubt(one) for one in sections.doubts(study)])

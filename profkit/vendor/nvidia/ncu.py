@@ -43,7 +43,7 @@ class Options:
 
     `set_name`: an extra section set ("full", "roofline") beside profkit's own metrics. `include`: NVTX
     expressions; `report`: keep the .ncu-rep here (without suffix). `clock`: none or base; profkit leaves
-    the clocks alone unless asked. `count`: launches to capture, 0 for all; `kill`: then end the program.
+    the clocks alone unless asked. `sections`: single sections; with any, sources go into the report. `count`: launches to capture, 0 for all; `kill`: then end the program.
     """
 
     metrics: Sequence[str]
@@ -56,6 +56,7 @@ class Options:
     count: int = 0
     kill: bool = False
     extra: Sequence[str] = ()
+    sections: Sequence[str] = ()
 
 
 def prefix(tool: str, options: Options) -> list[str]:
@@ -68,6 +69,10 @@ def prefix(tool: str, options: Options) -> list[str]:
         argv += ["--nvtx-include", expression]
     if options.set_name:
         argv += ["--set", options.set_name]
+    for section in options.sections:
+        argv += ["--section", section]
+    if options.sections:
+        argv += ["--import-source", "yes"]
     argv += [
         "--metrics",
         ",".join(options.metrics),
@@ -84,6 +89,12 @@ def prefix(tool: str, options: Options) -> list[str]:
     if options.kill:
         argv += ["--kill", "yes"]
     return [*argv, *options.extra]
+
+
+def source_page(tool: str, report: Path, csv: Path) -> list[str]:
+    """The command line that writes the instructions of a report with their source lines as a table; needs no GPU."""
+    page = ["--page", "source", "--print-source", "cuda,sass", "--csv"]
+    return [tool, "--config-file", "off", "--import", str(report), *page, "--log-file", str(csv)]
 
 
 def environment(temporary: Path) -> Mapping[str, str]:

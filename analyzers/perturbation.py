@@ -1,0 +1,159 @@
+"""What binds a call, inferred from its times under other conditions; no counter is asked.
+
+Two kinds of evidence. How near the call comes to a roof by the work of its task. And what it does not mind: with half of
+the SMs taken, what waits for DRAM, for a launch or for a few blocks takes about as long, what computes twice as long;
+with half of every SM taken, what needs many warps to hide latency slows down; from a warm L2, what waits for DRAM is
+faster where the data fits; half of the data halves what any throughput binds, and not what start-up does. Evidence that
+is not there, or that contradicts, makes the answer less sure or "unknown", never a guess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from analyzers.placement import LAUNCH_FLOOR, NEAR
+
+SURE, LIKELY, UNKNOWN = "sure", "likely", "unknown"
+LATENCY = "latency"
+SAME, TWICE = 1.35, 1.6
+"""Times as long beside the resident kernel: up to the first the call does not mind, from the second it does."""
+FASTER = 0.85
+"""Share of the time from which a warm L2 helps."""
+PART = 0.35
+"""Share of a roof below which it is not named, whatever else speaks for it."""
+MINDS = 1.2
+"""Times as long with half of every SM, from which the call needs its warps."""
+FIXED = 0.4
+"""Of the time that half of the work should save, the share below which the time does not follow the work."""
+HALVED = 0.8
+"""Share of the work that half of the data may leave for that to be asked."""
+
+REASONS: dict[str, tuple[str, str]] = {
+    "short": ("no longer than a launch takes", "不比一次启动长"),
+    "near": ("{share} of the {roof} roof by the task's work", "按任务工作量达 {roof} 屋顶的 {share}"),
+    "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：{times} 倍时间"),
+    "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：{times} 倍"),
+    "warm": ("warm L2: {times}x", "L2 已热：{times} 倍"),
+    "half_size": ("{left} of the work: {times}x", "{left} 的工作量：{times} 倍"),
+}
+"""Kind of evidence -> (English, Chinese)."""
+SAYS: dict[str, tuple[str, str]] = {
+    SURE: ("by time alone bound by {roof}", "仅凭时间：受 {roof} 限制"),
+    LIKELY: ("by time alone probably bound by {roof}", "仅凭时间：很可能受 {roof} 限制"),
+    UNKNOWN: ("time alone cannot tell what binds it", "仅凭时间无法判断瓶颈"),
+}
+"""How sure -> (English, Chinese)."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Times as long as usual by condition, NaN where it was not tried; `uses`: share of each roof by the task's work;
+    `left`: the share of the work that half of the data leaves; `time` [s].
+    """
+
+    time: float
+    uses: Mapping[str, float] = {}
+    half_sms: float = math.nan
+    half_warps: float = math.nan
+    warm: float = math.nan
+    half_size: float = math.nan
+    left: float = math.nan
+
+    @property
+    def near(self) -> tuple[str, float]:
+        """The roof that is used most, and its share; one that is passed is not the one in use."""
+        known = {name: use for name, use in self.uses.items() if use <= 1.05}
+        name = max(known, key=lambda one: known[one], default="")
+        return name, known.get(name, 0.0)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the time does not follow the work."""
+        return self.left < HALVED and 1 - self.half_size < FIXED * (1 - self.left)
+
+
+class Inferred(msgspec.Struct, frozen=True):
+    """`bound_by`: a roof, "latency", or "unknown"; `sure`: SURE, LIKELY or UNKNOWN."""
+
+    impl: str
+    bound_by: str
+    sure: str
+    evidence: Evidence
+
+    def text(self, lang: str = "en", roof: str = "") -> str:
+        """The conclusion and what it rests on; roof: the word for what binds, as it is unless given."""
+        at = 0 if lang == "en" else 1
+        said = SAYS[self.sure][at].format(roof=roof or self.bound_by)
+        return f"{said} ({'; '.join(self._reasons(at))})"
+
+    def _reasons(self, at: int) -> list[str]:
+        seen, told = self.evidence, []
+        if seen.time < LAUNCH_FLOOR:
+            told.append(REASONS["short"][at])
+        name, share = seen.near
+        if name:
+            told.append(REASONS["near"][at].format(roof=name, share=f"{share:.0%}"))
+        for condition in ("half_sms", "half_warps", "warm", "half_size"):
+            times = getattr(seen, condition)
+            if not math.isnan(times):
+                told.append(REASONS[condition][at].format(times=f"{times:.2f}", left=f"{seen.left:.0%}"))
+        return told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, NaN as None."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        numbers = {name: None if value != value else value for name, value in plain["evidence"].items()}
+        return {**plain, "evidence": numbers}
+
+
+def evidence(
+    time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]], left: Mapping[str, float]
+) -> Evidence:
+    """time [s]: of one call as it is reported; seconds: samples by condition; left: see Perturbed in the manifest."""
+    usual = median(seconds["usual"]) if seconds.get("usual") else math.nan
+    times = {
+        name: median(samples) / usual if samples else math.nan
+        for name, samples in seconds.items()
+        if name != "usual" and usual > 0
+    }
+    # Which of the two the call follows is not known: the larger share is the weaker claim.
+    share = max(left.values(), default=math.nan)
+    return Evidence(time, dict(uses), left=share, **times)
+
+
+def infer(impl: str, seen: Evidence) -> Inferred:
+    """What binds a call; "unknown" where the evidence does not say."""
+    bound, sure = _concluded(seen)
+    return Inferred(impl, bound, sure, seen)
+
+
+def _concluded(seen: Evidence) -> tuple[str, str]:
+    name, share = seen.near
+    indifferent, minds = seen.half_sms <= SAME, seen.half_sms >= TWICE
+    if seen.time < LAUNCH_FLOOR:
+        return LATENCY, SURE
+    if share >= NEAR:
+        return name, SURE if _agrees(name, seen) else LIKELY
+    if seen.fixed:
+        return LATENCY, SURE if indifferent or minds else LIKELY
+    if name == "dram" and share >= PART and (indifferent or seen.warm <= FASTER) and not minds:
+        return "dram", LIKELY
+    if indifferent:
+        # Neither the SMs nor the memory are near: few blocks, or one after the other.
+        return LATENCY, LIKELY
+    if minds and seen.half_warps >= MINDS:
+        return LATENCY, LIKELY
+    if minds and name not in ("", "dram") and share >= PART:
+        return name, LIKELY
+    return "unknown", UNKNOWN
+
+
+def _agrees(name: str, seen: Evidence) -> bool:
+    """Whether a condition bears out a roof that the call is near."""
+    if name == "dram":
+        return seen.half_sms < TWICE or seen.warm <= FASTER
+    return seen.half_sms >= TWICE

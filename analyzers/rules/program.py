@@ -1,0 +1,265 @@
+"""Rules about a whole program in its steady state: what the GPU waits for, and what it does but compute.
+
+Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has, so that their bounds add up and
+never pass the step. A slice is told from LEAST of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analyzers.rules.rule import PROGRAM, Case, Proof, Subject, Texts, rule
+
+LEAST = 0.01
+MANY_SHORT = 0.25
+"""Share of launches that are short, from which launching them is called the chain that the host cannot keep up with."""
+
+
+def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "") -> Case | None:
+    """The case of a slice [s of a step]; None below LEAST."""
+    seconds = s[name]
+    share = seconds / s.time if s.time > 0 else 0.0
+    if not share >= LEAST:
+        return None
+    proofs = (Proof(f"{name}/step", share, LEAST), *more)
+    return Case(proofs, s.time - seconds, {"share": f"{share:.0%}", **params}, min(1.0, share), variant=variant)
+
+
+@rule(
+    "gpu-idle",
+    ("host",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU is idle for {share} of a step because the host had not launched yet: {launches} launches a step",
+                "give the host less to do between launches: fewer and larger operators, batches, data loading in other processes (num_workers), a CUDA graph",
+                "the idle time goes; a step takes as long as the GPU works",
+            ),
+            "zh": (
+                "每步中 GPU 空闲 {share}，因为主机尚未发起：每步 {launches} 次启动",
+                "减少主机在两次启动之间的工作：更少更大的算子、更大的 batch、在其他进程加载数据（num_workers）、CUDA graph",
+                "空闲时间消失；一步的时间接近 GPU 的工作时间",
+            ),
+        },
+        "chain": {
+            "en": (
+                "launch-bound: the GPU is idle for {share} of a step while the host launches {launches} kernels, {short} of them shorter than launching takes",
+                'replay the step as a CUDA graph, or fuse it: torch.compile(mode="reduce-overhead"), torch.cuda.graph; larger batches',
+                "the idle time goes; a step takes as long as its kernels",
+            ),
+            "zh": (
+                "受启动限制：主机每步发起 {launches} 个 kernel，其中 {short} 比一次启动还短，GPU 因此空闲 {share}",
+                'CUDA graph 重放或融合：torch.compile(mode="reduce-overhead")、torch.cuda.graph；更大的 batch',
+                "空闲时间消失；一步的时间接近其 kernel 时间",
+            ),
+        },
+    },
+)
+def _idle(s: Subject) -> Case | None:
+    params = {"launches": f"{s['launches']:.0f}", "short": f"{s['short']:.0%}"}
+    chain = s["short"] >= MANY_SHORT
+    proofs = (Proof("short launches", s["short"], MANY_SHORT),) if chain else ()
+    return _slice(s, "host", params, Proof("launches/step", s["launches"]), *proofs, variant="chain" if chain else "")
+
+
+@rule(
+    "idle-unexplained",
+    ("unknown",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU is idle for {share} of a step, and the record does not say what the host did",
+                "record the host's calls as well: profkit profile -- COMMAND, or torch.profiler with ProfilerActivity.CPU",
+                "the idle time has a cause",
+            ),
+            "zh": (
+                "每步中 GPU 空闲 {share}，记录里没有主机在做什么",
+                "同时记录主机的调用：profkit profile -- COMMAND，或带 ProfilerActivity.CPU 的 torch.profiler",
+                "空闲时间有了原因",
+            ),
+        },
+    },
+)
+def _unexplained(s: Subject) -> Case | None:
+    return _slice(s, "unknown", {})
+
+
+@rule(
+    "synchronising",
+    ("waiting",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU is idle for {share} of a step after the host had waited for it: {blocking} synchronising calls a step",
+                "do without .item(), .cpu(), print of a tensor, torch.cuda.synchronize and blocking copies in the step, or do them every n steps; copies with non_blocking=True from pinned memory",
+                "fewer synchronising calls; the host runs ahead of the GPU",
+            ),
+            "zh": (
+                "主机等待 GPU 之后，GPU 每步空闲 {share}：每步 {blocking} 次同步调用",
+                "步内不用 .item()、.cpu()、打印张量、torch.cuda.synchronize 与阻塞拷贝，或每 n 步一次；拷贝用固定内存和 non_blocking=True",
+                "同步调用变少；主机领先于 GPU",
+            ),
+        },
+    },
+)
+def _synchronising(s: Subject) -> Case | None:
+    return _slice(s, "waiting", {"blocking": f"{s['blocking']:.3g}"}, Proof("synchronising calls/step", s["blocking"]))
+
+
+@rule(
+    "allocating",
+    ("allocating",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU is idle for {share} of a step while memory is allocated or freed",
+                "keep buffers from step to step; with torch's allocator PYTORCH_ALLOC_CONF=expandable_segments:True, and no empty_cache() in the step",
+                "no cudaMalloc or cudaFree in the steady state",
+            ),
+            "zh": (
+                "分配或释放内存时 GPU 每步空闲 {share}",
+                "逐步复用缓冲；torch 的分配器用 PYTORCH_ALLOC_CONF=expandable_segments:True，步内不调用 empty_cache()",
+                "稳态内没有 cudaMalloc 或 cudaFree",
+            ),
+        },
+    },
+)
+def _allocating(s: Subject) -> Case | None:
+    return _slice(s, "allocating", {})
+
+
+@rule(
+    "recompiles",
+    ("loading",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "code is loaded in the steady state ({loads} times), the GPU idle for {share} of a step meanwhile: something is compiled again",
+                "fix the shapes, or mark them dynamic (torch.compile(dynamic=True), mark_dynamic); TORCH_LOGS=recompiles says why",
+                "no module is loaded after the first steps",
+            ),
+            "zh": (
+                "稳态内仍在加载代码（{loads} 次），其间 GPU 每步空闲 {share}：有东西被重新编译",
+                "固定形状，或标为动态（torch.compile(dynamic=True)、mark_dynamic）；TORCH_LOGS=recompiles 说明原因",
+                "最初几步之后不再加载模块",
+            ),
+        },
+    },
+)
+def _recompiles(s: Subject) -> Case | None:
+    return _slice(s, "loading", {"loads": f"{s['loads']:.0f}"}, Proof("modules loaded", s["loads"]))
+
+
+@rule(
+    "queued-gaps",
+    ("queued",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "{share} of a step lies between kernels that were launched in time: {gaps} gaps of {each} us",
+                "fewer kernels a step: fuse them (torch.compile, Triton), foreach or fused optimizers, a CUDA graph",
+                "fewer gaps; each is about as long as before",
+            ),
+            "zh": (
+                "每步的 {share} 是已及时发起的 kernel 之间的间隙：{gaps} 个，各 {each} us",
+                "减少每步的 kernel：融合（torch.compile、Triton）、foreach 或 fused 优化器、CUDA graph",
+                "间隙变少，每个与之前一样长",
+            ),
+        },
+    },
+)
+def _queued(s: Subject) -> Case | None:
+    each = s["queued"] / s["gaps"] if s["gaps"] > 0 else 0.0
+    return _slice(s, "queued", {"gaps": f"{s['gaps']:.0f}", "each": f"{each * 1e6:.3g}"}, Proof("gaps/step", s["gaps"]))
+
+
+_COPIES: Texts = {
+    "": {
+        "en": (
+            "the GPU only copies for {share} of a step",
+            "copy on another stream while it computes, copy less, or keep the data there",
+            "copies run beside kernels",
+        ),
+        "zh": (
+            "每步中 GPU 只在拷贝的时间占 {share}",
+            "在另一条流上边算边拷、少拷，或把数据留在 GPU 上",
+            "拷贝与 kernel 并行",
+        ),
+    },
+    "pageable": {
+        "en": (
+            "the GPU only copies for {share} of a step, from pageable memory ({size})",
+            "pin_memory=True and non_blocking=True, copied on another stream one step ahead",
+            "copies from pinned memory, beside kernels, at the rate of the copy engine",
+        ),
+        "zh": (
+            "每步中 GPU 只在拷贝的时间占 {share}，来自可分页内存（{size}）",
+            "pin_memory=True 与 non_blocking=True，在另一条流上提前一步拷贝",
+            "从固定内存拷贝，与 kernel 并行，达到拷贝引擎的速率",
+        ),
+    },
+}
+
+
+@rule("copies", ("copying",), level=PROGRAM, words=_COPIES)
+def _copies(s: Subject) -> Case | None:
+    pageable = s["copying"] > 0 and s["pageable"] >= 0.5 * s["copying"]
+    size = f"{s['pageable_bytes'] / 1e6:.3g} MB a step" if s.has("pageable_bytes") else "size not recorded"
+    proofs = (Proof("pageable copies/copying", s["pageable"] / s["copying"], 0.5),) if pageable else ()
+    return _slice(s, "copying", {"size": size}, *proofs, variant="pageable" if pageable else "")
+
+
+@rule(
+    "communication",
+    ("communicating",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU only communicates for {share} of a step; {hidden} of NCCL's time is hidden behind kernels",
+                "overlap it: gradients in buckets while the backward pass goes on (DDP's bucket_cap_mb), prefetch (FSDP), async_op=True; or send less: a narrower type, fewer steps",
+                "communication runs beside kernels",
+            ),
+            "zh": (
+                "每步中 GPU 只在通信的时间占 {share}；NCCL 时间的 {hidden} 被 kernel 掩盖",
+                "重叠：反向传播时按桶发送梯度（DDP 的 bucket_cap_mb）、预取（FSDP）、async_op=True；或少发：更窄的类型、更少的次数",
+                "通信与 kernel 并行",
+            ),
+        },
+    },
+)
+def _communication(s: Subject) -> Case | None:
+    spoken = s["communicating"] + s["hidden"]
+    return _slice(s, "communicating", {"hidden": f"{s['hidden'] / spoken:.0%}" if spoken > 0 else "0%"})
+
+
+@rule(
+    "tiny-kernels",
+    ("tiny",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "{count} kernels a step are shorter than 5 us; the GPU spends {share} of a step in them",
+                "fuse them (torch.compile, Triton, fused or foreach optimizers)",
+                "fewer and longer kernels",
+            ),
+            "zh": (
+                "每步有 {count} 个 kernel 短于 5 us；GPU 每步花 {share} 的时间在其中",
+                "融合（torch.compile、Triton、fused 或 foreach 优化器）",
+                "kernel 变少、变长",
+            ),
+        },
+    },
+)
+def _tiny(s: Subject) -> Case | None:
+    count = s["short"] * s["launches"]
+    if s["short"] < MANY_SHORT or count < 2:
+        return None
+    return _slice(s, "tiny", {"count": f"{count:.0f}"}, Proof("short launches", s["short"], MANY_SHORT))

@@ -1,0 +1,132 @@
+"""Findings of whole programs: each fires on its slice of the wall time and not without, and their bounds never overlap."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyzers.findings import RULES, examine
+from analyzers.program import Budget, Steady, budget
+from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
+from analyzers.subjects import SLICES, WHOLE, program_subjects
+from collectors.kineto import read
+
+QUIET = Budget(
+    window=1.0,
+    computing=1.0,
+    communicating=0.0,
+    copying=0.0,
+    host=0.0,
+    waiting=0.0,
+    allocating=0.0,
+    loading=0.0,
+    queued=0.0,
+    unknown=0.0,
+    hidden=0.0,
+    tiny=0.0,
+    launches=1000,
+    gaps=900,
+    blocking=20,
+    loads=3,
+    pageable=0.0,
+    pageable_bytes=math.nan,
+    short=0.0,
+    before=0.0,
+    after=0.0,
+    steady=Steady(0, 1000, 100, 10, "repeating"),
+)
+DATA = Path(__file__).resolve().parent.parent / "data" / "kineto"
+IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
+
+
+def found(budget, counted=False):
+    return [one for one in examine(program_subjects({"": budget}, counted=counted), {}) if one.severity == TIME]
+
+
+@pytest.mark.parametrize(
+    ("rule", "variant", "slices", "said"),
+    [
+        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 launches a step"),
+        ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
+        ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
+        ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
+        ("allocating", "", {"allocating": 0.5}, "allocated"),
+        ("recompiles", "", {"loading": 0.5}, "compiled again"),
+        ("queued-gaps", "", {"queued": 0.5}, "90 gaps"),
+        ("copies", "", {"copying": 0.5}, "only copies"),
+        (
+            "copies",
+            "pageable",
+            {"copying": 0.5, "pageable": 0.45, "pageable_bytes": 1e9},
+            "pageable memory (100 MB a step)",
+        ),
+        ("communication", "", {"communicating": 0.5, "hidden": 0.5}, "50% of NCCL's time is hidden"),
+        ("tiny-kernels", "", {"tiny": 0.5, "short": 0.5}, "50 kernels a step"),
+    ],
+)
+def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
+    busy = 1.0 - sum(slices.get(name, 0.0) for name in (*IDLE, "copying", "communicating"))
+    (one,) = found(replace(QUIET, computing=busy, **slices))
+    assert (one.rule, one.variant, one.impl) == (rule, variant, WHOLE)
+    assert said in one.title
+    # Half of a step of 0.1 s.
+    assert one.upper_bound == pytest.approx(0.05)
+    assert one.ratio == pytest.approx(0.5)
+    assert one.win == pytest.approx(0.05)
+    assert one.evidence
+    for lang in LANGUAGES:
+        assert all(one.words(lang))
+    assert found(QUIET) == []
+
+
+def test_every_rule_of_a_program_is_tried_above():
+    tried = {"gpu-idle", "idle-unexplained", "synchronising", "allocating", "recompiles", "queued-gaps", "copies"}
+    assert {one.name for one in RULES.values() if one.level == PROGRAM} == tried | {"communication", "tiny-kernels"}
+    assert set(SLICES) <= set(QUIET.__dataclass_fields__)
+
+
+def test_what_is_lost_inside_kernels_is_told_once():
+    budget = replace(QUIET, tiny=0.5, short=0.5)
+    assert [one.rule for one in found(budget)] == ["tiny-kernels"]
+    assert found(budget, counted=True) == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(0, 1), min_size=9, max_size=9), st.floats(0, 1))
+def test_wins_never_pass_the_step_and_the_largest_comes_first(parts, short):
+    names = (*IDLE, "copying", "communicating", "computing")
+    total = sum(parts) or 1.0
+    slices = {name: value / total for name, value in zip(names, parts, strict=True)}
+    told = found(replace(QUIET, **slices, tiny=slices["computing"] / 2, short=short))
+    assert sum(one.win for one in told) <= 0.1 * (1 + 1e-9)
+    assert all(one.win == pytest.approx(one.upper_bound) for one in told)
+    steps = [round(one.ratio / 0.02) for one in told]
+    assert steps == sorted(steps, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "share", "others"),
+    [
+        ("generate", ("gpu-idle", "chain"), 0.72, {"queued-gaps", "tiny-kernels"}),
+        ("resnet", ("gpu-idle", "chain"), 0.54, {"synchronising", "queued-gaps", "copies"}),
+        ("gpt", ("gpu-idle", "chain"), 0.67, {"queued-gaps", "tiny-kernels"}),
+    ],
+)
+def test_what_is_first_in_time_is_first_in_the_list(name, first, share, others):
+    """Steady steps of generation, of training a ResNet and of training a small GPT, as torch's profiler saw an H100."""
+    frame = read(DATA / f"{name}_h100.trace.json.gz")
+    one = budget(frame, host=frame.attrs["host"])
+    assert one.steady.found == "repeating"
+    told = found(one)
+    assert (told[0].rule, told[0].variant) == first
+    assert told[0].ratio == pytest.approx(share, abs=0.02)
+    assert {one.rule for one in told[1:]} >= others
+    assert sum(finding.win for finding in told) <= one.step - (one.computing - one.tiny) / one.steady.steps + 1e-12
+    if name == "resnet":
+        (copies,) = [finding for finding in told if finding.rule == "copies"]
+        assert copies.variant == "pageable"

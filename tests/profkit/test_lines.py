@@ -1,0 +1,119 @@
+"""--lines: from the command line through ncu's report to the lines that are named, and what each may hold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from synthetic_runs import kernel, make_run
+
+from analyzers.floor import Work
+from profkit.api import profile
+from profkit.cli.group import invoke
+from profkit.errors import ProfkitError
+from profkit.report import explain, lines, sections
+from profkit.report.writers import json as json_writer
+from profkit.rundir.manifest import Capture
+from profkit.runner import loading
+from profkit.study.study import open_study
+from profkit.targets.program import Program
+
+DATA = Path(__file__).resolve().parent.parent / "data" / "ncu"
+OK = [sys.executable, "-c", "import os; print('flags', os.environ.get('NVCC_APPEND_FLAGS'))"]
+PLANTED = "planted(const float *, const int *, float *, int)"
+
+
+@pytest.fixture
+def program(fake_ncu, tmp_path, monkeypatch):
+    """A program recorded with --lines; (the study, ncu's command lines)."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PROFKIT_NCU", raising=False)
+
+    def record(**settings):
+        log = tmp_path / "argv.jsonl"
+        fake_ncu("ok", log=log, **settings)
+        study = profile(Program.of(OK), runs=tmp_path / "runs", counters="ncu", lines=True)
+        return study, [json.loads(line) for line in log.read_text().splitlines() if "--version" not in line]
+
+    return record
+
+
+def test_one_start_of_ncu_counts_and_samples_and_its_report_becomes_a_page(program):
+    study, (counted, page) = program()
+    for part in ("--section SourceCounters", "--import-source yes", "-o ", "smsp__average_warp"):
+        assert part in " ".join(counted)
+    assert "--page source --print-source cuda,sass --csv" in " ".join(page)
+    assert "flags -lineinfo" in (study.logs / "ncu.log").read_text()
+    captured = {one.role: one for one in study.run.captures}
+    assert (captured["lines"].file, captured["counters"].file) == ("lines.csv", "ncu.csv")
+    assert not list(study.path.glob("*.ncu-rep"))
+    # No kernel of the recording is in that page: nothing is said of others.
+    assert open_study(study.path).lines == []
+
+
+def test_without_a_page_the_run_says_why_and_keeps_its_counters(program):
+    study, _ = program(page="h200_no_kernels.csv")
+    assert study.manifest.counters.state == "collected"
+    (doubt,) = [one for one in study.manifest.doubts if "source lines" in one.what]
+    assert "no instructions" in doubt.how_much
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A call of 300 us with the recorded kernel in it, which its roofs allow 60 us of its 200."""
+    rows = [kernel("cuda", PLANTED, 200e-6, dram_bytes=240e6, flop_fp32=1e6), kernel("cuda", "other()", 50e-6)]
+    study = make_run(tmp_path, {"cuda": 300e-6}, rows, Work({"fp32": 1e6}, 240e6))
+    shutil.copy(DATA / "source_cuda.csv", study.path / "lines.csv")
+    study.manifest.captures.append(Capture("lines.csv", "ncu", "lines"))
+    return study
+
+
+def test_a_line_holds_a_slice_of_the_waterfall(planted):
+    study = planted
+    told = study.lines
+    assert {one.kernel for one in told} == {PLANTED}
+    first = told[0]
+    assert (first.impl, first.number, first.text) == ("cuda", 12, "float c = x[index[i]];")
+    assert first.bound == pytest.approx(min(first.share * 200e-6, 140e-6), rel=1e-3)
+    held = sum(part.seconds for part in study.waterfalls["cuda"].slices if part.kernel == PLANTED)
+    assert all(one.bound <= held * (1 + 1e-9) for one in told)
+
+
+def test_explain_report_and_json_tell_the_lines(planted, capsys):
+    study = planted
+    text = lines.text(study.lines)
+    assert "cuda.cu line 12: " in text
+    assert "of stalls, long scoreboard" in text
+    assert "at most 1" in text
+    assert "第 12 行" in lines.text(study.lines, "zh")
+    assert lines.text(study.lines, kernel="nothing") == ""
+    assert explain.document(study, [])["lines"][0]["number"] == 12
+    assert json_writer.document(study)["lines"][0]["reason"] == "long scoreboard"
+    assert json.dumps(explain.document(study, []), allow_nan=False)
+    (section,) = [one for one in sections.sections(study) if one.heading == "Source lines"]
+    assert section.tables[0].rows[0][-1] == "float c = x[index[i]];"
+
+
+def test_a_run_without_lines_says_how_to_get_them(tmp_path, capsys):
+    run = make_run(tmp_path, {"cuda": 3e-4}, [kernel("cuda", "k", 2e-4)])
+    assert invoke(["explain", str(run.path), "--lines"]) != 0
+    assert "--lines" in capsys.readouterr().err
+
+
+def test_line_tables_are_part_of_what_a_build_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-O3")
+    file = tmp_path / "kernel.py"
+    file.write_text("x = 1\n")
+    before = loading.build_key(file)
+    loading.with_line_tables()
+    loading.with_line_tables()
+    assert loading.os.environ["NVCC_APPEND_FLAGS"] == "-O3 -lineinfo"
+    assert loading.build_key(file) != before
+
+
+def test_lines_need_counters(tmp_path):
+    with pytest.raises(ProfkitError, match="lines"):
+        profile(Program.of(OK), runs=tmp_path, nsys=True, lines=True)

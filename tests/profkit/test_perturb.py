@@ -1,0 +1,73 @@
+"""--perturb on the CPU: what is tried, what is kept in the run, and what is said of it."""
+
+from __future__ import annotations
+
+import torch
+from candidates import write_sample
+from synthetic_runs import kernel, make_run
+
+from profkit.api import profile
+from profkit.report import sections
+from profkit.rundir.manifest import Perturbed
+from profkit.runner import perturb
+from profkit.runner.resident import KEPT, source
+from profkit.study.study import open_study
+
+
+def test_a_sample_is_timed_under_other_conditions_and_the_run_keeps_the_seconds(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    sample = write_sample(tmp_path, "honest")
+    study = profile(sample, device="cpu", trials=1, budget=0.1, perturb=True, runs=tmp_path / "runs")
+    known = {one.impl: one for one in open_study(study.path).manifest.perturbed}
+    assert set(known) == {"reference", "honest"}
+    for one in known.values():
+        assert set(one.seconds) == {"usual", "warm", "half_size"}
+        assert all(len(seconds) >= perturb.LEAST for seconds in one.seconds.values())
+        assert all(second > 0 for seconds in one.seconds.values() for second in seconds)
+        assert 0.4 < one.left["flops"] < 0.6
+    assert set(study.inferred) == set(known)
+    assert [line.partition(":")[0] for line in sections.inferred_lines(study)] == ["reference", "honest"]
+
+
+def test_what_could_not_be_tried_is_not_in_the_run_and_a_doubt(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    sample = write_sample(tmp_path, "honest")
+    fixed = "return torch.clamp_min(x @ self.weight, 0) if len(x) == 8 else 1 / 0"
+    file = sample / "honest.py"
+    file.write_text(file.read_text().replace("return torch.clamp_min(x @ self.weight, 0)", fixed))
+    study = profile(sample, device="cpu", trials=1, budget=0.1, perturb=True, runs=tmp_path / "runs")
+    known = {one.impl: one for one in study.manifest.perturbed}
+    assert "half_size" in known["reference"].seconds
+    assert "half_size" not in known["honest"].seconds
+    assert study.manifest.impls[1].ok
+    assert [one.about for one in study.manifest.doubts if one.code == "perturb"] == ["honest"]
+
+
+def test_half_of_the_data_is_taken_where_the_tensors_are_as_long_as_the_first():
+    rows, weight = torch.ones(8, 4), torch.ones(64, 4)
+    found = list(perturb.halves([rows, torch.ones(8), weight, 3]))
+    assert [[tuple(one.shape) for one in half[:3]] for half in found] == [
+        [(4, 4), (4,), (64, 4)],
+        [(4, 4), (8,), (64, 4)],
+        [(8, 4), (8,), (32, 4)],
+        [(8, 4), (8,), (32, 4)],
+    ]
+    assert list(perturb.halves([3])) == []
+
+
+def test_the_run_says_what_it_concludes_and_what_it_rests_on(tmp_path):
+    study = make_run(tmp_path, {"reference": 4e-4, "cuda": 110e-6}, [kernel("cuda", "k", 1e-4)])
+    seconds = {"usual": [110e-6], "half_sms": [120e-6], "half_warps": [112e-6], "warm": [109e-6]}
+    study.manifest.perturbed.append(Perturbed("cuda", seconds))
+    study.manifest.work.append({"source": "declared", "flops": {"fp32": 1e8}, "bytes": 4e8})
+    (line,) = sections.inferred_lines(study)
+    assert line.startswith("cuda: by time alone bound by dram (91% of the dram roof by the task's work")
+    assert "half of the SMs: 1.09x as long" in line
+    assert "一半 SM" in sections.inferred_lines(study, "zh")[0]
+
+
+def test_what_takes_up_room_keeps_the_registers_it_has_to():
+    text = source()
+    for name, kept in KEPT.items():
+        assert f"{name}(unsigned* go" in text
+        assert f"unsigned kept[{kept}]" in text

@@ -1,0 +1,166 @@
+"""torchrun: every rank traced, on one clock and attributed; NCCL named and measured, and never counted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from collectors.cupti import HOST, TRACE, host_file, rank_file
+from collectors.frame import build
+from profkit.api import profile
+from profkit.record.cupti import CLOCK, FILE, _together
+from profkit.record.hot import hottest
+from profkit.record.profile import plan
+from profkit.record.request import Request
+from profkit.report import sections
+from profkit.rundir.directory import create_run
+from profkit.rundir.manifest import Capture, SampleInfo
+from profkit.runner import trace
+from profkit.study.study import open_study
+from profkit.targets.program import Program, bootstrapped, name_of
+
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "rest"),
+    [
+        (["torchrun", "--nproc-per-node", "2", "train.py", "--x"], ["--nproc-per-node", "2"], ["train.py", "--x"]),
+        (["torchrun", "--standalone", "--nproc_per_node=2", "t.py"], ["--standalone", "--nproc_per_node=2"], ["t.py"]),
+        (["torchrun", "-m", "--nnodes", "1", "pkg.train", "a"], ["--nnodes", "1"], ["-m", "pkg.train", "a"]),
+        (["python", "-u", "-m", "torch.distributed.run", "--standalone", "t.py"], ["--standalone"], ["t.py"]),
+    ],
+)
+def test_the_launcher_stays_and_its_ranks_are_traced(words, options, rest):
+    found = bootstrapped(words, Path("o.csv"))
+    begin = 1 if words[0] == "torchrun" else 4
+    assert found == [*words[:begin], *options, "-m", "profkit.runner.trace", "o.csv", *rest]
+    assert name_of(words) == Path(rest[-2] if rest[-1] in ("a", "--x") else rest[-1]).name.removesuffix(".py")
+
+
+def test_what_is_no_python_is_not_traced():
+    assert bootstrapped(["torchrun", "--no-python", "./bench"], Path("o.csv")) is None
+    assert bootstrapped(["torchrun", "--nproc-per-node", "2"], Path("o.csv")) is None
+
+
+def rank(folder, number, begin, rows, calls):
+    """The two tables that one rank writes; begin [s] on the common clock."""
+    file = rank_file(folder / FILE, str(number))
+    work = [
+        dict(
+            zip(
+                TRACE,
+                ("step", name, n, begin + start, time, f"{number}:7", f"rank {number}", "kernel", "NVIDIA H200", "9.0"),
+                strict=True,
+            )
+        )
+        for n, (name, start, time) in enumerate(rows)
+    ]
+    asked = [
+        dict(zip(HOST, (call, begin + start, time, 11, launch), strict=True)) for call, start, time, launch in calls
+    ]
+    for path, columns, found in ((file, TRACE, work), (host_file(file), HOST, asked)):
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, columns)
+            writer.writeheader()
+            writer.writerows(found)
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Rank 0: 4 s of computing, NCCL from 2 to 6. Rank 1, a second later: NCCL alone for 1 of 4 s."""
+    run = create_run(SampleInfo(id="train", path="", kind="program"), tmp_path)
+    process = ("process", -50.0, 100.0, -1)
+    rank(
+        run.path,
+        0,
+        100.0,
+        [("gemm", 0.0, 4.0), (NCCL, 2.0, 4.0)],
+        [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", 1.0, 0.1, 1)],
+    )
+    rank(
+        run.path,
+        1,
+        101.0,
+        [("gemm", 0.0, 3.0), (NCCL, 3.0, 1.0)],
+        [process, ("cudaLaunchKernel", -0.5, 0.1, 0), ("cudaLaunchKernel", 0.2, 0.1, 1)],
+    )
+    _together(run.path / FILE)
+    run.manifest.captures.append(Capture(FILE, "cupti", "times"))
+    run.save()
+    return open_study(run.path)
+
+
+def test_ranks_come_together_on_one_clock(two):
+    assert sorted(file.name for file in two.path.glob("*.csv")) == ["trace.csv", "trace.host.csv"]
+    frame = two.captured.timeline
+    assert frame["start"].tolist() == [0.0, 1.0, 2.0, 4.0]
+    assert frame["process"].tolist() == ["rank 0", "rank 1", "rank 0", "rank 1"]
+    host = frame.attrs["host"]
+    asked = host[host["launch"] >= 0]
+    assert (frame["process"].to_numpy()[asked["launch"]] == asked["process"]).all()
+    assert not [one for one in frame.attrs["doubts"] if "children" in one.what]
+
+
+def test_each_rank_has_its_budget_with_what_nccl_takes_and_hides(two):
+    first, second = two.budgets["rank 0 NVIDIA H200 (0)"], two.budgets["rank 1 NVIDIA H200 (1)"]
+    assert (first.window, first.computing, first.communicating, first.hidden) == pytest.approx((6, 4, 2, 2))
+    assert (second.window, second.computing, second.communicating, second.hidden) == pytest.approx((4, 3, 1, 0))
+    assert first.unknown == second.unknown == 0
+    assert first.before == pytest.approx(50.0)
+    said = "\n".join(sections.wall_time(two))
+    assert "rank 0 NVIDIA H200 (0): " in said
+    assert "communicating" in said
+
+
+def test_a_rank_writes_a_file_of_its_own_and_counts_from_the_common_moment(monkeypatch, tmp_path):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("RANK", "3")
+    assert trace.rank() == ""
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert rank_file(tmp_path / FILE, trace.rank()).name == "trace.rank3.csv"
+    one = SimpleNamespace(
+        name=lambda: NCCL,
+        start_ns=lambda: 5_000,
+        duration_ns=lambda: 1_000,
+        correlation_id=lambda: 9,
+        device_type=lambda: "gpu",
+        device_index=lambda: 1,
+        device_resource_id=lambda: 7,
+        activity_type=lambda: "kernel",
+    )
+    (row,) = trace.rows(trace.gathered([one], "gpu", 2_000), {1: ("NVIDIA H200", "9.0")})
+    assert (row["process"], row["stream"], row["start"]) == ("rank 3", "1:7", "0.000003000")
+
+
+def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
+    log = tmp_path / "argv.jsonl"
+    fake_ncu("ok", log=log)
+    launcher = tmp_path / "torchrun"
+    launcher.write_text(f"#!{sys.executable}\nprint('ranks')\n")
+    launcher.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    program = Program.of(["torchrun", "--nproc-per-node", "2", "train.py"])
+    study = profile(program, counters="ncu", runs=tmp_path / "runs")
+    argv = json.loads(log.read_text().splitlines()[-1])
+    pattern = argv[argv.index("-k") + 1].removeprefix("regex:")
+    names = ["ncclDevKernel_AllReduce_Sum", "nchwToNhwcKernel", "gemm", "n", "void nccl_like"]
+    assert [re.search(pattern, name) is not None for name in names] == [False, True, True, True, True]
+    assert [one.code for one in study.manifest.doubts if one.code == "nccl"] == ["nccl"]
+    # Nothing asked for by name: times, not counters.
+    lines = plan(program, Request(runs=tmp_path))
+    assert any("profkit.runner.trace" in line for line in lines)
+    assert not any(line.startswith(str(tmp_path / "ncu")) for line in lines)
+    assert trace.CLOCK == CLOCK
+
+
+def test_the_hottest_kernel_is_none_of_nccls():
+    frame = build({"kernel": [NCCL, "gemm"], "time": [9.0, 1.0], "kind": ["kernel", "kernel"]}, tool="cupti")
+    assert hottest(frame, 1).kernels == ("gemm",)
