@@ -39,6 +39,8 @@ def job(
         precision=wanted.precision,
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
+        energy=wanted.energy,
+        campaign=run.manifest.campaign.partition("/")[0],
     )
 
 

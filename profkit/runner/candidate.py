@@ -98,7 +98,7 @@ class Guest:
         if self._device.type == "cuda":
             loading.one_architecture(self._device)
         began = time.perf_counter()
-        self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
+        self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
         before = settings.read()
         self._module = loading.import_file(Path(subject.file), subject.name)
         integrity.check()
