@@ -125,9 +125,29 @@ def walls(root: Path) -> list[tuple[str, float, float]]:
     for file in sorted((root / "runs").glob("*/*/run.json")):
         run = json.loads(file.read_text("utf-8"))
         built = sum(impl.get("build_seconds") or 0.0 for impl in run["impls"])
-        measured = [c["wall"] for c in run["commands"] if c["step"] == "measure"]
-        found.append((run["sample"]["id"], max(measured, default=0.0), built))
+        # A judge and its candidates run side by side.
+        steps = {c["step"] for c in run["commands"]}
+        wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
+        found.append((run["sample"]["id"], wall, built))
     return found
+
+
+def phases(root: Path) -> dict[str, float]:
+    """Mean seconds a sample by what its judge did, over all its processes: until the first event, then by phase."""
+    spent: dict[str, float] = {}
+    runs = list((root / "runs").glob("*/*/logs"))
+    for logs in runs:
+        for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
+            before, doing = 0.0, "start"
+            for line in file.read_text("utf-8").splitlines():
+                event = json.loads(line)
+                spent[doing] = spent.get(doing, 0.0) + event["at"] - before
+                before = event["at"]
+                if event["kind"] == "phase":
+                    doing = event.get("phase", "")
+                elif event["kind"] == "timing":
+                    doing = "after timing"
+    return {name: seconds / max(1, len(runs)) for name, seconds in sorted(spent.items(), key=lambda pair: -pair[1])}
 
 
 def agreement(
@@ -169,7 +189,13 @@ def main() -> None:
             print(
                 f"  {candidates[number].name} ({kinds[number]}): measured in {wall:.1f} s, of them building {built:.1f} s"
             )
-        document |= {"profkit": {"seconds": seconds, "rate": rate, "walls": walls(root / "ours")}}
+        print("  a sample on average: " + ", ".join(f"{name} {s:.1f} s" for name, s in phases(root / "ours").items()))
+        busy = sum(wall for _, wall, _ in walls(root / "ours"))
+        print(f"  the GPU was somebody's for {busy:.0f} of {seconds:.0f} s", flush=True)
+        document |= {
+            "phases": phases(root / "ours"),
+            "profkit": {"seconds": seconds, "rate": rate, "walls": walls(root / "ours")},
+        }
         if asked.kernelbench is not None:
             (root / "theirs").mkdir()
             theirs = official(candidates, asked, root / "theirs")

@@ -99,8 +99,8 @@ class Campaign:
         if self.dask:
             return Dask(self.dask, device)
         found = places(device)
-        log = ledger.folder / "workers.log"
-        return Local(found, pool(self.jobs, len(found) if device == "cuda" else 0), log)
+        gpus = len(found) // len(_PAIR) if device == "cuda" else 0
+        return Local(found, pool(self.jobs, gpus), ledger.folder / "workers.log")
 
     def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, Piece], Task]:
         runs, cc = self.request.runs.resolve(), gpu.compute_capability() if device == "cuda" else ""
@@ -122,12 +122,20 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 
+_PAIR = ("", "'")
+"""Two workers a GPU, one with its lock while the other gets ready."""
+
+
 def places(device: str) -> list[Place]:
-    """The devices of this machine that measure: every GPU that is visible, or the CPU."""
+    """Who measures on this machine: a pair for every GPU that is visible, or one for the CPU."""
     if device != "cuda":
         return [Place("cpu", {})]
     cards: list[Mapping[str, str]] = list(gpu.visible())
-    return [Place(f"gpu {n}", {"CUDA_VISIBLE_DEVICES": card["uuid"]}) for n, card in enumerate(cards)]
+    return [
+        Place(f"gpu {n}{mark}", {"CUDA_VISIBLE_DEVICES": card["uuid"]})
+        for mark in _PAIR
+        for n, card in enumerate(cards)
+    ]
 
 
 __all__ = ["Campaign", "Done", "places"]
