@@ -250,7 +250,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=900.0, help="no kill after so many")
     parser.add_argument("--most", type=float, default=8.0, help="seconds from one kill to the next, at most")
-    parser.add_argument("--patience", type=float, default=15.0)
+    parser.add_argument("--patience", type=float, default=20.0)
     parser.add_argument("--two", type=int, default=0, metavar="N", help="then two campaigns on one cache, N times")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)

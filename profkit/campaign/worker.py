@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
@@ -26,6 +29,7 @@ from profkit.launch.protocol import BARE
 
 _PR_SET_PDEATHSIG = 1
 _FAREWELL = 5.0
+_TIDYING = 8.0
 MEMORY = 4 << 30
 """Bytes of memory at which a worker is replaced: something leaks."""
 TASKS = 500
@@ -115,6 +119,7 @@ def main() -> int:
     """Serve until there are no more tasks."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     # What anybody prints goes into the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -128,6 +133,16 @@ def main() -> int:
         answer = perform(decoded(line, Task), lambda text: tell(_Line(say=text)))
         tell(_Line(answer=answer))
     return 0
+
+
+def _end_with_parent() -> None:
+    """The line that tasks come on is closed by the parent's end alone, whatever this process is doing then."""
+    line = select.poll()
+    line.register(sys.stdin.fileno(), 0)
+    line.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_TIDYING)
+    os._exit(143)
 
 
 if __name__ == "__main__":
