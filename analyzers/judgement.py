@@ -30,6 +30,7 @@ IMPL_COLUMNS = (
     "method",
     "l2",
     "host_time",
+    "energy",
     "speedup",
     "speedup_low",
     "speedup_high",

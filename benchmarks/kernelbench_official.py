@@ -57,9 +57,11 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
     from kernelbench.timing import measure_ref_program_time
 
     device = torch.device("cuda:0")
-    base = measure_ref_program_time(
-        job["name"], job["reference"], num_trials=job["perf_trials"], device=device, precision="fp32"
-    )
+    base = None
+    if job.get("baseline", True):
+        base = measure_ref_program_time(
+            job["name"], job["reference"], num_trials=job["perf_trials"], device=device, precision="fp32"
+        )
     found: dict[str, Any] = {"baseline": base, "metadata": {}}
     try:
         result = eval_kernel_against_ref(

@@ -24,6 +24,8 @@ COMPUTE = (
     "tensor_int8",
 )
 BANDWIDTH = ("dram", "l2", "l1")
+HELD = ("_sustained", "_server")
+"""Endings of the names of tensor roofs that were held, or met after idling: kept beside the burst, never drawn."""
 KINDS = ("compute", "bandwidth", "time")
 UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "time": "s"}
 TIMES = ("launch", "gap", "dram_latency", "l2_latency")

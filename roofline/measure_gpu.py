@@ -15,14 +15,19 @@ from roofline.errors import RooflineError
 from roofline.gpu_clock import GpuTimer, gpu_device
 from roofline.launching import launch_ceilings
 from roofline.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
+from roofline.sustained import sustained_ceilings
 
 MIB = 2**20
 SHARED_PARTS = 24
 """Parts of the region that SMs share: as many begin at each as there are SMs a part."""
 
 
-def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
+def measure_gpu(
+    index: int = 0, *, rounds: int = 20, budget: float = 75.0, sustained: bool = False
+) -> tuple[Device, Measurement]:
     """Measured ceilings of one CUDA device and what was refused; at most about 90 s.
+
+    sustained: hold every tensor roof for half a minute as well (NAME_sustained), and meet it after idling (NAME_server).
 
     Names: dram (and dram_read, _write, _copy, _triad), l2, l2_shared, l1, copy_h2d, copy_d2h, nvlink (two GPUs), fp64,
     fp32, fp32_add, fp16 and the tensor_* the device has; times: launch, gap, dram_latency, l2_latency. Random data: zeros draw less power and give a roof that no program reaches.
@@ -39,16 +44,16 @@ def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tu
     torch.set_float32_matmul_precision("high")
     try:
         times, silent = launch_ceilings(torch)
-        results, refused = run_probes(
-            probes(torch, device), GpuTimer(torch, device), rounds=rounds, batch=0.03, budget=budget
-        )
+        timer = GpuTimer(torch, device)
+        results, refused = run_probes(probes(torch, device), timer, rounds=rounds, batch=0.03, budget=budget)
+        setting = f"torch {torch.__version__}, driver {device.driver or 'unknown'}, random data"
+        held = sustained_ceilings(results, timer, setting=setting) if sustained else ()
     finally:
         torch.set_float32_matmul_precision(precision)
         torch.cuda.empty_cache()
-    setting = f"torch {torch.__version__}, driver {device.driver or 'unknown'}, random data"
     ceilings = with_dram(best_ceilings(results, setting=setting))
     kept, impossible = believable(ceilings, limits_of(device))
-    return device, Measurement((*kept, *times), (*silent, *refused, *impossible))
+    return device, Measurement((*kept, *times, *held), (*silent, *refused, *impossible))
 
 
 def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roofline.ceilings import BANDWIDTH, Roofline
+from roofline.ceilings import BANDWIDTH, HELD, Roofline
 
 NAN = math.nan
 
@@ -97,7 +97,8 @@ def compute_names(scene: Scene) -> tuple[str, ...]:
     """Compute roofs to draw: those in use, or every known one when nothing is."""
     used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.floors] + list(scene.roofs)
     if not used and not any(p.copies for p in scene.points):
-        used = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
+        known = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
+        used = [name for name in known if not name.endswith(HELD)]
     return tuple(dict.fromkeys(used))
 
 

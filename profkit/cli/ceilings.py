@@ -16,12 +16,14 @@ from profkit.record.ceilings import Measured
 
 @click.command("ceilings", short_help="Measure this device's roofs.")
 @click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--sustained", is_flag=True, help="Hold each tensor roof for 30 s as well, and meet it after idling.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(kind: str, only_list: bool, as_json: bool) -> int:
+def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
     """Measure DRAM, cache and arithmetic roofs of this device (about 90 s) and keep them for later runs.
 
-    The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
+    --sustained adds what a tensor roof is worth without a rest (tensor_bf16_sustained) and after idling, as a server's GPU
+    meets it (tensor_bf16_server); the figures without those endings are short bursts. The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
     if only_list:
         found = _known()
@@ -29,8 +31,8 @@ def command(kind: str, only_list: bool, as_json: bool) -> int:
             click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
             return 1
     else:
-        click.echo("  measuring, up to 90 s", err=True)
-        found = ceilings.measure(kind)
+        click.echo(f"  measuring, up to {'6 minutes' if sustained else '90 s'}", err=True)
+        found = ceilings.measure(kind, sustained=sustained)
     if as_json:
         click.echo(json.dumps({"schema": ceilings.SCHEMA, **found.__dict__}, ensure_ascii=False))
     else:

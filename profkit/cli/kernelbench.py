@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +13,17 @@ import click
 
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
-from profkit.cli.options import fenced, measuring, request_of, say
+from profkit.cli.options import Runners, campaign, fenced, measuring, request_of, say
 from profkit.contests.kernelbench import files, official
-from profkit.contests.kernelbench.files import Problem
+from profkit.contests.kernelbench.files import Generated, Problem
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 from profkit.targets.backends import BACKENDS
 
 if TYPE_CHECKING:
+    from profkit.contests.kernelbench.evaluation import Runner
     from profkit.contests.kernelbench.fastp import Rated
+    from profkit.record.request import Request
 
 _PATH = click.Path(path_type=Path)
 
@@ -71,6 +75,7 @@ def _chosen(checkout: Path, level: int, ids: str) -> list[Problem]:
 @click.option("--again", is_flag=True, help="Evaluate what is in eval_results.json once more.")
 @fenced()
 @measuring
+@campaign
 def eval_(
     checkout: Path,
     run_dir: Path,
@@ -81,6 +86,8 @@ def eval_(
     ks: str,
     again: bool,
     quiet: bool,
+    jobs: int | None,
+    dask: str,
     **options: Any,
 ) -> int:
     """Evaluate the candidates of RUN_DIR against the problems of CHECKOUT; writes eval_results.json there.
@@ -91,6 +98,10 @@ def eval_(
     from profkit.contests.kernelbench.evaluation import evaluate  # pandas, numpy
     from profkit.contests.kernelbench.fastp import pass_at_k
 
+    runner = None
+    failed: list[str] = []
+    if jobs is not None or dask:
+        runner = _campaign(f"profkit kernelbench eval {checkout} {run_dir}", Runners(jobs or 0, dask, quiet), failed)
     results = evaluate(
         _chosen(checkout, level, ids),
         run_dir,
@@ -100,6 +111,7 @@ def eval_(
         backend=backend,
         again=again,
         progress=say(quiet),
+        runner=runner,
     )
     files.write_json(files.results_file(run_dir, level, files.PASSES), pass_at_k(results, _ids(ks) or [1]))
     rows = [row for many in results.values() for row in many]
@@ -107,7 +119,30 @@ def eval_(
         for row in results[pid]:
             click.echo(_eval_line(pid, row))
     click.echo(f"{files.results_file(run_dir, level)}: {len(rows)} samples", err=True)
-    return 0 if all(row["correctness"] and not _unsound(row) for row in rows) else 1
+    return 0 if all(row["correctness"] and not _unsound(row) for row in rows) and not failed else 1
+
+
+def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
+    """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
+    from profkit.campaign.campaign import Campaign
+    from profkit.campaign.piece import of_pair
+    from profkit.contests.kernelbench.evaluation import Ran, name_of
+    from profkit.study.study import open_study
+
+    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
+        pieces = {g.path.name: of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo}
+        whole = Campaign(name, list(pieces.values()), request, runners.jobs, runners.dask)
+        with closing(whole.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
+            for one in done:
+                if one.error:
+                    click.echo(f"error: {one.piece.label}: {one.error}", err=True)
+                if one.run is None:
+                    failed.append(one.piece.label)
+                    continue
+                generated = next(g for g, _ in todo if g.path.name == one.piece.label)
+                yield Ran(generated, open_study(one.run))
+
+    return run
 
 
 def _unsound(row: dict[str, Any]) -> list[str]:

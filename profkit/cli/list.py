@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profkit.campaign.ledger import Seen, unfinished
 from profkit.errors import ProfkitError
 from profkit.targets import find_samples, resolve
 
@@ -47,7 +48,7 @@ def command(
     top: int,
     as_json: bool,
 ) -> int:
-    """The samples in FOLDER (default S1), and the runs in profkit-runs: a row each implementation.
+    """The samples in FOLDER (default S1), the runs in profkit-runs, a row each implementation, and what runs.
 
     \b
     profkit list --sort speedup --device h200 --since 2026-11-01
@@ -58,6 +59,7 @@ def command(
     samples = [row for row in _samples(folder) if not sample or fnmatch.fnmatchcase(row["id"], sample)]
     rows: list[Row] = []
     damaged: list[tuple[str, str]] = []
+    campaigns = list(unfinished(runs))
     if runs.is_dir():
         with Index(runs) as index:
             index.refresh()
@@ -65,11 +67,11 @@ def command(
             rows = index.rows(sample=sample, device=device, since=start, words=words, sort=sort)
             damaged = index.damaged()
     if as_json:
-        click.echo(_document(runs, samples, rows, damaged))
+        click.echo(_document(runs, samples, rows, damaged, campaigns))
         return 0
     click.echo(f"samples in {folder}:" if samples else f"no samples in {folder}")
-    for one in samples:
-        click.echo(f"  {one['id']:10} {one['error'] or ', '.join(one['candidates'])}")
+    for sampled in samples:
+        click.echo(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}")
     chosen = any((sample, device, since, words))
     none = "none of them fits" if chosen else f"`profkit profile {folder}/ID` makes one"
     click.echo(f"runs in {runs}:" if rows else f"no runs in {runs}; {none}")
@@ -77,6 +79,10 @@ def command(
         click.echo(f"  {line}")
     if top and len(rows) > top:
         click.echo(f"  and {len(rows) - top} more: --top 0 shows them")
+    if campaigns:
+        click.echo("campaigns that are not finished:")
+    for one in campaigns:
+        click.echo("\n".join(f"  {line}" for line in one.lines()))
     for path, why in damaged:
         click.echo(f"damaged: {runs / path}: {why}", err=True)
     return 0
@@ -94,7 +100,13 @@ def _samples(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _document(runs: Path, samples: Sequence[Any], rows: Sequence[Row], damaged: Sequence[tuple[str, str]]) -> str:
+def _document(
+    runs: Path,
+    samples: Sequence[Any],
+    rows: Sequence[Row],
+    damaged: Sequence[tuple[str, str]],
+    campaigns: Sequence[Seen],
+) -> str:
     import msgspec
 
     document = {
@@ -102,6 +114,7 @@ def _document(runs: Path, samples: Sequence[Any], rows: Sequence[Row], damaged: 
         "samples": samples,
         "runs": [msgspec.structs.asdict(row) | {"path": os.path.join(runs, row.path)} for row in rows],
         "damaged": [{"path": str(runs / path), "why": why} for path, why in damaged],
+        "campaigns": [one.document() for one in campaigns],
     }
     # msgspec writes NaN as null.
     return msgspec.json.encode(document).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,6 +108,14 @@ processes = option(
 timeout = option(
     "--timeout", section=TIMING, default=1.0, show_default=True, metavar="FACTOR", help="Scales every time limit."
 )
+wait_quiet = option(
+    "--wait-quiet",
+    section=TIMING,
+    type=float,
+    default=0.0,
+    metavar="SECONDS",
+    help="Begin when nobody else works on the device; exit 3 if that takes longer.",
+)
 precision = option(
     "--precision",
     section=RIGHT,
@@ -129,6 +138,36 @@ reader = option(
     "--for", "reader", section=WHERE, type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md."
 )
 quiet = option("-q", "--quiet", section=WHERE, is_flag=True, help="No progress.")
+
+
+def _count(text: str) -> int:
+    """ "auto" as 0, else a number above 0. Raises click.BadParameter."""
+    if text == "auto":
+        return 0
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r}: auto, or how many builds run at once")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Runners:
+    """Who runs a campaign: see profkit.campaign.campaign.Campaign. `quiet`: nothing is shown."""
+
+    jobs: int
+    dask: str
+    quiet: bool
+
+
+campaign = shared(
+    option(
+        "--jobs",
+        section=WHERE,
+        metavar="auto|N",
+        callback=lambda _ctx, _param, text: _count(text) if text is not None else None,
+        help="As a campaign: N builds run ahead, every GPU measures; the same command again goes on.",
+    ),
+    option("--dask", section=WHERE, default="", metavar="ADDRESS", help="As a campaign on this Dask cluster."),
+)
 
 
 def fenced(*, sanitize: bool = True) -> Callable[[Verb], Verb]:
@@ -174,7 +213,7 @@ def fenced(*, sanitize: bool = True) -> Callable[[Verb], Verb]:
 
 def measuring(verb: Verb) -> Verb:
     """What every verb asks that measures many samples."""
-    return shared(device, trials, budget, processes, precision, timeout, ncu, runs, quiet)(verb)
+    return shared(device, trials, budget, processes, precision, wait_quiet, timeout, ncu, runs, quiet)(verb)
 
 
 def request_of(counters: str | None, **options: Any) -> Request:

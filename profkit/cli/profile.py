@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,8 @@ class WithProgram(Sectioned):
     show_default=True,
     help="Cache state of timed calls.",
 )
+@option("--energy", section=TIMING, is_flag=True, help="Energy of a call as well, by the GPU's counter; 1.2 s each.")
+@shared.wait_quiet
 @shared.timeout
 @option(
     "--time-limit",
@@ -105,6 +107,7 @@ class WithProgram(Sectioned):
     help="End the command once its launches are counted (--hot does).",
 )
 @shared.runs
+@shared.campaign
 @option("--dry-run", section=WHERE, is_flag=True, help="Print the commands and the replay passes, and stop.")
 @shared.as_json
 @shared.reader
@@ -119,6 +122,8 @@ def command(
     quiet: bool,
     counters: str | None,
     hot: int | None,
+    jobs: int | None,
+    dask: str,
     **options: Any,
 ) -> int:
     """Measure SAMPLE, a folder with a reference and candidates, every sample of a folder, or a command after --.
@@ -126,7 +131,7 @@ def command(
     \b
     profkit profile S1/ICVXKH --ncu
     profkit profile S1/ICVXKH --device cpu
-    profkit profile S1
+    profkit profile S1 --jobs auto
     profkit profile --ncu -- python train.py --steps 3
     profkit profile --hot 5 -- python train.py
 
@@ -149,6 +154,8 @@ def command(
         return 0
     form = reader or ("json" if as_json else "")
     say = shared.say(quiet)
+    if jobs is not None or dask:
+        return _campaign(sample, targets, request, shared.Runners(jobs or 0, dask, quiet), form)
     if len(targets) == 1:
         return _one(targets[0], request, say, form, verbose)
     with warm.runners():
@@ -217,7 +224,6 @@ def _many(
     """Every sample in turn. One that cannot be measured is named and the rest go on. For an agent a line a sample."""
     from profkit.api import profile
     from profkit.report.derived import write
-    from profkit.report.writers import terminal
 
     runs, codes = [], [0]
     for number, target in enumerate(targets, 1):
@@ -235,6 +241,48 @@ def _many(
             click.echo(agent.document(run))
         runs.append(run)
         codes.append(exit_code(run))
+    return _said(runs, codes, form)
+
+
+def _campaign(
+    sample: Path | None,
+    targets: Sequence[Path | Program],
+    request: Request,
+    runners: shared.Runners,
+    form: str,
+) -> int:
+    """Every sample as a piece of a campaign."""
+    from profkit.campaign import piece
+    from profkit.campaign.campaign import Campaign
+    from profkit.study.study import open_study
+
+    folders = [one for one in targets if isinstance(one, Path)]
+    if len(folders) < len(targets):
+        raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
+    pieces = [piece.of_folder(folder, request) for folder in folders]
+    campaign = Campaign(f"profkit profile {sample}", pieces, request, runners.jobs, runners.dask)
+    ran, codes = [], [0]
+    with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
+        for one in done:
+            if one.error:
+                click.echo(
+                    f"error: {one.piece.label}: {one.error}" + (f"\nfix: {one.fix}" if one.fix else ""), err=True
+                )
+                codes.append(one.code)
+                if form == "agent" and one.run is None:
+                    click.echo(agent.failure(f"{one.piece.label}: {one.error}", one.fix, one.code))
+            if one.run is not None:
+                ran.append(open_study(one.run))
+                if form == "agent":
+                    click.echo(agent.document(ran[-1]))
+                codes.append(exit_code(ran[-1]))
+    return _said(sorted(ran, key=lambda run: run.manifest.sample.id), codes, form)
+
+
+def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
+    """Print many runs; the exit code of all."""
+    from profkit.report.writers import terminal
+
     if form == "json":
         click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
     elif not form:

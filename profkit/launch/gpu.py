@@ -22,6 +22,23 @@ def _first() -> Iterator[tuple[Any, Any, Any] | None]:
         yield None
 
 
+def visible() -> list[dict[str, str]]:
+    """{"uuid", "name"} of every GPU, or slice of one, that this process may use, in CUDA's order; [] without a driver."""
+    try:
+        with nvml.driver() as library:
+            cards = nvml.cards(library)
+            found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
+            return [
+                {
+                    "uuid": cards[number].uuid if part is None else cards[number].slices[part],
+                    "name": nvml.text(library.nvmlDeviceGetName(cards[number].handle)),
+                }
+                for number, part in found
+            ]
+    except (RuntimeError, OSError):
+        return []
+
+
 def gpu_present() -> bool:
     """Whether the driver reports a GPU that this process may see."""
     try:
@@ -29,6 +46,19 @@ def gpu_present() -> bool:
             return found is not None
     except (RuntimeError, OSError):
         return False
+
+
+def utilization() -> float:
+    """Share of the time in which the first visible GPU has worked lately; NaN where the driver does not say."""
+    try:
+        with _first() as found:
+            return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
+    except (RuntimeError, OSError):
+        return float("nan")
+    except Exception as error:
+        if type(error).__module__.split(".")[0] != "pynvml":
+            raise
+        return float("nan")
 
 
 def compute_capability() -> str:

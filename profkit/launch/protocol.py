@@ -26,8 +26,8 @@ class Job(msgspec.Struct):
     """What the child has to do.
 
     mode: "measure" (check and time), "judge" (the same with every candidate in a process of its own), "candidate"
-    (such a process), "counters" (one annotated call each, to be run under ncu), "perturb" (timed under other conditions), or "sanitize" (one call of each
-    candidate, to be run under compute-sanitizer).
+    (such a process), "counters" (one annotated call each, to be run under ncu), "perturb" (timed under other conditions),
+    "sanitize" (one call of each candidate, to be run under compute-sanitizer), or "build" (one candidate's extensions alone).
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
     shapes: time get_more_inputs() as well.
@@ -41,7 +41,8 @@ class Job(msgspec.Struct):
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
     gpu_memory: bytes torch may allocate there, 0 for all.
 
-    lines: build with line tables, so that a profiler can name source lines.
+    lines: build with line tables, so that a profiler can name source lines. energy: measure it as well. campaign: what
+    the compiler has refused in it is not built again, "" outside of one.
     """
 
     mode: str
@@ -67,6 +68,8 @@ class Job(msgspec.Struct):
     again: bool = False
     lines: bool = False
     probe: dict[str, Any] = {}
+    campaign: str = ""
+    energy: bool = False
 
 
 class Event(msgspec.Struct, omit_defaults=True):

@@ -16,7 +16,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE, CANNOT_WRITE, LIMITS, Event, Job, Subject, sealed
-from profkit.rundir.files import unwritable
+from profkit.rundir.files import ROOM, unwritable
 
 Prefix = Sequence[str]
 Progress = Callable[[str], None]
@@ -236,7 +236,7 @@ def check_room(ended: process.Exit, log: Path) -> None:
         return
     last = next((line for line in reversed(ended.tail.splitlines()) if line.startswith("cannot write ")), "")
     if last:
-        raise ProfkitError(f"{last}; see {log}", fix="free some disk space; what was written before is untouched")
+        raise ProfkitError(f"{last}; see {log}", fix=ROOM)
 
 
 def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:

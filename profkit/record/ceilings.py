@@ -21,6 +21,8 @@ from profkit.rundir.files import write_atomic
 SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
 """Seconds after which measuring counts as hung; it takes about a minute and a half."""
+LIMIT_SUSTAINED = 600.0
+"""The same where every tensor roof is held as well, 40 s each."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,22 @@ def known(device: Mapping[str, Any]) -> Measured | None:
         return None
 
 
-def measure(kind: str = "auto") -> Measured:
-    """Measure now, in a child process, and keep the result. Raises CannotProfileError without a GPU."""
+def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
+    """Measure now, in a child process, and keep the result. sustained: hold the tensor roofs as well.
+
+    Raises CannotProfileError without a GPU.
+    """
     if kind == "auto":
         kind = "cuda" if gpu_present() else "cpu"
     if kind == "cuda" and not gpu_present():
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
-        argv = [*BARE, "profkit.runner.ceilings", kind, str(out)]
-        ended = process.run(argv, log=log, env=runner.environment(), limit=LIMIT)
+        argv = [*BARE, "profkit.runner.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
+        limit = LIMIT_SUSTAINED if sustained else LIMIT
+        ended = process.run(argv, log=log, env=runner.environment(), limit=limit)
         if ended.hung or ended.code or not out.exists():
-            how = f"no end after {LIMIT:g} s" if ended.hung else f"exit code {ended.code}"
+            how = f"no end after {limit:g} s" if ended.hung else f"exit code {ended.code}"
             raise ProfkitError(
                 f"measuring the ceilings failed: {how}\n{ended.tail}",
                 fix="`profkit doctor` checks the device",

@@ -41,6 +41,8 @@ def job(
         gpu_memory=wanted.gpu_memory,
         shapes=wanted.shapes == "all",
         lines=wanted.lines,
+        energy=wanted.energy,
+        campaign=run.manifest.campaign.partition("/")[0],
     )
 
 

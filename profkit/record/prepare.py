@@ -147,6 +147,7 @@ def opened(prepared: Prepared, run: Run, progress: Callable[[str], None]) -> Ses
     manifest.counters = prepared.counters
     manifest.precision = wanted.precision
     manifest.allowed = list(wanted.allow)
+    manifest.campaign = wanted.campaign
     if isinstance(target, Sample):
         manifest.isolated = not wanted.trust
         manifest.seeds = _seeds(wanted)

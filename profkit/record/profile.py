@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import warm
+from profkit.launch import gpu, quiet, warm
+from profkit.launch.alone import alone
 from profkit.record import ceilings
 from profkit.record.call import InProcess
 from profkit.record.device import device_of
@@ -49,7 +51,9 @@ def profile(
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
     try:
-        with warm.runners():
+        with warm.runners(), _alone(session):
+            if wanted.wait_quiet:
+                quiet.wait(session.device, wanted.wait_quiet, progress)
             trouble = _record(session, prepared.recorders)
         _close(session, trouble)
         run.manifest.status = "done" if run.manifest.status == "running" else run.manifest.status
@@ -90,6 +94,12 @@ def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
     if arguments:
         raise ProfkitError(f"{found.id}: it takes no arguments", fix="give a callable, or options by name")
     return found
+
+
+def _alone(session: Session) -> AbstractContextManager[None]:
+    """A sample has the GPU to itself. A program may measure samples, and a CPU is shared with much else."""
+    uuid = gpu.identity().get("uuid", "") if isinstance(session.target, Sample) and session.device == "cuda" else ""
+    return alone(uuid, session.progress) if uuid else nullcontext()
 
 
 def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitError]:

@@ -32,7 +32,9 @@ class Request:
     inputs and weights of both sides are cast to it. allow: precisions below the task's own in which a candidate may
     compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
     own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
-    limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs() alone.
+    limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs()
+    alone. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
+    on the device, 0 for not at all. campaign: the campaign and the piece of it that this is.
 
     A program's: hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
     --nvtx-include, --launch-skip, --launch-count. kill: end the program once ncu has its launches, None for: with
@@ -64,6 +66,9 @@ class Request:
     gpu_memory: int = 0
     shapes: str = "first"
     sanitize: tuple[str, ...] = ()
+    energy: bool = False
+    wait_quiet: float = 0.0
+    campaign: str = ""
     hot: int = 0
     kernel: str = ""
     include: tuple[str, ...] = ()
@@ -90,7 +95,18 @@ class Request:
 
 
 _PROGRAM = {"hot", "kernel", "include", "skip", "count", "kill", "limit"}
-_TOOLS = {"counters", "require_counters", "deep", "lines", "nsys", "ncu_set", "keep_report", "clock_control", "runs"}
+_TOOLS = {
+    "counters",
+    "require_counters",
+    "deep",
+    "lines",
+    "nsys",
+    "ncu_set",
+    "keep_report",
+    "clock_control",
+    "runs",
+    "wait_quiet",
+}
 _CALL = {"device", "budget", "target", "l2", "runs"}
 _FOR = {"folder": {one.name for one in fields(Request)} - _PROGRAM, "program": _PROGRAM | _TOOLS, "callable": _CALL}
 _WORDS = {"folder": "a sample", "program": "a command after --", "callable": "a callable"}

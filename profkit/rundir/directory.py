@@ -112,7 +112,9 @@ def _age(run: Run) -> tuple[str, int, str]:
 
 
 def find_runs(root: Path) -> Iterator[Run]:
-    """The readable runs below `root`, oldest first; unreadable ones are passed over."""
+    """The readable runs below `root`, oldest first; unreadable ones, and those in hidden folders, are passed over."""
     for file in sorted(root.rglob("run.json")):
+        if any(part.startswith(".") for part in file.relative_to(root).parts):
+            continue
         with contextlib.suppress(ProfkitError):
             yield Run(file.parent, read_manifest(file))

@@ -13,15 +13,15 @@ from profkit.errors import ProfkitError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says when there is no room for a file."""
+ROOM = "free some disk space; what was written before is untouched"
+"""The fix of every error that is a full disk."""
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     """The error to raise when `path` could not be written; the fix depends on whether the disk is full."""
     return ProfkitError(
         f"cannot write {os.fspath(path)}: {error.strerror}",
-        fix="free some disk space; what was written before is untouched"
-        if error.errno in FULL
-        else "check the directory's permissions",
+        fix=ROOM if error.errno in FULL else "check the directory's permissions",
     )
 
 

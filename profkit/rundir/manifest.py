@@ -157,7 +157,8 @@ class Capture(msgspec.Struct):
 
 class Timing(msgspec.Struct):
     """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs;
-    `processes`: fresh ones of every implementation they come from.
+    `energy` [J] of a call by implementation, where it was asked for and the GPU counts it; `processes`: fresh ones of
+    every implementation they come from.
     """
 
     method: str = ""
@@ -173,6 +174,7 @@ class Timing(msgspec.Struct):
     offset: float = 0.0
     processes: int = 1
     notes: dict[str, str] = {}
+    energy: dict[str, float] = {}
 
 
 class ShapeInfo(msgspec.Struct):
@@ -201,7 +203,8 @@ class Manifest(msgspec.Struct):
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
     of their own. `shapes`: what of get_more_inputs() was timed as well. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
-    task's own in which a candidate may compute all the same. `perturbed`: with --perturb.
+    task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
+    this run belongs to and its piece of it, "" for none.
     """
 
     sample: SampleInfo
@@ -231,6 +234,7 @@ class Manifest(msgspec.Struct):
     isolated: bool = False
     allowed: list[str] = []
     perturbed: list[Perturbed] = []
+    campaign: str = ""
 
     @property
     def reference(self) -> Impl | None:

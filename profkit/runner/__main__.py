@@ -32,6 +32,10 @@ def main(job_file: str, events_file: str, line: str = "") -> int:
     job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
     if job.mode == "candidate":
         return _candidate(job)
+    if job.mode == "build":
+        from profkit.runner import ahead
+
+        return ahead.build(job)
     events = Events(Path(events_file), job.limits, _key(line))
     from profkit.runner import session
 

@@ -100,7 +100,7 @@ class Guest:
             if self._job.lines:
                 loading.with_line_tables()
         began = time.perf_counter()
-        self._lock = loading.enter(Path(subject.file), Path(self._job.cache))
+        self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
         before = settings.read()
         self._module = loading.import_file(Path(subject.file), subject.name)
         integrity.check()

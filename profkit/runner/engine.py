@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job
-from profkit.runner import busy, cupti, facts, outside, timing, turns, winner
+from profkit.runner import busy, cupti, energy, facts, outside, timing, turns, winner
 from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
 from profkit.runner.events import Events
 from profkit.runner.remote import RemoteError
@@ -91,6 +91,7 @@ def time_all(
         samples += _from_outside(calls, samples, device, events, before)
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
+    joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
     used = {sample.method for sample in samples}
     return {
         "method": clock.method,
@@ -104,6 +105,7 @@ def time_all(
         "reached": result.reached,
         "dropped": dropped,
         "offset": offset,
+        "energy": joules,
         "notes": {name: note for name, note in notes.items() if name in used},
     }
 

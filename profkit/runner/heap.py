@@ -33,6 +33,6 @@ def keep() -> bool:
     except (OSError, AttributeError):
         return False
     wanted = {_MMAP_MAX: 0, _TRIM_THRESHOLD: _NEVER, _TOP_PAD: _PAD}
-    kept = sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted)
+    kept: bool = sum(mallopt(parameter, value) for parameter, value in wanted.items()) == len(wanted)
     _shift()
     return kept

@@ -67,7 +67,7 @@ class Implementation:
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
     """Import and construct the reference."""
-    lock = loading.enter(Path(subject.file), Path(job.cache))
+    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name)
     precision.apply(module, job.precision)
     torch.manual_seed(seed)
@@ -78,7 +78,7 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
 
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate in this process, with the arguments and the weights of the reference `first`."""
-    lock = loading.enter(Path(subject.file), Path(job.cache))
+    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name)
     torch.manual_seed(seed)
     init = first.module.get_init_inputs()

@@ -6,8 +6,10 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from typing import Any
 
 import torch
 
+from profkit.runner.whole import whole_file
+
 _private: deque[Path] = deque()
 
 
@@ -26,14 +30,15 @@ class BuildLock:
     """Exclusive use of a build directory, held until the process ends.
 
     The lock is the kernel's (flock), so it dies with its owner and is never stale. Whoever cannot have
-    the shared directory of this source at once gets a private one: two runs never share, none waits.
+    the shared directory of this source at once gets a private one: two runs never share, none waits. wait: who
+    builds ahead has the time, and gains nothing by building beside somebody who builds the same.
     """
 
-    def __init__(self, root: Path, key: str) -> None:
+    def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
         root.mkdir(parents=True, exist_ok=True)
         self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             self.path = root / key
             self.shared = True
         except OSError:
@@ -65,12 +70,39 @@ def build_key(file: Path) -> str:
     return digest.hexdigest()[:24]
 
 
-def enter(file: Path, cache: Path) -> BuildLock:
+class BuildFailedError(RuntimeError):
+    """The compiler has refused this very source in this campaign; the message is what it said."""
+
+
+_TRANSIENT = re.compile(r"No space left|out of memory|Killed|Cannot allocate", re.I)
+_ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
+
+
+def remember(file: Path, cache: Path, campaign: str, error: Exception) -> None:
+    """Keep a compiler's error for the rest of a campaign, unless it may not come again: the machine was short of
+    something, or the source asks what GPU there is.
+    """
+    text = str(error)
+    if campaign and not _TRANSIENT.search(text) and not _ASKS.search(file.read_text("utf-8", "replace")):
+        with whole_file(_failure(file, cache)) as stream:
+            json.dump({"campaign": campaign, "error": text}, stream)
+
+
+def _failure(file: Path, cache: Path) -> Path:
+    return cache / f"{build_key(file)}.failed"
+
+
+def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
     """From here on, extensions and Triton kernels of this process are built in the directory of this source.
 
     Triton compiles at the first call and some samples build in `__init__`, so this is called again before
-    an implementation's turn, not only round its import.
+    an implementation's turn, not only round its import. Raises BuildFailedError for what the compiler has refused in
+    the same campaign.
     """
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        known = json.loads(_failure(file, cache).read_text("utf-8"))
+        if campaign and known["campaign"] == campaign:
+            raise BuildFailedError(known["error"])
     lock = BuildLock(cache, build_key(file))
     use(lock)
     return lock

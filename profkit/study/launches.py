@@ -62,7 +62,8 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
             told[column] = frame[column].map(known).astype(frame[column].dtype)
     if not told:
         return frame
-    attrs, clean = frame.attrs, frame.assign(**told)
+    attrs = frame.attrs
+    clean: pd.DataFrame = frame.assign(**told)
     clean.attrs = {**attrs, "doubts": [harmless.struct(one) for one in attrs.get("doubts", ())]}
     return clean
 

@@ -113,11 +113,15 @@ class Study:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """Everything the analyzers make of this run; the column `verdict` has the one word of each candidate."""
+        """Everything the analyzers make of this run; the column `verdict` has the one word of each candidate,
+        `energy` [J] what was measured while recording.
+        """
         words = {name: one.word for name, one in self.verdicts.items()}
         impls = self._unjudged.impls
         said = impls["impl"].map(words)
-        return replace(self._unjudged, impls=impls.assign(verdict=said.where(said.notna(), impls["verdict"])))
+        verdict = said.where(said.notna(), impls["verdict"])
+        energy = impls["impl"].map(self.manifest.timing.energy).astype("float64")
+        return replace(self._unjudged, impls=impls.assign(verdict=verdict, energy=energy))
 
     @cached_property
     def shapes(self) -> list[by_shape.Shape]:

@@ -34,7 +34,8 @@ def read_csv(file: Path) -> pd.DataFrame | None:
         raise _damaged(file, f"no column {', '.join(missing)}")
     if not data.endswith(b"\n"):
         raise _damaged(file, f"line {len(frame) + 1} is cut")
-    return frame.assign(impl=[harmless.line(str(name)) for name in frame["impl"]])
+    frame["impl"] = [harmless.line(str(name)) for name in frame["impl"]]
+    return frame
 
 
 def _damaged(file: Path, what: str) -> ProfkitError:

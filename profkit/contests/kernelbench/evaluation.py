@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,21 @@ from profkit.targets import backends
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
+    from profkit.study.study import Study
 
 Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A candidate's turn. `run` is None where it could not be measured, which costs it its row and nothing else."""
+
+    generated: Generated
+    run: Study | None
+
+
+Runner = Callable[["Sequence[tuple[Generated, Problem]]", "Request"], "Iterable[Ran]"]
+"""Measures candidates, in whatever order."""
 
 
 @warm.runners()
@@ -45,12 +59,13 @@ def evaluate(
     backend: Sequence[str] = (),
     again: bool = False,
     progress: Progress = lambda _: None,
+    runner: Runner | None = None,
 ) -> Results:
     """Evaluate the candidates of a level; the content of its results_file, which is written after each.
 
     One that is already in the file is passed over, by level, problem and sample, unless `again`, or unless its
     backend was not installed then or its precision was another. `backend`: only candidates written in one of
-    these.
+    these. `runner`: who measures them, by default one after the other in this process.
     """
     file = results_file(run_dir, level)
     results = read_results(file) if file.exists() else {}
@@ -66,16 +81,48 @@ def evaluate(
         raise ProfkitError(
             f"{run_dir}: no candidate of level {level} is written in {' or '.join(backend)}", fix="leave --backend out"
         )
-    for number, generated in enumerate(todo, 1):
+    # Those of one problem and sample that are there already are replaced when the new row is.
+    left = [g for g in todo if again or not any(_settled(row, request) for row in _rows_of(results, g, level))]
+
+    def keep(generated: Generated, row: Record) -> None:
         rows = results.setdefault(str(generated.problem), [])
-        mine = [row for row in rows if key_of(generated.problem, row, level) == generated.key]
-        if not again and any(_settled(row, request) for row in mine):
-            continue
-        progress(f"[{number}/{len(todo)}] {generated.path.name}")
-        rows[:] = [row for row in rows if row not in mine]
-        rows.append(evaluate_one(by_id[generated.problem], generated, request))
+        mine = _rows_of(results, generated, level)
+        rows[:] = [one for one in rows if one not in mine] + [row]
         write_results(file, results)
+
+    sound = []
+    for generated in left:
+        row = unfit(generated)
+        if row is not None:
+            keep(generated, row)
+        else:
+            sound.append((generated, by_id[generated.problem]))
+    for ran in (runner or in_turn(progress))(sound, request):
+        if ran.run is not None:
+            keep(ran.generated, pairs.record(ran.run, ran.generated))
     return results
+
+
+def in_turn(progress: Progress) -> Runner:
+    """A runner that measures one after the other in this process. Raises what measuring raises."""
+
+    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
+        for number, (generated, problem) in enumerate(todo, 1):
+            progress(f"[{number}/{len(todo)}] {generated.path.name}")
+            texts = problem.path.read_text("utf-8"), _text(generated.path)
+            yield Ran(generated, measure(pair(name_of(generated), *texts), request))
+
+    return run
+
+
+def name_of(generated: Generated) -> str:
+    """What the runs of a candidate are called."""
+    return f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
+
+
+def _rows_of(results: Results, generated: Generated, level: int) -> list[Record]:
+    rows = results.get(str(generated.problem), [])
+    return [row for row in rows if key_of(generated.problem, row, level) == generated.key]
 
 
 NOT_INSTALLED = "not-installed"
@@ -92,19 +139,17 @@ def _text(file: Path) -> str:
     return file.read_text("utf-8", "replace")
 
 
-def evaluate_one(problem: Problem, generated: Generated, request: Request) -> Record:
-    """One candidate against its problem. One that is no Python, no ModelNew, or of a backend that is not
-    installed here has not compiled.
+def unfit(generated: Generated) -> Record | None:
+    """The row of one that is no Python, has no ModelNew, or is of a backend that is not installed here: it has not
+    compiled. None for one that can be measured.
     """
-    name = f"level_{generated.level}_problem_{generated.problem}_sample_{generated.sample}"
     source = _text(generated.path)
     backend = backends.detect(source)
     reason, absent = not_a_candidate(source), backends.missing(backend)
-    if reason or absent:
-        status = "no-candidate" if reason else NOT_INSTALLED
-        return pairs.failed(generated, reason or absent, status=status, backend=backend)
-    run = measure(pair(name, problem.path.read_text("utf-8"), source), request)
-    return pairs.record(run, generated)
+    if not reason and not absent:
+        return None
+    status = "no-candidate" if reason else NOT_INSTALLED
+    return pairs.failed(generated, reason or absent, status=status, backend=backend)
 
 
 def not_a_candidate(source: str) -> str:

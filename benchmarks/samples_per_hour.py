@@ -1,0 +1,231 @@
+"""Samples an hour: `profkit kernelbench eval --jobs auto` and KernelBench's own evaluation, same candidates, one GPU.
+
+    python benchmarks/samples_per_hour.py --candidates h100.json --kernelbench CHECKOUT [--torch 40] [--cuda 20]
+
+h100.json is `optimized_cuda_code/h100.json` of github.com/deepreinforce-ai/CUDA-L1: a line a problem of KernelBench with
+reference and candidate. --candidates may also be a folder of `<name>/reference.py` and `<name>/candidate.py`. Nothing of
+either is kept in this repository.
+
+KernelBench's side is what its scripts/eval_from_generations.py does with one GPU: a fresh process for each candidate,
+one after the other, eval_kernel_against_ref with 5 correctness trials and 100 timed ones, no builds beforehand; the
+reference's own baseline, a script of its own there, is left out. profkit's side is the command as a person types it;
+it times the reference as well. All caches are cold. --seconds ends KernelBench's side early; its rate is then that of
+what it got through, and profkit's is of all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`kind`: cuda when it compiles, else torch."""
+
+    name: str
+    reference: str
+    candidate: str
+
+    @property
+    def kind(self) -> str:
+        return "cuda" if "load_inline" in self.candidate or "__global__" in self.candidate else "torch"
+
+
+def read(place: Path) -> list[Candidate]:
+    if place.is_dir():
+        folders = sorted(one for one in place.iterdir() if (one / "candidate.py").exists())
+        return [Candidate(f.name, (f / "reference.py").read_text(), (f / "candidate.py").read_text()) for f in folders]
+    rows = [json.loads(line) for line in place.read_text("utf-8").splitlines() if line.strip()]
+    whole = [row for row in rows if row.get("ref_code") and row.get("custom_code") and row["level_id"] < 3]
+    return [Candidate(f"L{r['level_id']}_{r['task_id']}", r["ref_code"], r["custom_code"]) for r in whole]
+
+
+def chosen(every: Sequence[Candidate], torch: int, cuda: int) -> list[Candidate]:
+    """Evenly from each kind, and evenly mixed."""
+    found: list[tuple[float, Candidate]] = []
+    for kind, count in (("torch", torch), ("cuda", cuda)):
+        mine = [one for one in every if one.kind == kind]
+        count = min(count, len(mine))
+        found += [((n + 0.5) / count, mine[n * len(mine) // count]) for n in range(count)]
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def laid_out(candidates: Sequence[Candidate], root: Path) -> None:
+    """As a level of KernelBench, and a run of it."""
+    (root / "level1").mkdir(parents=True)
+    (root / "run").mkdir()
+    for number, one in enumerate(candidates, 1):
+        (root / "level1" / f"{number}_{one.name}.py").write_text(one.reference, "utf-8")
+        (root / "run" / f"level_1_problem_{number}_sample_0_kernel.py").write_text(one.candidate, "utf-8")
+
+
+def cold(root: Path) -> dict[str, str]:
+    """An environment in which nothing was ever built."""
+    root.mkdir(parents=True)
+    names = ("PROFKIT_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+    places = {name: str(root / name.lower()) for name in names}
+    path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, **places, "PYTHONPATH": path}
+
+
+def ours(root: Path, asked: argparse.Namespace, *more: str, jobs: bool = True) -> tuple[float, list[dict[str, Any]]]:
+    """(seconds, rows of eval_results.json) of the command."""
+    argv = [sys.executable, "-m", "profkit", "kernelbench", "eval", str(root), str(root / "run"), "--level", "1"]
+    argv += ["--runs", str(root / "runs"), "--device", asked.device, "--budget", str(asked.budget), *more]
+    argv += ["--jobs", asked.jobs] if jobs else []
+    began = time.monotonic()
+    with (asked.out / "profkit.log").open("ab") as log:
+        done = subprocess.run(argv, stdout=log, stderr=log, env=cold(root / f"cold-{time.time_ns()}"), check=False)
+    seconds = time.monotonic() - began
+    results = root / "run" / "eval_results.json"
+    if not results.exists():
+        sys.exit(f"profkit ended with {done.returncode}: see {asked.out / 'profkit.log'}")
+    return seconds, [row for rows in json.loads(results.read_text("utf-8")).values() for row in rows]
+
+
+def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: Path) -> list[tuple[Candidate, float]]:
+    """Seconds of each candidate that was begun within the limit."""
+    found: list[tuple[Candidate, float]] = []
+    began = time.monotonic()
+    for number, one in enumerate(candidates):
+        if time.monotonic() - began > asked.seconds:
+            break
+        start, job, out = time.monotonic(), root / f"{number}.json", root / f"{number}.out.json"
+        told = {"name": one.name, "reference": one.reference, "candidate": one.candidate, "baseline": False}
+        job.write_text(json.dumps(told | {"trials": 5, "perf_trials": 100, "backend": "cuda"}), "utf-8")
+        with (asked.out / "official.log").open("ab") as log:
+            line = [sys.executable, str(HERE / "kernelbench_official.py"), str(asked.kernelbench), str(job), str(out)]
+            try:
+                subprocess.run(
+                    line, stdout=log, stderr=log, env=cold(root / f"cold-{number}"), timeout=180, check=False
+                )
+            except subprocess.TimeoutExpired:
+                log.write(b"no end after 180 s\n")
+        found.append((one, time.monotonic() - start))
+        print(f"  KernelBench: {one.name} ({one.kind}) {found[-1][1]:.1f} s", flush=True)
+    return found
+
+
+def walls(root: Path) -> list[tuple[str, float, float]]:
+    """(candidate, seconds of its processes, seconds of the build in them) of each run."""
+    found = []
+    for file in sorted((root / "runs").glob("*/*/run.json")):
+        run = json.loads(file.read_text("utf-8"))
+        built = sum(impl.get("build_seconds") or 0.0 for impl in run["impls"])
+        # A judge and its candidates run side by side.
+        steps = {c["step"] for c in run["commands"]}
+        wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
+        found.append((run["sample"]["id"], wall, built))
+    return found
+
+
+def phases(root: Path) -> dict[str, float]:
+    """Mean seconds a sample by what its judge did, over all its processes: until the first event, then by phase."""
+    spent: dict[str, float] = {}
+    runs = list((root / "runs").glob("*/*/logs"))
+    for logs in runs:
+        for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
+            before, doing = 0.0, "start"
+            for line in file.read_text("utf-8").splitlines():
+                event = json.loads(line)
+                spent[doing] = spent.get(doing, 0.0) + event["at"] - before
+                before = event["at"]
+                if event["kind"] == "phase":
+                    doing = event.get("phase", "")
+                elif event["kind"] == "timing":
+                    doing = "after timing"
+    return {name: seconds / max(1, len(runs)) for name, seconds in sorted(spent.items(), key=lambda pair: -pair[1])}
+
+
+def agreement(
+    root: Path, candidates: Sequence[Candidate], asked: argparse.Namespace, whole: list[dict[str, Any]]
+) -> None:
+    """Medians of the campaign against those of single runs, for the first few."""
+    single = root / "single"
+    laid_out(candidates, single)
+    ids = ",".join(str(number + 1) for number in range(asked.single))
+    _, rows = ours(single, asked, "--problem", ids, jobs=False)
+    times = [
+        {number: (r["metadata"].get("profkit") or {}).get("time") for number, r in enumerate(many)}
+        for many in (whole, rows)
+    ]
+    apart = [abs(times[0][n] / t - 1) for n, t in times[1].items() if t and times[0].get(n)]
+    if apart:
+        print(
+            f"medians of {len(apart)} single runs: apart by {statistics.median(apart):.2%} in the middle, {max(apart):.2%} at most"
+        )
+
+
+def main() -> None:
+    asked = arguments()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    candidates = chosen(read(asked.candidates), asked.torch, asked.cuda)
+    kinds = [one.kind for one in candidates]
+    print(
+        f"{len(candidates)} candidates: {kinds.count('torch')} torch or Triton, {kinds.count('cuda')} CUDA", flush=True
+    )
+    document: dict[str, Any] = {"candidates": [one.name for one in candidates]}
+    with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
+        root = Path(temporary)
+        laid_out(candidates, root / "ours")
+        seconds, rows = ours(root / "ours", asked)
+        rate = 3600 * len(rows) / seconds
+        print(f"profkit: {len(rows)} samples in {seconds:.0f} s: {rate:.0f} an hour", flush=True)
+        for name, wall, built in walls(root / "ours"):
+            number = int(name.split("_")[3]) - 1
+            print(
+                f"  {candidates[number].name} ({kinds[number]}): measured in {wall:.1f} s, of them building {built:.1f} s"
+            )
+        print("  a sample on average: " + ", ".join(f"{name} {s:.1f} s" for name, s in phases(root / "ours").items()))
+        busy = sum(wall for _, wall, _ in walls(root / "ours"))
+        print(f"  the GPU was somebody's for {busy:.0f} of {seconds:.0f} s", flush=True)
+        document |= {
+            "phases": phases(root / "ours"),
+            "profkit": {"seconds": seconds, "rate": rate, "walls": walls(root / "ours")},
+        }
+        if asked.kernelbench is not None:
+            (root / "theirs").mkdir()
+            theirs = official(candidates, asked, root / "theirs")
+            spent = sum(taken for _, taken in theirs)
+            their_rate = 3600 * len(theirs) / spent if spent else float("nan")
+            print(
+                f"KernelBench: {len(theirs)} samples in {spent:.0f} s: {their_rate:.0f} an hour; ratio {rate / their_rate:.2f}"
+            )
+            document |= {"kernelbench": [(one.name, one.kind, taken) for one, taken in theirs]}
+        if asked.single:
+            agreement(root, candidates, asked, rows)
+    (asked.out / "samples_per_hour.json").write_text(json.dumps(document, indent=1), "utf-8")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--candidates", type=Path, required=True)
+    parser.add_argument("--kernelbench", type=Path, metavar="CHECKOUT", help="without it only profkit's side is run")
+    parser.add_argument("--torch", type=int, default=40)
+    parser.add_argument("--cuda", type=int, default=20)
+    parser.add_argument("--jobs", default="auto")
+    parser.add_argument("--budget", type=float, default=5.0, help="profkit's seconds of timing, at most")
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="KernelBench's side begins no candidate after so many"
+    )
+    parser.add_argument("--single", type=int, default=0, metavar="N", help="compare the medians of N with single runs")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--out", type=Path, default=Path("."), help="where logs and samples_per_hour.json go")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

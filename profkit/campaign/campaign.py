@@ -1,0 +1,141 @@
+"""A list of samples, each measured once: what is done already, what is left, and how it went."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profkit.campaign.dask import Dask
+from profkit.campaign.ledger import Ledger
+from profkit.campaign.local import Engine, Heard, Local, Place, pool
+from profkit.campaign.piece import Piece, encoded
+from profkit.campaign.progress import Count, board
+from profkit.campaign.task import Task
+from profkit.errors import ProfkitError
+from profkit.launch import gpu
+from profkit.record.prepare import expected_device
+from profkit.record.request import Request
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a piece. `run`: its directory, None when nothing was measured; then, and when it could not be
+    reported whole, `error`, `fix` and the exit `code` say why.
+    """
+
+    piece: Piece
+    run: Path | None
+    error: str = ""
+    fix: str = ""
+    code: int = 0
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """`name`: the command for people; two with the same command and the same request are one campaign. `jobs`: how many
+    build at once, 0 for what the machine can do; `dask`: the address of a scheduler that is to run it, "" for here.
+    """
+
+    name: str
+    pieces: Sequence[Piece]
+    request: Request
+    jobs: int = 0
+    dask: str = ""
+
+    def run(self, say: Callable[[str], None], *, quiet: bool = False) -> Generator[Done, None, None]:
+        """Each piece as it is done, those of an earlier start first.
+
+        Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
+        and when it cannot go on: what is done stays, and the same command goes on.
+        """
+        device = self.request.device if self.dask else expected_device(self.request)
+        with Ledger(self.request.runs, self._key(), self.name, len(self.pieces)) as ledger:
+            there = ledger.delivered(self.pieces)
+            for piece in self.pieces:
+                if piece.key in there:
+                    yield Done(piece, there[piece.key])
+            todo = [piece for piece in self.pieces if piece.key not in there]
+            yield from self._rest(ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet)
+            ledger.remove()
+
+    def _key(self) -> str:
+        asked = encoded((self.name, os.getcwd(), self.request))
+        return hashlib.sha256(asked).hexdigest()[:16]
+
+    def _rest(
+        self,
+        ledger: Ledger,
+        todo: Sequence[Piece],
+        engine: Engine,
+        task: Callable[[str, Piece], Task],
+        say: Callable[[str], None],
+        quiet: bool,
+    ) -> Generator[Done, None, None]:
+        count = Count(self.pieces, len(self.pieces) - len(todo))
+        count.expect(todo)
+        ledger.note(count.state(os.getpid()), at_once=True)
+        with board(count, say, quiet=quiet) as shown, closing(engine.run(todo, task)) as hearing:
+            for heard in hearing:
+                done = _done(heard, ledger)
+                if done is not None and done.run is not None:
+                    # Also one that was delivered by somebody who died before saying so.
+                    heard = replace(heard, kind="end", what="report")
+                count.hear(heard)
+                shown.hear(heard)
+                ledger.note(count.state(os.getpid()))
+                if heard.answer is not None and heard.answer.full:
+                    raise ProfkitError(
+                        f"{heard.answer.error}; {count.done} of {count.total} are done and stay",
+                        fix="free some disk space; the same command then goes on where it stopped",
+                    )
+                if done is not None:
+                    yield done
+
+    def _engine(self, ledger: Ledger, device: str) -> Engine:
+        if self.dask:
+            return Dask(self.dask, device)
+        found = places(device)
+        gpus = len(found) // len(_PAIR) if device == "cuda" else 0
+        return Local(found, pool(self.jobs, gpus), ledger.folder / "workers.log")
+
+    def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, Piece], Task]:
+        runs, cc = self.request.runs.resolve(), gpu.compute_capability() if device == "cuda" else ""
+
+        def task(what: str, piece: Piece) -> Task:
+            folder = str(ledger.work(piece).resolve())
+            return Task(what, piece, self.request, folder, str(runs), ledger.begun.id, device, cc)
+
+        return task
+
+
+def _done(heard: Heard, ledger: Ledger) -> Done | None:
+    """The end of a piece; None for anything else."""
+    last = heard.kind == "failed" or (heard.kind, heard.what) == ("end", "report")
+    answer = heard.answer
+    if not last or answer is None:
+        return None
+    run = Path(answer.run) if answer.run else ledger.delivered([heard.piece]).get(heard.piece.key)
+    return Done(heard.piece, run, answer.error, answer.fix, answer.code)
+
+
+_PAIR = ("", "'")
+"""Two workers a GPU, one with its lock while the other gets ready."""
+
+
+def places(device: str) -> list[Place]:
+    """Who measures on this machine: a pair for every GPU that is visible, or one for the CPU."""
+    if device != "cuda":
+        return [Place("cpu", {})]
+    cards: list[Mapping[str, str]] = list(gpu.visible())
+    return [
+        Place(f"gpu {n}{mark}", {"CUDA_VISIBLE_DEVICES": card["uuid"]})
+        for mark in _PAIR
+        for n, card in enumerate(cards)
+    ]
+
+
+__all__ = ["Campaign", "Done", "places"]

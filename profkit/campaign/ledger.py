@@ -1,0 +1,190 @@
+"""What a campaign keeps on disk while it is not finished, so that the same command goes on where it stopped.
+
+    RUNS/.campaigns/KEY/campaign.json      its id, its command line, how many pieces
+                        state.json         what is done, what runs where, what failed; for `profkit list`
+                        lock               held by the process that runs it
+                        work/PIECE/        what is measured now, or was measured and is not reported yet
+
+The folder goes when nothing is left to do. What is done is known from the runs themselves: each names its campaign.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from profkit.errors import ProfkitError
+from profkit.rundir.directory import now
+from profkit.rundir.files import unwritable, write_atomic
+from profkit.rundir.manifest import read_manifest
+
+if TYPE_CHECKING:
+    from profkit.campaign.piece import Piece
+
+FOLDER = ".campaigns"
+_GONE = ".gone-"
+_EVERY = 0.5
+"""Seconds between two writings of the state."""
+
+
+class Begun(msgspec.Struct):
+    """campaign.json. `created`: UTC, ISO 8601."""
+
+    id: str
+    command: str
+    created: str
+    total: int
+
+
+class State(msgspec.Struct):
+    """state.json. `running`: where -> what; `failed`: what -> why."""
+
+    done: int = 0
+    running: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    pid: int = 0
+
+
+class Ledger:
+    """The folder of one campaign. Use as a context manager: it is nobody else's in the block."""
+
+    def __init__(self, runs: Path, key: str, command: str, total: int) -> None:
+        self.runs, self._command, self._total = runs, command, total
+        self.folder = runs / FOLDER / key
+        self._written = 0.0
+
+    def __enter__(self) -> Ledger:
+        try:
+            self._handle = self._locked()
+            file = self.folder / "campaign.json"
+            try:
+                self.begun = msgspec.json.decode(file.read_bytes(), type=Begun)
+            except (FileNotFoundError, msgspec.DecodeError):
+                self.begun = Begun(secrets.token_hex(8), self._command, now(), self._total)
+            self.begun.total = self._total
+            write_atomic(file, msgspec.json.encode(self.begun))
+        except OSError as error:
+            raise unwritable(self.folder, error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+    def _locked(self) -> int:
+        """A descriptor that holds the campaign's lock. Raises ProfkitError when somebody runs it."""
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = self.folder / "lock"
+            handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(handle)
+                who = seen(self.folder)
+                by = f" (process {who.state.pid})" if who is not None and who.state.pid else ""
+                raise ProfkitError(
+                    f"this very campaign runs already{by}", fix="wait for it; `profkit list` shows how far it is"
+                ) from error
+            # Whoever ran it may have finished, and removed the file, in between.
+            if file.exists() and file.stat().st_ino == os.fstat(handle).st_ino:
+                return handle
+            os.close(handle)
+
+    def work(self, piece: Piece) -> Path:
+        """The folder of a piece while it is not delivered."""
+        return self.folder / "work" / piece.key
+
+    def delivered(self, pieces: Sequence[Piece]) -> dict[str, Path]:
+        """Key of a piece -> its run, of those that are done."""
+        since = self.begun.created.replace("-", "").replace(":", "")
+        wanted = {f"{self.begun.id}/{piece.key}": piece.key for piece in pieces}
+        found: dict[str, Path] = {}
+        for path in self.runs.glob("*/*Z*"):
+            if path.name >= since and (path / "run.json").exists():
+                with contextlib.suppress(ProfkitError):
+                    mark = read_manifest(path / "run.json").campaign
+                    if mark in wanted:
+                        found[wanted[mark]] = path
+        return found
+
+    def note(self, state: State, *, at_once: bool = False) -> None:
+        """Keep the state, now and then; a full disk costs it and nothing else."""
+        if at_once or time.monotonic() - self._written > _EVERY:
+            self._written = time.monotonic()
+            with contextlib.suppress(ProfkitError):
+                write_atomic(self.folder / "state.json", msgspec.json.encode(state))
+
+    def remove(self) -> None:
+        """Nothing is left to do."""
+        gone = self.folder.with_name(f"{_GONE}{self.folder.name}-{os.getpid()}")
+        self.folder.rename(gone)
+        for folder in self.folder.parent.glob(f"{_GONE}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.folder.parent.rmdir()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A campaign that is not finished. `alive`: somebody runs it."""
+
+    begun: Begun
+    state: State
+    alive: bool
+
+    def lines(self) -> list[str]:
+        """For people."""
+        begun, state = self.begun, self.state
+        head = f"{state.done} of {begun.total} done"
+        if state.failed:
+            head += f", {len(state.failed)} failed"
+        how = f"running (process {state.pid})" if self.alive else "stopped; the same command goes on"
+        lines = [f"{begun.created}  {begun.command}: {head}; {how}"]
+        lines += [f"  {where}: {what}" for where, what in state.running.items() if self.alive]
+        return [*lines, *(f"  failed: {what}: {why}" for what, why in state.failed.items())]
+
+    def document(self) -> Mapping[str, object]:
+        """For programs."""
+        return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}
+
+
+def seen(folder: Path) -> Seen | None:
+    """The campaign of a folder; None when there is none."""
+    try:
+        begun = msgspec.json.decode((folder / "campaign.json").read_bytes(), type=Begun)
+    except (OSError, msgspec.DecodeError):
+        return None
+    state = State()
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        state = msgspec.json.decode((folder / "state.json").read_bytes(), type=State)
+    return Seen(begun, state, _held(folder / "lock"))
+
+
+def _held(lock: Path) -> bool:
+    try:
+        handle = os.open(lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def unfinished(runs: Path) -> Iterator[Seen]:
+    """The campaigns of these runs that are not finished, the oldest first."""
+    found = [one for folder in (runs / FOLDER).glob("[!.]*") if (one := seen(folder)) is not None]
+    yield from sorted(found, key=lambda one: one.begun.created)

@@ -1,0 +1,101 @@
+"""One sample of a campaign: what it is made of, what of it is built ahead, and how it is measured."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from profkit.contests import door, formats
+from profkit.contests.sources import pair
+from profkit.errors import ProfkitError
+from profkit.record.request import Request
+from profkit.targets import backends
+from profkit.targets.sample import resolve
+
+if TYPE_CHECKING:
+    from profkit.study.study import Study
+
+_COMPILED = ("cuda", "cpp")
+_SECONDS = {"cuda": 12.0, "cpp": 12.0, "triton": 12.0, "torch-compile": 30.0, "torch": 8.0}
+_EACH = 10.0
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """`key`: of its files and of what is asked; `label`: for people; `sample`: the name its runs most likely get.
+
+    `path`: a sample's folder or a task of somebody else's. With a `candidate`, a file, `path` is the file of its
+    reference. `built`: files whose extensions are built ahead. `cost`: seconds it may take; only the order hangs on it.
+    """
+
+    key: str
+    label: str
+    sample: str
+    path: str
+    candidate: str = ""
+    built: tuple[str, ...] = ()
+    cost: float = 0.0
+
+    def measure(self, request: Request, say: Callable[[str], None]) -> Study:
+        """Raises ProfkitError as `profkit profile` does."""
+        if not self.candidate:
+            return formats.measure(Path(self.path), request, say)
+        texts = (_text(Path(self.path)), _text(Path(self.candidate)))
+        return door.measure(pair(self.sample, *texts), request, say)
+
+
+def of_folder(path: Path, request: Request) -> Piece:
+    """A sample's folder, or a task in somebody else's format. Nothing is built ahead of what cannot be read."""
+    built: tuple[str, ...] = ()
+    written = ["torch"]
+    try:
+        sample = resolve(path)
+    except ProfkitError:
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    else:
+        files = sorted(path.iterdir())
+        chosen = [one for one in sample.candidates if not request.only or one.name in request.only]
+        chosen = [one for one in chosen if one.runs_on("cpu" if request.device == "cpu" else "cuda")]
+        written = [one.backend for one in chosen]
+        built = tuple(str(one.path.resolve()) for one in chosen if one.backend in _COMPILED)
+    name = path.resolve().name
+    cost = _EACH + sum(_SECONDS.get(one, _EACH) for one in written)
+    return Piece(_key(files, request, name), str(path), name, str(path.resolve()), built=built, cost=cost)
+
+
+def of_pair(name: str, reference: Path, candidate: Path, request: Request) -> Piece:
+    """One candidate against its reference."""
+    backend = backends.detect(_text(candidate))
+    built = (str(candidate.resolve()),) if backend in _COMPILED else ()
+    cost = _EACH + _SECONDS.get(backend, _EACH)
+    files = (str(reference.resolve()), str(candidate.resolve()))
+    return Piece(_key((reference, candidate), request, name), candidate.name, name, *files, built=built, cost=cost)
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", "replace")
+
+
+def _key(files: Iterable[Path], request: Request, name: str) -> str:
+    """Changes when a file or the request does."""
+    asked = replace(request, runs=Path(), campaign="")
+    digest = hashlib.sha256(encoded(asked) + name.encode())
+    for file in files:
+        if file.is_file():
+            found = file.stat()
+            digest.update(f"{file.name} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def encoded(thing: Any) -> bytes:
+    """As JSON, in one line."""
+    return msgspec.json.encode(thing, enc_hook=str)
+
+
+def decoded(data: bytes, kind: type[Any]) -> Any:
+    """What `encoded` wrote. Raises msgspec.DecodeError."""
+    return msgspec.json.decode(data, type=kind, dec_hook=lambda wanted, text: wanted(text))

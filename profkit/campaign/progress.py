@@ -1,0 +1,141 @@
+"""What a campaign shows while it runs: on a terminal a table with a clock, else a line for each thing that is done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from profkit.campaign.ledger import State
+from profkit.campaign.local import Heard
+from profkit.campaign.piece import Piece
+
+_SHOWN_FAILURES = 5
+
+
+def duration(seconds: float) -> str:
+    """[h:]mm:ss."""
+    hours, rest = divmod(int(seconds), 3600)
+    text = f"{rest // 60:02}:{rest % 60:02}"
+    return f"{hours}:{text}" if hours else text
+
+
+class Count:
+    """Who does what since when, what is done and what failed, and how long the rest will take."""
+
+    def __init__(self, pieces: Sequence[Piece], done: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.done = len(pieces), done
+        self.failed: dict[str, str] = {}
+        self.running: dict[str, tuple[str, str, float]] = {}
+        self._now, self._began = now, now()
+        self._cost = self._left = 0.0
+        self._measured: set[str] = set()
+
+    def expect(self, todo: Sequence[Piece]) -> None:
+        """What is left to be measured from now on."""
+        self._cost = self._left = sum(piece.cost for piece in todo)
+
+    def hear(self, heard: Heard) -> None:
+        piece = heard.piece
+        if heard.kind in ("begin", "say"):
+            since = self.running.get(heard.where, ("", "", self._now()))[2] if heard.kind == "say" else self._now()
+            doing = {"build": "build", "measure": "measure", "report": "report"}[heard.what]
+            self.running[heard.where] = (piece.label, heard.text or doing, since)
+            return
+        self.running.pop(heard.where, None)
+        if heard.what == "measure" and piece.key not in self._measured:
+            self._measured.add(piece.key)
+            self._left -= piece.cost
+        if heard.kind == "failed":
+            self.failed[piece.label] = heard.text
+        elif heard.what == "report":
+            self.done += 1
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds."""
+        return self._now() - self._began
+
+    @property
+    def eta(self) -> float:
+        """Seconds that the rest will take, judged by what is done; NaN as long as nothing is."""
+        spent = self._cost - self._left
+        return self.elapsed * self._left / spent if spent > 0 else float("nan")
+
+    def state(self, pid: int) -> State:
+        running = {where: f"{label}: {doing}" for where, (label, doing, _) in self.running.items()}
+        return State(self.done, running, dict(self.failed), pid)
+
+    def head(self) -> str:
+        """One line: the clock, how much is done, how long it will take."""
+        left = f", about {duration(self.eta)} left" if self.eta == self.eta and self._left > 0 else ""
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"{duration(self.elapsed)}  {self.done} of {self.total} done{failed}{left}"
+
+
+class Lines:
+    """Plain lines, for a pipe or a log."""
+
+    def __init__(self, count: Count, say: Callable[[str], None]) -> None:
+        self._count, self._say = count, say
+
+    def __enter__(self) -> Lines:
+        self._say(self._count.head())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._say(self._count.head())
+
+    def hear(self, heard: Heard) -> None:
+        if heard.kind == "failed":
+            self._say(f"{self._count.head()}: {heard.piece.label}: failed: {heard.text}")
+        elif (heard.kind, heard.what) == ("end", "report") and heard.answer is not None:
+            self._say(f"{self._count.head()}: {heard.piece.label}: {heard.answer.line}")
+
+
+class Screen:
+    """A table that is drawn again and again, for a terminal."""
+
+    def __init__(self, count: Count) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._count = count
+        self._console = Console(stderr=True)
+        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2, transient=True)
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        sys.stderr.write(self._count.head() + "\n")
+
+    def hear(self, heard: Heard) -> None:
+        if (heard.kind, heard.what) == ("end", "report") and heard.answer is not None:
+            self._console.print(f"{heard.piece.label}: {heard.answer.line}", markup=False, highlight=False)
+
+    def _draw(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        count, now = self._count, time.monotonic()
+        table = Table.grid(padding=(0, 2))
+        for where, (label, doing, since) in sorted(count.running.items()):
+            table.add_row(where, label, doing, duration(now - since))
+        failures = list(count.failed.items())[-_SHOWN_FAILURES:]
+        bad = [Text(f"failed: {what}: {why.partition(chr(10))[0]}") for what, why in failures]
+        return Group(Text(count.head()), table, *bad)
+
+
+def board(count: Count, say: Callable[[str], None], *, quiet: bool) -> Lines | Screen:
+    """For the standard error as it is."""
+    if not quiet and sys.stderr.isatty():
+        return Screen(count)
+    return Lines(count, (lambda _: None) if quiet else say)

@@ -1,0 +1,259 @@
+"""The three things that are done for a piece, wherever that is: build ahead, measure, report and deliver.
+
+A run is made in a folder of the campaign that nobody else looks into, and becomes visible by one rename, whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from profkit.campaign.piece import Piece, decoded, encoded
+from profkit.errors import ProfkitError
+from profkit.launch import cache, gpu, isolation, process
+from profkit.launch.alone import CPU, alone
+from profkit.launch.environment import environment
+from profkit.launch.protocol import LIMITS, Job, Subject
+from profkit.launch.runner import command, write_job
+from profkit.launch.warm import PRELOAD, Warm
+from profkit.record.prepare import expected_device
+from profkit.record.request import Request
+from profkit.rundir.directory import Run, open_run
+from profkit.rundir.files import FULL, ROOM, write_atomic
+from profkit.study.study import Study
+
+Say = Callable[[str], None]
+MEASURED = "measured.json"
+"""In the folder of a piece: that it was measured, and what is left is to report."""
+_JOBS = "2"
+_MORE = ("torch._dynamo", "profkit.runner.session")
+"""What forks of a worker find imported as well: a judge that counts operations needs the first, 1.4 s of a core each."""
+_NO_SPACE = os.strerror(FULL[0])
+
+
+class Task(msgspec.Struct, frozen=True):
+    """`what`: build, measure or report. `folder`: of this piece alone, on the disk of `runs`. `device`: cuda or cpu,
+    auto for what is there; `cc`: the compute capability that is built for. `campaign`: its id.
+    """
+
+    what: str
+    piece: Piece
+    request: Request
+    folder: str
+    runs: str
+    campaign: str
+    device: str
+    cc: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of a task. `run`: the run's directory, "" when there is none; `error`, `fix`, `code`: why, and its
+    exit code; `full`: for want of room on a disk, so that nothing else can go on; `line`: the verdict; `seconds` it
+    took; `where`: host and process; `memory`: bytes that the process has now.
+    """
+
+    what: str
+    run: str = ""
+    error: str = ""
+    fix: str = ""
+    code: int = 0
+    full: bool = False
+    line: str = ""
+    seconds: float = 0.0
+    where: str = ""
+    memory: int = 0
+
+
+def perform(task: Task, say: Say = lambda _: None) -> Answer:
+    """Do a task in this process. What goes wrong is in the answer; only what ends the process is raised."""
+    began = time.monotonic()
+    try:
+        task = _here(task)
+        answer = {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
+    except ProfkitError as error:
+        answer = Answer(task.what, "", str(error), error.fix, error.exit_code, error.fix == ROOM)
+    except OSError as error:
+        traceback.print_exc()
+        answer = Answer(task.what, "", f"{error}", ROOM, 2, error.errno in FULL)
+    except Exception as error:
+        traceback.print_exc()
+        answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", 2)
+    where = f"{socket.gethostname()}:{os.getpid()}"
+    return msgspec.structs.replace(answer, seconds=time.monotonic() - began, where=where, memory=_resident())
+
+
+def _here(task: Task) -> Task:
+    """The task with the device that it is done on, where who asks did not know it. Raises CannotProfileError."""
+    if task.device != "auto":
+        return task
+    device = expected_device(task.request)
+    return msgspec.structs.replace(task, device=device, cc=gpu.compute_capability() if device == "cuda" else "")
+
+
+def perform_encoded(data: bytes) -> bytes:
+    """`perform`, as another machine asks for it; runners are forks of a process that has imported torch."""
+    warm()
+    return encoded(perform(decoded(data, Task)))
+
+
+def warm() -> None:
+    """From here on, runners that this process starts are forks."""
+    if process.start is process.guarded:
+        process.start = Warm([*PRELOAD, *_MORE])
+
+
+def _resident() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+@contextlib.contextmanager
+def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
+    """Where the CPU is measured, nothing of a campaign goes on beside a measurement; a GPU is locked by who records."""
+    if task.device != "cpu":
+        yield
+        return
+    with alone(f"{CPU}-{socket.gethostname()}", say, shared=shared):
+        yield
+
+
+def _build(task: Task, say: Say) -> Answer:
+    """Nothing is said of a build that fails: who measures the candidate finds out."""
+    extra = {"CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
+    if task.device == "cuda":
+        extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
+    failed = 0
+    for name in task.piece.built:
+        with tempfile.TemporaryDirectory(prefix="profkit-") as place, _quiet(task, say, shared=True):
+            file, folder = Path(name), Path(place)
+            if task.piece.candidate:
+                file = Path(shutil.copy(file, folder / "candidate.py"))
+            elif not task.request.trust:
+                file = isolation.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
+            subject = Subject("candidate", "candidate", str(file))
+            job = Job("build", task.piece.sample, [subject], cache=str(cache.builds()), campaign=task.campaign)
+            write_job(job, folder / "job.json")
+            ended = process.run(
+                command(folder / "job.json", Path(os.devnull)),
+                log=folder / "log",
+                env=environment(extra),
+                limit=LIMITS["build"],
+            )
+            failed += ended.code != 0
+    return Answer("build", line="failed" if failed else "")
+
+
+def _measure(task: Task, say: Say) -> Answer:
+    answer = _once(task, say)
+    if answer.run and any("killed by SIGKILL" in impl.reason for impl in open_run(answer.run).manifest.impls):
+        # Whoever did that, the system for want of memory or somebody by hand, may not have meant the candidate.
+        say("a process was killed by SIGKILL: measured once more")
+        answer = _once(task, say)
+    if answer.run:
+        write_atomic(Path(task.folder) / MEASURED, encoded(answer))
+    return answer
+
+
+def _once(task: Task, say: Say) -> Answer:
+    folder = Path(task.folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    answer = Answer("measure")
+    wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.piece.key}")
+    try:
+        with _quiet(task, say):
+            task.piece.measure(wanted, say)
+    except ProfkitError as error:
+        answer = Answer("measure", "", str(error), error.fix, error.exit_code, error.fix == ROOM)
+    found = next(folder.glob("*/*/run.json"), None)
+    if found is None or answer.full:
+        return answer
+    if any(_NO_SPACE in impl.reason + impl.tail for impl in open_run(found).manifest.impls):
+        return Answer("measure", "", f"{task.piece.label}: {_NO_SPACE}", ROOM, 2, True)
+    return msgspec.structs.replace(answer, run=str(found.parent))
+
+
+def measured(folder: Path) -> Answer | None:
+    """What `_measure` left in a piece's folder when it came to its end; None when it did not."""
+    try:
+        answer: Answer = decoded((folder / MEASURED).read_bytes(), Answer)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return answer
+
+
+def _report(task: Task, say: Say) -> Answer:
+    """Write the derived half of what was measured, and deliver it."""
+    from profkit.report.derived import write
+
+    before = measured(Path(task.folder))
+    if before is None:
+        return Answer("report", "", f"{task.folder}: the measurement is gone", "", 2)
+    run, line, trouble = open_run(before.run), "", before
+    with _quiet(task, say):
+        study = Study(run)
+        try:
+            write(study)
+            line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
+        except ProfkitError as error:
+            if error.fix == ROOM:
+                raise
+            trouble = Answer("report", "", str(error), error.fix, error.exit_code)
+    final = deliver(run, Path(task.runs))
+    shutil.rmtree(task.folder, ignore_errors=True)
+    return Answer("report", str(final), trouble.error, trouble.fix, trouble.code, line=line)
+
+
+def deliver(run: Run, runs: Path) -> Path:
+    """Move a finished run to where runs are looked for, by one rename: it is there whole or not at all.
+
+    Raises ProfkitError when there is no room.
+    """
+    here, (sample, stamp) = str(run.path), run.path.parts[-2:]
+    stamp = stamp.partition("-")[0]
+    own = run.manifest.sample.path == here
+    for attempt in range(1, 1000):
+        final = runs / sample / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+        if final.exists():
+            continue
+        if own:
+            run.manifest.sample.path = str(final)
+            run.save()
+        final.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            run.path.rename(final)
+        except (FileExistsError, OSError) as error:
+            if final.exists():
+                continue
+            raise ProfkitError(f"cannot make {final}: {error.strerror}", fix=ROOM) from error
+        with contextlib.suppress(OSError):
+            _settled(final.parent)
+        return final
+    raise ProfkitError(f"{runs / sample} holds 1000 runs of this second", fix="choose another --runs DIR")
+
+
+def _settled(folder: Path) -> None:
+    """Have a rename in a folder outlive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def interrupted(*_: object) -> None:
+    """A handler of SIGTERM: all that Ctrl-C sets in motion."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt

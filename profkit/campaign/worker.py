@@ -1,0 +1,152 @@
+"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker`, and who asks it.
+
+Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
+It ends with its parent, and everything it started ends with it (launch/warden.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from profkit.campaign.piece import decoded, encoded
+from profkit.campaign.task import Answer, Task, interrupted, perform, warm
+from profkit.launch import process
+from profkit.launch.environment import environment
+from profkit.launch.protocol import BARE
+
+_PR_SET_PDEATHSIG = 1
+_FAREWELL = 5.0
+_TIDYING = 8.0
+MEMORY = 4 << 30
+"""Bytes of memory at which a worker is replaced: something leaks."""
+TASKS = 500
+"""Tasks after which a worker is replaced."""
+
+
+class _Line(msgspec.Struct):
+    """What a worker writes: what it does now, or its answer."""
+
+    say: str = ""
+    answer: Answer | None = None
+
+
+class WorkerDiedError(Exception):
+    """The worker ended in the middle of a task."""
+
+
+class Worker:
+    """A worker, started when it is first asked and again after it has ended or grown. Not for two threads: it ends with
+    the thread that started it.
+    """
+
+    def __init__(self, log: Path, extra: Mapping[str, str]) -> None:
+        self._log, self._extra = log, dict(extra)
+        self._process: process.Child | None = None
+        self._done = 0
+
+    def ask(self, task: Task, say: Callable[[str], None]) -> Answer:
+        """Have a task done. Raises WorkerDiedError."""
+        running = self._started()
+        try:
+            into, out = _pipes(running)
+            into.write(encoded(task) + b"\n")
+            into.flush()
+            for line in out:
+                heard = msgspec.json.decode(line, type=_Line)
+                if heard.answer is None:
+                    say(heard.say)
+                    continue
+                self._done += 1
+                if heard.answer.memory > MEMORY or self._done >= TASKS:
+                    self.close()
+                return heard.answer
+        except (OSError, ValueError, msgspec.DecodeError) as error:
+            self.close()
+            raise WorkerDiedError(str(error)) from error
+        code = running.wait()
+        self.close()
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        raise WorkerDiedError(how)
+
+    def _started(self) -> process.Child:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            with self._log.open("ab") as log:
+                self._process = process.guarded(
+                    [*BARE, "profkit.campaign.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env={**os.environ, **environment(self._extra)},
+                    start_new_session=True,
+                )
+            self._done = 0
+        return self._process
+
+    def close(self) -> None:
+        """End the worker with everything it has started. From any thread."""
+        running, self._process = self._process, None
+        if running is None:
+            return
+        process.kill_session(running.pid, grace=_FAREWELL)
+        running.wait()
+        for pipe in _pipes(running):
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
+
+
+def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:
+    into, out = getattr(running, "stdin", None), running.stdout
+    if into is None or out is None:
+        raise ValueError("no pipe to the worker")
+    return into, out
+
+
+def main() -> int:
+    """Serve until there are no more tasks."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, interrupted)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # What anybody prints goes into the log.
+    told = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    warm()
+
+    def tell(line: _Line) -> None:
+        told.write(msgspec.json.encode(line) + b"\n")
+        told.flush()
+
+    for line in sys.stdin.buffer:
+        answer = perform(decoded(line, Task), lambda text: tell(_Line(say=text)))
+        tell(_Line(answer=answer))
+    return 0
+
+
+def _end_with_parent() -> None:
+    """The line that tasks come on is closed by the parent's end alone, whatever this process is doing then."""
+    line = select.poll()
+    line.register(sys.stdin.fileno(), 0)
+    line.poll()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_TIDYING)
+    os._exit(143)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(143)

@@ -1,0 +1,74 @@
+"""Wait until nobody else works on a device: for machines that are shared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from profkit.errors import CannotProfileError
+from profkit.launch import gpu
+
+LEAST = 3.0
+"""Seconds for which a device has to be quiet."""
+_TICK = 0.5
+_GPU, _CPU = 0.02, 0.25
+"""Share of the time in which it may work and still count as quiet."""
+
+
+def wait(
+    device: str,
+    limit: float,
+    say: Callable[[str], None],
+    *,
+    busy: Callable[[], float] | None = None,
+    now: Callable[[], float] = time.monotonic,
+    rest: Callable[[float], object] = time.sleep,
+) -> None:
+    """Return once the GPU ("cuda", the first visible one) or the processor ("cpu") has been quiet for LEAST seconds.
+
+    limit: seconds to wait at most. busy: share of the time in which the device has worked lately, NaN where nobody says,
+    which counts as quiet. Raises CannotProfileError.
+    """
+    look = busy or (gpu.utilization if device == "cuda" else Processor())
+    most = _GPU if device == "cuda" else _CPU
+    began = quiet = now()
+    last = look()
+    while now() - quiet < LEAST:
+        if now() - began > limit:
+            raise CannotProfileError(
+                f"the {_name(device)} was not quiet within {limit:g} s: it is busy {last:.0%} of the time",
+                fix="end what runs on it, or wait longer: --wait-quiet SECONDS",
+            )
+        rest(_TICK)
+        last = look()
+        if last > most:
+            if quiet == began:
+                say(f"waiting for a quiet {_name(device)}: busy {last:.0%} of the time")
+            quiet = now()
+
+
+def _name(device: str) -> str:
+    return "GPU" if device == "cuda" else "processor"
+
+
+class Processor:
+    """Share of the cores' time that was worked since the last look."""
+
+    def __init__(self) -> None:
+        self._before = _ticks()
+
+    def __call__(self) -> float:
+        before, self._before = self._before, _ticks()
+        total, idle = (b - a for a, b in zip(before, self._before, strict=True))
+        return 1.0 - idle / total if total > 0 else float("nan")
+
+
+def _ticks() -> tuple[int, int]:
+    """(all, idle) of all cores since the start; zeros where the kernel does not say."""
+    try:
+        words = Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:9]
+    except (OSError, IndexError):
+        return 0, 0
+    values = [int(word) for word in words]
+    return sum(values), values[3] + values[4]

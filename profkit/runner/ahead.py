@@ -1,0 +1,30 @@
+"""Build a candidate's extensions before it is measured, where no GPU is seen; what fails here is not built again."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from profkit.launch.protocol import Job
+from profkit.runner import loading
+
+
+def build(job: Job) -> int:
+    """Import the job's one candidate, which builds what it builds then: 0 when it went well, else 1.
+
+    A compiler's error is kept for the processes of this campaign that measure the candidate; any other, such as that of
+    a candidate that asks for the GPU while it is imported, is left to them.
+    """
+    subject = job.subjects[0]
+    file, cache = Path(subject.file), Path(job.cache)
+    lock = loading.BuildLock(cache, loading.build_key(file), wait=True)
+    loading.use(lock)
+    try:
+        loading.import_file(file, subject.name)
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        if loading.is_compile_error(error):
+            loading.remember(file, cache, job.campaign, error)
+        return 1
+    return 0

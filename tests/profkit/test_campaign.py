@@ -1,0 +1,476 @@
+"""Campaigns: who measures what and when, what is kept when something falls, and what the same command does then."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import pytest
+from candidates import _HEAD, BODIES, REFERENCE
+from test_process import alive
+
+from profkit.campaign import local, task
+from profkit.campaign.campaign import Campaign
+from profkit.campaign.ledger import Ledger, State, unfinished
+from profkit.campaign.local import Heard, Local, Place
+from profkit.campaign.piece import Piece, of_folder, of_pair
+from profkit.campaign.progress import Count, Lines, duration
+from profkit.campaign.task import Answer, Task, deliver, measured, perform
+from profkit.campaign.worker import WorkerDiedError
+from profkit.cli.list import command as list_command
+from profkit.cli.profile import command as profile_command
+from profkit.errors import ProfkitError
+from profkit.launch.alone import alone
+from profkit.record.request import Request
+from profkit.rundir.directory import create_run, find_runs, open_run
+from profkit.rundir.files import ROOM, unwritable
+from profkit.rundir.manifest import SampleInfo
+
+QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A directory to work in, with a cache and locks of its own."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def sample(folder: Path, kind: str = "honest", source: str = "") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "candidate.py").write_text(source or f"{_HEAD}        {BODIES[kind]}\n")
+    return folder
+
+
+def piece(key: str, cost: float = 1.0, built: tuple[str, ...] = ()) -> Piece:
+    return Piece(key, key, key, f"/nowhere/{key}", built=built, cost=cost)
+
+
+class Fake:
+    """A worker that does nothing but say what it was asked; `deeds`: key -> answers or exceptions for measure, in turn."""
+
+    deeds: ClassVar[dict[str, list[object]]] = {}
+    asked: ClassVar[list[tuple[str, str]]] = []
+    turn = threading.Lock()
+
+    def __init__(self, log, extra):
+        self.extra = extra
+
+    def ask(self, given, say):
+        with Fake.turn:
+            Fake.asked.append((given.what, given.piece.key))
+            deeds = Fake.deeds.get(f"{given.what} {given.piece.key}", [])
+            deed = deeds.pop(0) if deeds else Answer(given.what, "" if given.what == "build" else "run")
+        if isinstance(deed, Exception):
+            raise deed
+        return deed
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    Fake.deeds, Fake.asked = {}, []
+    monkeypatch.setattr(local, "Worker", Fake)
+    return Fake
+
+
+def run(pieces, tmp_path, places=1, jobs=2):
+    def made(what, one):
+        return Task(what, one, Request(), str(tmp_path / one.key), str(tmp_path), "id", "cuda")
+
+    engine = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
+    with closing(engine.run(pieces, made)) as heard:
+        return list(heard)
+
+
+# The order
+
+
+def test_the_longest_goes_first_and_every_piece_has_one_end(fake, tmp_path):
+    heard = run([piece("a", 1), piece("b", 3), piece("c", 2)], tmp_path)
+    assert [key for what, key in fake.asked if what == "measure"] == ["b", "c", "a"]
+    ends = [one.piece.key for one in heard if (one.kind, one.what) == ("end", "report")]
+    assert sorted(ends) == ["a", "b", "c"]
+
+
+def test_what_is_built_is_built_before_and_the_same_source_once(fake, tmp_path):
+    first, second, other = (tmp_path / name for name in ("1.py", "2.py", "3.py"))
+    for file, text in ((first, "same"), (second, "same"), (other, "other")):
+        file.write_text(text)
+    pieces = [piece("a", 3, (str(first),)), piece("b", 2, (str(second),)), piece("c", 1, (str(other),)), piece("d", 9)]
+    run(pieces, tmp_path)
+    built = [key for what, key in fake.asked if what == "build"]
+    assert sorted(built) == ["a", "c"]
+    order = fake.asked
+    for key, needs in (("a", "a"), ("b", "a"), ("c", "c")):
+        assert order.index(("measure", key)) > order.index(("build", needs))
+
+
+def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp_path):
+    fake.deeds = {"measure a": [WorkerDiedError("killed by SIGKILL")], "measure b": [WorkerDiedError("x")] * 2}
+    heard = run([piece("a"), piece("b"), piece("c")], tmp_path)
+    last = {one.piece.key: one.kind for one in heard if one.kind == "failed" or one.what == "report"}
+    assert last == {"a": "end", "b": "failed", "c": "end"}
+
+
+def test_two_places_share_the_work(fake, tmp_path):
+    heard = run([piece(str(n)) for n in range(8)], tmp_path, places=2)
+    assert sum((one.kind, one.what) == ("end", "report") for one in heard) == 8
+
+
+def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run="there")))
+    run([piece("a")], tmp_path)
+    assert fake.asked == [("report", "a")]
+
+
+def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path, monkeypatch):
+    monkeypatch.setattr(Fake, "ask", lambda *_: {}["no"])
+    with pytest.raises(KeyError):
+        run([piece("a")], tmp_path)
+
+
+# What is kept
+
+
+def test_a_campaign_is_run_by_one_process_at_a_time(place):
+    with Ledger(place, "key", "profkit profile S1", 3) as ledger:
+        ledger.note(State(1, {"cpu": "b: check"}, {"c": "no"}, 7), at_once=True)
+        with pytest.raises(ProfkitError, match=r"runs already \(process 7\)"), Ledger(place, "key", "", 3):
+            pass
+        (seen,) = unfinished(place)
+        assert seen.alive
+        assert seen.lines()[0].endswith("1 of 3 done, 1 failed; running (process 7)")
+        assert "  cpu: b: check" in seen.lines()
+        first = ledger.begun.id
+    (seen,) = unfinished(place)
+    assert not seen.alive
+    assert "the same command goes on" in seen.lines()[0]
+    with Ledger(place, "key", "", 3) as ledger:
+        assert ledger.begun.id == first
+        ledger.remove()
+    assert list(place.iterdir()) == []
+
+
+def made_run(root: Path, mark: str = "") -> Path:
+    run = create_run(SampleInfo("S", "s"), root)
+    run.manifest.status, run.manifest.finished, run.manifest.campaign = "done", "now", mark
+    run.manifest.sample.path = str(run.path)
+    run.save()
+    return run.path
+
+
+def test_a_run_is_delivered_whole_under_a_name_that_is_free(place):
+    stamps = []
+    for number in range(2):
+        path = made_run(place / f"work{number}")
+        final = deliver(open_run(path), place / "runs")
+        assert not path.exists()
+        assert open_run(final).manifest.sample.path == str(final)
+        stamps.append(final.name)
+    assert len(set(stamps)) == 2
+
+
+def test_what_is_done_is_known_from_the_runs_of_this_campaign(place):
+    with Ledger(place, "key", "", 2) as ledger:
+        mine = made_run(place, f"{ledger.begun.id}/a")
+        made_run(place, "another/b")
+        (place / "S" / "29990101T000000Z").mkdir()
+        assert ledger.delivered([piece("a"), piece("b")]) == {"a": mine}
+
+
+def test_runs_of_a_campaign_that_goes_on_are_not_found_as_runs(place):
+    made_run(place / ".campaigns/key/work/a")
+    assert list(find_runs(place)) == []
+
+
+def test_a_piece_is_another_when_its_files_or_the_request_change(place):
+    folder = sample(place / "A")
+    first = of_folder(folder, Request(device="cpu"))
+    assert first == of_folder(folder, Request(device="cpu", runs=Path("elsewhere")))
+    assert first.key != of_folder(folder, Request(device="cpu", trials=1)).key
+    (folder / "candidate.py").write_text("class ModelNew: pass")
+    assert first.key != of_folder(folder, Request(device="cpu")).key
+
+
+def test_what_compiles_is_built_ahead(place):
+    text = "from torch.utils.cpp_extension import load_inline\nload_inline('x', '')\nclass ModelNew: pass\n"
+    folder = sample(place / "A", source=text)
+    assert of_folder(folder, Request(device="cpu")).built == (str(folder / "candidate.py"),)
+    assert of_pair("x", folder / "reference.py", folder / "candidate.py", Request()).built
+    assert of_folder(sample(place / "B"), Request(device="cpu")).built == ()
+
+
+# Locks
+
+
+def test_a_device_is_measured_on_by_one_at_a_time(place):
+    said, order = [], []
+
+    def other():
+        with alone("GPU-1", said.append):
+            order.append("other")
+
+    with alone("GPU-1"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        while not said:
+            time.sleep(0.01)
+        with alone("GPU-2"):
+            order.append("another device")
+        order.append("mine")
+    thread.join()
+    assert order == ["another device", "mine", "other"]
+    assert said == ["waiting: another process measures on GPU-1"]
+
+
+def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
+    with alone("cpu", shared=True), alone("cpu", shared=True):
+        pass
+
+
+# A full disk
+
+
+def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake):
+    full = Answer("measure", "", "cannot write x: No space left on device", ROOM, 2, True)
+    fake.deeds = {"measure b": [full]}
+    pieces = [piece("a", 3), piece("b", 2), piece("c", 1)]
+    campaign = Campaign("profkit profile S1", pieces, Request(device="cpu", runs=place / "runs"), 1)
+    with pytest.raises(ProfkitError, match="are done and stay") as raised:
+        list(campaign.run(lambda _: None))
+    assert "same command" in raised.value.fix
+    assert [one.begun.command for one in unfinished(place / "runs")] == ["profkit profile S1"]
+    assert len(list(campaign.run(lambda _: None))) == 3
+    assert list(unfinished(place / "runs")) == []
+
+
+def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
+    def no_room(*_):
+        raise unwritable(place / "x", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    monkeypatch.setattr(Piece, "measure", no_room)
+    given = Task("measure", piece("a"), Request(device="cpu"), str(place / "w"), str(place), "id", "cpu")
+    answer = perform(given)
+    assert answer.full
+    assert measured(place / "w") is None
+    monkeypatch.setattr(Piece, "measure", lambda *_: 1 / 0)
+    answer = perform(given)
+    assert (answer.full, answer.code) == (False, 2)
+    assert "ZeroDivisionError" in answer.error
+
+
+# What is shown
+
+
+def test_the_count_knows_how_long_the_rest_will_take():
+    now = [0.0]
+    pieces = [piece("a", 3), piece("b", 1), piece("c", 4)]
+    count = Count(pieces, 0, lambda: now[0])
+    count.expect(pieces)
+    assert count.eta != count.eta
+    said: list[str] = []
+    lines = Lines(count, said.append)
+    now[0] = 8.0
+    for heard in (
+        Heard("begin", "measure", pieces[2], "gpu 0"),
+        Heard("end", "measure", pieces[2], "gpu 0"),
+        Heard("begin", "report", pieces[2], "report 1"),
+        Heard("end", "report", pieces[2], "report 1", answer=Answer("report", "r", line="x: faster")),
+        Heard("failed", "measure", pieces[1], "gpu 0", "no such file", Answer("measure")),
+    ):
+        count.hear(heard)
+        lines.hear(heard)
+    assert count.eta == pytest.approx(8.0 * 3 / 5)
+    assert said == [
+        "00:08  1 of 3 done, about 00:08 left: c: x: faster",
+        "00:08  1 of 3 done, 1 failed, about 00:04 left: b: failed: no such file",
+    ]
+    assert count.state(1) == State(1, {}, {"b": "no such file"}, 1)
+    assert duration(3725) == "1:02:05"
+
+
+# A cluster
+
+
+CLUSTER = """
+import sys, time
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    options = dict(threads_per_worker=1, dashboard_address=None, local_directory=sys.argv[1])
+    with LocalCluster(n_workers=3, **options) as cluster:
+        print(cluster.scheduler_address, *(worker.pid for worker in cluster.workers.values()), flush=True)
+        time.sleep(600)
+"""
+
+
+class Cluster:
+    """Three workers and their scheduler in processes of their own."""
+
+    def __init__(self, place: Path) -> None:
+        script = place / "cluster.py"
+        script.write_text(CLUSTER)
+        line = [sys.executable, str(script), str(place / "dask")]
+        self._process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address, *pids = self._process.stdout.readline().split()
+        self.workers = [int(pid) for pid in pids]
+
+    def kill(self) -> None:
+        """The scheduler; workers that have lost theirs end by themselves."""
+        self._process.kill()
+        self._process.communicate()
+
+    def kill_worker(self) -> None:
+        os.kill(self.workers[0], signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
+    """What was delivered stays; the same command on another cluster completes, with the verdicts that stood."""
+    pytest.importorskip("distributed")
+    for name, kind in (("A", "honest"), ("B", "mismatch"), ("C", "error"), ("D", "nan"), ("E", "wrong-shape")):
+        sample(place / f"s/{name}", kind)
+
+    def statuses():
+        runs = list(find_runs(place / "profkit-runs")) if (place / "profkit-runs").is_dir() else []
+        return [(run.manifest.sample.id, run.manifest.candidates[0].status) for run in runs]
+
+    def wait_for(running, count):
+        while len(statuses()) < count:
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.1)
+
+    cluster = Cluster(place)
+    try:
+        running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
+        wait_for(running, 1)
+        cluster.kill_worker()
+        wait_for(running, 2)
+    finally:
+        cluster.kill()
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 2, err
+    assert "the same command" in err
+    assert "Traceback" not in err
+    (seen,) = unfinished(place / "profkit-runs")
+    assert not seen.alive
+    before = set(statuses())
+    cluster = Cluster(place)
+    try:
+        running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
+        _, err = running.communicate(timeout=400)
+    finally:
+        cluster.kill()
+    assert running.returncode == 1, err
+    expected = {("A", "ok"), ("B", "mismatch"), ("C", "error"), ("D", "nan"), ("E", "wrong-shape")}
+    assert sorted(statuses()) == sorted(expected)
+    assert before <= expected
+    assert list(unfinished(place / "profkit-runs")) == []
+
+
+def test_without_a_scheduler_it_is_said(place):
+    pytest.importorskip("distributed")
+    campaign = Campaign("profkit profile s", [piece("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")
+    with pytest.raises(ProfkitError, match="no Dask scheduler answers") as raised:
+        list(campaign.run(lambda _: None))
+    assert raised.value.exit_code == 3
+
+
+# Whole campaigns
+
+
+def profkit(*arguments: object, **options) -> subprocess.Popen:
+    line = [sys.executable, "-m", "profkit", *map(str, arguments)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+COUNTED = """
+import os
+with open({file!r}, "a") as stream:
+    stream.write("x")
+# load_inline( of torch.utils.cpp_extension
+raise RuntimeError("Error building extension 'mine': no such type")
+class ModelNew: pass
+"""
+
+
+@pytest.mark.slow
+def test_a_folder_as_a_campaign(place, capsys):
+    """A right one, a wrong one, one that crashes, one that cannot run here, and two of one source that does not build."""
+    sample(place / "s/A")
+    sample(place / "s/B", "crash")
+    sample(place / "s/C", source="import triton\nclass ModelNew: pass\n")
+    builds = place / "builds"
+    for name in "DE":
+        sample(place / f"s/{name}", source=COUNTED.format(file=str(builds)))
+    code = profile_command.main(["s", "--jobs", "2", *QUICK], standalone_mode=False)
+    out, err = capsys.readouterr()
+    assert code == 3
+    assert re.search(r"^A +candidate +yes", out, re.M)
+    assert re.search(r"^B +candidate +crash", out, re.M)
+    assert "s/C: no candidate runs on the CPU" in err
+    assert "4 of 5 done, 1 failed" in err
+    states = {run.manifest.sample.id: run.manifest.candidates[0].status for run in find_runs(place / "profkit-runs")}
+    assert states == {"A": "ok", "B": "crash", "D": "compile-error", "E": "compile-error"}
+    assert builds.read_text() == "x"
+    for run in find_runs(place / "profkit-runs"):
+        assert (run.path / "report.md").exists()
+        assert run.manifest.campaign
+    assert list_command.main(["s", "--json"], standalone_mode=False) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["campaigns"] == []
+    assert not (place / "profkit-runs/.campaigns").exists()
+
+
+@pytest.mark.slow
+def test_killed_it_leaves_nothing_behind_and_goes_on(place, capsys):
+    mark = f"{os.getpid()}.25"
+    sample(place / "s/A")
+    sleeping = (
+        f"import subprocess; subprocess.Popen(['sleep', '{mark}']).wait()\n        return torch.relu(x @ self.weight)"
+    )
+    sample(place / "s/B", source=f"{_HEAD}        {sleeping}\n")
+    running = profkit("profile", "s", "--jobs", "1", *QUICK)
+    while not alive(mark):
+        assert running.poll() is None
+        time.sleep(0.05)
+    (seen,) = unfinished(place / "profkit-runs")
+    assert seen.alive
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    end = time.monotonic() + 60
+    while alive(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert alive(mark) == []
+    done = [run.path for run in find_runs(place / "profkit-runs")]
+    assert list_command.main(["s"], standalone_mode=False) == 0
+    assert "stopped; the same command goes on" in capsys.readouterr().out
+    sample(place / "s/C", "mismatch")
+    # B stays in the campaign and is another piece of it.
+    (place / "s/B/candidate.py").write_text((place / "s/A/candidate.py").read_text())
+    assert profile_command.main(["s", "--jobs", "1", *QUICK], standalone_mode=False) == 1
+    runs = {run.path: run.manifest.sample.id for run in find_runs(place / "profkit-runs")}
+    assert sorted(runs.values()) == ["A", "B", "C"]
+    assert set(done) <= set(runs)
+    assert list(unfinished(place / "profkit-runs")) == []
