@@ -1,7 +1,7 @@
 """What others published as fast kernels, and what profkit's first line says of each.
 
     python benchmarks/published_candidates.py prepare FOLDER [-n 48] [--l1 h100.json] [--board CLONE] [--bench CLONE]
-    python benchmarks/published_candidates.py run FOLDER -o TABLE.jsonl [--seconds 540] [--jobs 8] [--official] [--only L2_83]
+    python benchmarks/published_candidates.py run FOLDER -o TABLE.jsonl [--seconds 540] [--jobs 8] [--official SECONDS]
 
 `prepare` needs the network (or clones that are there already) and no GPU: it puts a folder a candidate into FOLDER, with
 what its authors claim of it. Nothing of it is kept in this repository. The candidates are those of CUDA-L1
@@ -9,11 +9,10 @@ what its authors claim of it. Nothing of it is kept in this repository. The cand
 speed-up its authors measured) and of KernelBench's leaderboard (github.com/anneouyang/KernelBenchLeaderboard). Those that
 this project has met before come first.
 
-`run` needs a GPU and no network. What has to be compiled is built first, `--jobs` at a time, so that compilers do not stand
-in the way of measuring; then each candidate is measured alone, as `profkit profile FOLDER --events --budget 0.5 --trials 2`
-does. A row is written as soon as it is there, and what TABLE.jsonl holds is not measured again: after `--seconds` nothing
-new is begun, and the same command goes on. `--official` asks KernelBench's own evaluator as well, on as little as it can be
-asked with (one correctness trial, ten timed ones). TABLE.md beside it is the table to read.
+`run` needs a GPU and no network. It is one campaign, `profkit profile FOLDER/tasks --jobs N --events --budget 0.5 --trials 2`:
+what has to be compiled is built ahead, each candidate is measured alone, and after `--seconds` the same command goes on where
+it was stopped. `--official SECONDS` asks KernelBench's own evaluator as well, as far as that time goes, on as little as it can
+be asked with (one correctness trial, ten timed ones). TABLE.jsonl holds a row a candidate, TABLE.md beside it is to be read.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ FIRST = {
 COMPILED = 20
 """Candidates with an extension of their own; each costs a compiler the better part of a minute."""
 OFFICIAL = Path(__file__).with_name("kernelbench_official.py")
-COLUMNS = ("candidate", "claimed", "official", "word", "speedup", "line", "seconds")
+COLUMNS = ("candidate", "claimed", "official", "word", "speedup", "line")
+TASKS = "tasks"
 
 
 def main() -> None:
@@ -66,8 +66,7 @@ def arguments() -> argparse.Namespace:
     verb.add_argument("-o", "--output", type=Path, required=True)
     verb.add_argument("--seconds", type=float, default=540.0)
     verb.add_argument("--jobs", type=int, default=8)
-    verb.add_argument("--only", default="")
-    verb.add_argument("--official", action="store_true")
+    verb.add_argument("--official", type=float, default=0.0, metavar="SECONDS")
     verb.add_argument("--budget", type=float, default=0.5)
     verb.add_argument("--trials", type=int, default=2)
     verb.add_argument("--device", default="cuda")
@@ -91,7 +90,7 @@ def prepare(asked: argparse.Namespace) -> int:
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(one.read_bytes())
     for one in found:
-        folder = asked.folder / one["candidate"]
+        folder = asked.folder / TASKS / one["candidate"]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "reference.py").write_text(one.pop("reference"), "utf-8")
         (folder / "published.py").write_text(one.pop("source"), "utf-8")
@@ -159,47 +158,75 @@ def spread(ours: list[dict[str, Any]], others: list[dict[str, Any]], count: int)
 
 
 def run(asked: argparse.Namespace) -> None:
-    from profkit.launch import process
-    from profkit.launch.warm import Warm
-
-    end = time.monotonic() + asked.seconds
-    os.environ.setdefault("PROFKIT_CACHE", str(asked.output.with_name("cache").resolve()))
-    if asked.device == "cuda":
-        # Said for all processes, so that everybody's builds have the same flags and are made once.
-        told = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-        capability = subprocess.run(told, capture_output=True, text=True, check=True).stdout.split()[0]
-        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", capability)
     every = json.loads((asked.folder / "claims.json").read_text("utf-8"))
-    rows = known(asked.output)
-    left = [one for one in every if one["candidate"] not in {row["candidate"] for row in rows}]
-    if asked.only:
-        left = [one for one in every if any(one["candidate"].startswith(name) for name in asked.only.split(","))]
-    process.start = warm = Warm()
-    with tempfile.TemporaryDirectory() as scratch:
-        runs = asked.runs or Path(scratch)
-        compiled = [one for one in left if "load_inline" in source(asked, one)]
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            list(pool.map(lambda one: build(asked, one, runs / "built"), compiled))
-        for one in left:
-            if time.monotonic() > end:
-                break
-            began = time.monotonic()
-            row = {**one, "official": official(asked, one, Path(scratch)), **measured(asked, one, runs)}
-            row["seconds"] = round(time.monotonic() - began, 1)
-            rows = [other for other in rows if other["candidate"] != row["candidate"]] + [row]
-            write(asked.output, rows)
-            print(said(row), flush=True)
-    warm.close()
+    runs = asked.runs or asked.output.with_name("runs")
+    os.environ.setdefault("PROFKIT_CACHE", str(asked.output.with_name("cache").resolve()))
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    argv = [
+        sys.executable,
+        "-m",
+        "profkit",
+        "profile",
+        str(asked.folder / TASKS),
+        "--jobs",
+        str(asked.jobs),
+        "--events",
+    ]
+    argv += [
+        "--device",
+        asked.device,
+        "--budget",
+        str(asked.budget),
+        "--trials",
+        str(asked.trials),
+        "--runs",
+        str(runs),
+    ]
+    began = time.monotonic()
+    campaign = subprocess.Popen(argv)
+    try:
+        campaign.wait(asked.seconds)
+    except subprocess.TimeoutExpired:
+        # The same command goes on where this one stops.
+        campaign.send_signal(signal.SIGINT)
+        campaign.wait()
+    seconds = time.monotonic() - began
+    rows = [row for one in every if (row := row_of(one, runs)) is not None]
+    end = time.monotonic() + asked.official
+    for row in rows:
+        row["official"] = official(asked, row) if time.monotonic() < end else "-"
+    write(asked.output, rows)
     words = [row["word"] for row in rows]
-    print(f"\n{len(rows)} of {len(every)}: " + ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words)))
+    print(asked.output.with_suffix(".md").read_text("utf-8"))
+    print(
+        f"{len(rows)} of {len(every)}, {seconds:.0f} s: "
+        + ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words))
+    )
 
 
-def known(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+def row_of(one: dict[str, Any], runs: Path) -> dict[str, Any] | None:
+    """profkit's verdict in the newest run of one candidate that is whole; None where there is none."""
+    from profkit.errors import ProfkitError
+    from profkit.study.study import open_study
 
-
-def source(asked: argparse.Namespace, one: dict[str, Any]) -> str:
-    return (asked.folder / one["candidate"] / "published.py").read_text("utf-8")
+    for folder in sorted((runs / one["candidate"]).glob("*"), reverse=True):
+        try:
+            study = open_study(folder)
+        except ProfkitError:
+            continue
+        found = [verdict.to_dict() for verdict in study.verdicts.values()]
+        if not found or study.manifest.status != "done":
+            continue
+        first = found[0]
+        return {
+            **one,
+            "word": first["word"],
+            "speedup": f"{first['speedup']:.3g}x" if first["speedup"] else "-",
+            "line": first["line"],
+            "conditions": [each["code"] for each in first["conditions"]],
+            "doubts": [doubt.what for doubt in study.analysis.doubts],
+        }
+    return None
 
 
 def write(file: Path, rows: list[dict[str, Any]]) -> None:
@@ -213,54 +240,17 @@ def said(row: dict[str, Any]) -> str:
     return "| " + " | ".join(str(row[name]).replace("|", "/").replace("\n", " ") for name in COLUMNS) + " |"
 
 
-def build(asked: argparse.Namespace, one: dict[str, Any], runs: Path) -> None:
-    """Load the candidate in a runner that calls nothing: its extensions are there afterwards. What fails is seen later."""
-    from profkit.launch import runner
-    from profkit.record.job import job
-    from profkit.record.prepare import info
-    from profkit.record.request import Request
-    from profkit.rundir.directory import create_run
-    from profkit.targets.sample import resolve
-
-    sample = resolve(asked.folder / one["candidate"])
-    made = create_run(info(sample), runs)
-    wanted = Request(device=asked.device, counters="off")
-    runner.run_job(job("counters", made, wanted, asked.device, sample.parts, called=["nobody"]), made.logs)
-
-
-def measured(asked: argparse.Namespace, one: dict[str, Any], runs: Path) -> dict[str, Any]:
-    """profkit's verdict on one candidate; the word "error" where there is no run."""
-    from profkit.api import profile
-    from profkit.errors import ProfkitError
-
-    wanted = {"device": asked.device, "counters": "off", "budget": asked.budget, "trials": asked.trials}
-    try:
-        study = profile(asked.folder / one["candidate"], runs=runs, **wanted)
-        found = [verdict.to_dict() for verdict in study.verdicts.values()]
-    except (ProfkitError, OSError) as error:
-        return {"word": "error", "speedup": "-", "line": str(error), "conditions": [], "doubts": []}
-    first = found[0]
-    return {
-        "word": first["word"],
-        "speedup": f"{first['speedup']:.3g}x" if first["speedup"] else "-",
-        "line": first["line"],
-        "conditions": [each["code"] for each in first["conditions"]],
-        "doubts": [doubt.what for doubt in study.analysis.doubts],
-    }
-
-
-def official(asked: argparse.Namespace, one: dict[str, Any], scratch: Path) -> str:
-    """What KernelBench's own evaluator makes of it, in a few words; "-" when it was not asked."""
-    if not asked.official:
-        return "-"
+def official(asked: argparse.Namespace, one: dict[str, Any]) -> str:
+    """What KernelBench's own evaluator makes of it, in a few words."""
     from profkit.launch import cache
     from profkit.runner.loading import build_key
 
-    folder = asked.folder / one["candidate"]
+    folder = asked.folder / TASKS / one["candidate"]
+    source = (folder / "published.py").read_text("utf-8")
+    scratch = Path(tempfile.mkdtemp())
     job, out = scratch / "job.json", scratch / "official.json"
-    out.unlink(missing_ok=True)
     told = {"name": one["candidate"], "reference": (folder / "reference.py").read_text("utf-8")}
-    told |= {"candidate": source(asked, one), "backend": "cuda", "trials": 1, "perf_trials": 10}
+    told |= {"candidate": source, "backend": "cuda", "trials": 1, "perf_trials": 10}
     job.write_text(json.dumps(told), "utf-8")
     # What profkit built is not built again: the same directory, the same flags.
     where = {"TORCH_EXTENSIONS_DIR": str(cache.builds() / build_key(folder / "published.py"))}
