@@ -20,6 +20,8 @@ MEMORY = 2 << 30
 _DRAWING = 0.35
 """Share of the time since the first turn that drawing whole new sets may take."""
 _HEAD_START = 0.25
+_MOST_DRAWING = 2.0
+"""Seconds of drawing per implementation, of data that can be changed in another way as well."""
 _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 """Where drawing takes too long, floating data is scaled, in turn to one of these parts of what it was drawn as."""
 _WITNESSES = 256
@@ -71,7 +73,8 @@ class Data:
         places = [n for n in range(len(self.sets)) if n != self.at] or [self.at]
         self.at = self._chance.choice(places)
         began = time.monotonic()
-        if self._spent < _DRAWING * (began - self._began) + _HEAD_START:
+        share = _DRAWING * (began - self._began) + _HEAD_START
+        if self._spent < (min(share, _MOST_DRAWING) if any(self._scalable[self.at]) else share):
             self.sets[self.at] = self._draw()
             self._spent += time.monotonic() - began
             self._factors[self.at] = 1.0
