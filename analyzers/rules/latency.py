@@ -340,7 +340,7 @@ def _stalls(s: Subject) -> Case | None:
 )
 def _latency(s: Subject) -> Case | None:
     """What is left to say when no roof is near and no counter tells why."""
-    if not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
+    if s.text.get("cause") or not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
         return None
     if not _tensor(s) and s["occupancy_limit"] <= LOW:
         return None

@@ -14,7 +14,7 @@ from profkit.report import lines, units
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
-from profkit.report.words import bound, named, say
+from profkit.report.words import bound_why, named, say
 
 if TYPE_CHECKING:
     from analyzers.program import Budget
@@ -89,7 +89,7 @@ def _sentence(part: Part, impl: Impl, verdict: Verdict | None, lang: str) -> str
 
 
 def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
-    ratio, roof = float(row["floor_ratio"]), bound(row, lang)
+    ratio, roof = float(row["floor_ratio"]), bound_why(row, lang)
     shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
     said = [say("times_floor", lang, ratio=shown)] if math.isfinite(ratio) else []
     return said + ([say("is_bound_by", lang, roof=roof)] if roof else [])
@@ -142,7 +142,7 @@ def _how_much(study: Study, lang: str) -> str:
     if not total > 0:
         return said
     hot = kernels.iloc[0]
-    roof = bound(hot.to_dict(), lang)
+    roof = bound_why(hot.to_dict(), lang)
     parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
     parts += [say("is_bound_by", lang, roof=roof)] if roof else []
     return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
