@@ -141,6 +141,10 @@ def _how_much(study: Study, lang: str) -> str:
     )
     if not total > 0:
         return said
+    frame = study.captured.timeline
+    if study.filtered and frame is not None:
+        said = say("cap_counted", lang, counted=said, total=units.text(float(frame["time"].sum()), "s"))
+        kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0]
     roof = bound_why(hot.to_dict(), lang)
     parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
@@ -283,6 +287,7 @@ def kernels_table(study: Study, lang: str = "en", *, spans: bool = False) -> Tab
             Column(owner, [] if set(owners) == {NO_RANGE} else owners, 4),
             Column(say("js_launches", lang), [units.count(units.number(row, "launches")) for row in rows], 4),
             column(say("share", lang), rows, "share", "%", 1),
+            column(say("wall_share", lang), rows, "wall_share", "%", 2),
             column(say("time", lang), rows, "time", "s"),
             *_placed(rows, lang),
         ]
