@@ -63,10 +63,11 @@ def _few_blocks(s: Subject) -> Case | None:
         return None
     used = s["blocks"] / s["sm_count"]
     warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
-    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{s.time * 1e6:.3g}"}
+    took = s.time * s.scale
+    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{took * 1e6:.3g}"}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
     # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
-    variant = "short" if s.time < LAUNCH_FLOOR else ""
+    variant = "short" if took < LAUNCH_FLOOR else ""
     return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2, variant=variant)
 
 
