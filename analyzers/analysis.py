@@ -17,7 +17,7 @@ from analyzers.floor import Work
 from analyzers.judgement import IMPL_COLUMNS, Floors, Part, compared, floor_row, floors, part, placed, withdrawn
 from analyzers.placement import LAUNCH_FLOOR, over_roofs, place
 from analyzers.records import to_frame, to_records
-from analyzers.split import held, splits
+from analyzers.split import held, reasons, splits
 from analyzers.statistics import THRESHOLD
 from collectors.doubt import Doubt, unique
 from roofline.ceilings import Roofline
@@ -206,11 +206,14 @@ def _rows(
         doubts.append(found)
     least = _floors(parts, reference, roofline, l2_bytes, doubts)
     shares = splits(counts.kernels, {one.row["impl"]: one.row["time"] for one in parts})
+    why = reasons(counts.kernels)
     rows = []
     for one, row, floor, found in zip(parts, placed(parts, counts.impls, roofline), least, doubts, strict=True):
         columns, below = floor_row(one, floor)
         found += below
-        rows.append({**one.row, **row, **held(row, shares.get(one.row["impl"], {})), **columns})
+        rows.append(
+            {**one.row, **row, **held(row, shares.get(one.row["impl"], {}), why.get(one.row["impl"], "")), **columns}
+        )
     return rows, [doubt for found in doubts for doubt in found]
 
 

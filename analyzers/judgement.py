@@ -54,6 +54,7 @@ IMPL_COLUMNS = (
     "attainable_fraction",
     "bound_by",
     "bound_split",
+    "cause",
     "compute",
     "evidence",
     "tensor_share",

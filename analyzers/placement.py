@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analyzers.causes import CAUSES
 from analyzers.counts import column
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
@@ -33,21 +34,6 @@ LAUNCH_FLOOR = 2.5e-6
 
 MANY = 3
 """Kernels in a call from which launching them may be what takes the time."""
-
-
-CAUSES: dict[str, tuple[str, str]] = {
-    "one-block": ("one block works", "只有一个线程块在工作"),
-    "few-blocks": ("too few blocks for the SMs", "线程块少于 SM"),
-    "small-grid": ("the grid is too small to fill the GPU", "网格不足以填满 GPU"),
-    "launch": ("as short as a launch", "与一次启动一样短"),
-    "uncoalesced": ("access is not coalesced", "访存未合并"),
-    "few-warps": ("too few warps are resident", "驻留线程束过少"),
-    "tail": ("the last wave of blocks is nearly empty", "最后一波线程块几乎是空的"),
-    "uneven": ("blocks are uneven or short-lived", "线程块不均或太短"),
-    "dependent-loads": ("warps wait for their loads", "线程束在等加载"),
-    "stalls": ("warps wait, and few instructions issue", "线程束在等待，发射很少"),
-}
-"""Why a kernel is near no roof, as counters or geometry show it: (English, Chinese). The first that holds is named."""
 
 SMALL = 0.8
 """Blocks over SMs below which SMs have nothing to do."""

@@ -209,6 +209,22 @@ def budget(
     )
 
 
+def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.DataFrame:
+    """Kernels of which only some launches were counted, with their `share` of the GPU time of the whole program and their
+    `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
+    """
+    spent = frame["time"].groupby(frame["kernel"].map(_one_spelling)).sum()
+    seconds = kernels["kernel"].map(_one_spelling).map(spent).astype("float64")
+    total = float(frame["time"].sum()) or math.nan
+    shared: pd.DataFrame = kernels.assign(share=seconds / total, wall_share=seconds / (wall or math.nan))
+    return shared
+
+
+def _one_spelling(kernel: str) -> str:
+    """ncu and CUPTI demangle alike but for spaces and what has no name."""
+    return kernel.replace("(anonymous namespace)", "<unnamed>").replace(" ", "")
+
+
 def _union(part: pd.DataFrame, begin: float, end: float) -> Times:
     """Merged stretches (begin, end) [s] of launches, cut to the window; shape (n, 2)."""
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)

@@ -39,8 +39,27 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, float]) -> dict[str, dict[
     return found
 
 
-def held(row: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str, str]:
-    """bound_by, bound_split and evidence of a call: its own roof where one is near, else what most of its time is."""
+def reasons(kernels: pd.DataFrame) -> dict[str, str]:
+    """Part -> the cause (causes.CAUSES) that holds most of what its kernels wait; not there where nothing waits."""
+    if "cause" not in kernels:
+        return {}
+    seconds, causes = column(kernels, "time"), kernels["cause"].tolist()
+    found = {}
+    for name, rows in inside(kernels).items():
+        sums: dict[str, float] = {}
+        for row in rows:
+            if causes[row]:
+                sums[causes[row]] = sums.get(causes[row], 0.0) + float(seconds[row])
+        if sums:
+            found[name] = max(sums, key=lambda one: sums[one])
+    return found
+
+
+def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, str]:
+    """bound_by, bound_split, evidence and cause of a call: its own roof where one is near, else what most of its time is.
+
+    why: the cause of what its kernels wait, of a call that waits for the most part.
+    """
     bound, evidence = str(row["bound_by"]), str(row["evidence"])
     told = {name: share for name, share in shares.items() if share >= SHOWN}
     split = ", ".join(f"{share:.0%} {name}" for name, share in told.items())
@@ -49,4 +68,4 @@ def held(row: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str, str]:
         word = "launch" if first == GAPS else first
         bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
         evidence += f"; {split}" if len(told) > 1 else ""
-    return {"bound_by": bound, "bound_split": split, "evidence": evidence}
+    return {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}

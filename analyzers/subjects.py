@@ -118,7 +118,12 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
                 values,
                 {str(key): float(value) for key, value in roofs.items()},
                 peaks,
-                {"cc": str(row.get("cc", "")), "work_pipe": task.pipe, "library": library(str(row["kernel"]))},
+                {
+                    "cc": str(row.get("cc", "")),
+                    "work_pipe": task.pipe,
+                    "library": library(str(row["kernel"])),
+                    "cause": str(row.get("cause", "")),
+                },
                 _scale(call),
             )
         )

@@ -28,6 +28,7 @@ HELD = ("_sustained", "_server")
 """Endings of the names of tensor roofs that were held, or met after idling: kept beside the burst, never drawn."""
 KINDS = ("compute", "bandwidth", "time")
 UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "time": "s"}
+LAUNCH_NOTE = "of no sheet: as CUPTI saw additions of one element on a device of this kind"
 TIMES = ("launch", "gap", "dram_latency", "l2_latency")
 TRUST = ("measured", "ncu", "datasheet")
 """Sources, the most trusted first."""
@@ -160,7 +161,8 @@ def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
         Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))
         for name, peak in spec.peaks.items()
     ]
-    return (*compute, Ceiling("dram", "bandwidth", spec.bandwidth, "datasheet", note=note))
+    times = [] if math.isnan(spec.launch) else [Ceiling("launch", "time", spec.launch, "datasheet", note=LAUNCH_NOTE)]
+    return (*compute, Ceiling("dram", "bandwidth", spec.bandwidth, "datasheet", note=note), *times)
 
 
 def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:

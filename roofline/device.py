@@ -59,7 +59,8 @@ class DeviceSpec:
     """One GPU's dense sheet figures: peaks in FLOP/s by compute name, bandwidth in B/s, clocks in Hz,
     sizes in bytes.
 
-    `rates` are fused multiply-adds per SM and clock. Figures the sheet does not give are absent or NaN.
+    `rates` are fused multiply-adds per SM and clock. `launch` [s]: the device time of a kernel that does next to nothing,
+    as measured on one; no sheet gives it. Figures the sheet does not give are absent or NaN.
     """
 
     name: str
@@ -76,6 +77,7 @@ class DeviceSpec:
     l2_bytes: float
     memory_bytes: float
     source: str
+    launch: float = NAN
     note: str = ""
     market: str = ""
     exemptions: tuple[Exemption, ...] = ()
@@ -112,6 +114,7 @@ def _spec(row: Mapping[str, Any]) -> DeviceSpec:
         l2_bytes=row.get("l2_mb", NAN) * 2.0**20,
         memory_bytes=row["memory_gib"] * 2.0**30,
         source=row["source"],
+        launch=row.get("launch_us", NAN) * 1e-6,
         note=row.get("note", ""),
         market=row.get("market", ""),
         exemptions=tuple(

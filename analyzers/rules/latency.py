@@ -63,10 +63,11 @@ def _few_blocks(s: Subject) -> Case | None:
         return None
     used = s["blocks"] / s["sm_count"]
     warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
-    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{s.time * 1e6:.3g}"}
+    took = s.time * s.scale
+    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{took * 1e6:.3g}"}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
     # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
-    variant = "short" if s.time < LAUNCH_FLOOR else ""
+    variant = "short" if took < LAUNCH_FLOOR else ""
     return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2, variant=variant)
 
 
@@ -340,7 +341,7 @@ def _stalls(s: Subject) -> Case | None:
 )
 def _latency(s: Subject) -> Case | None:
     """What is left to say when no roof is near and no counter tells why."""
-    if not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
+    if s.text.get("cause") or not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
         return None
     if not _tensor(s) and s["occupancy_limit"] <= LOW:
         return None

@@ -12,7 +12,7 @@ from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Fi
 from profkit.report import units
 from profkit.report.layout import cut
 from profkit.report.names import short_name
-from profkit.report.words import bound, named, say
+from profkit.report.words import bound_why, named, say
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -71,7 +71,7 @@ def headline(study: Study, impl: str, lang: str = "en") -> str:
     if abs(own - row["floor_time"]) > 0.02 * row["floor_time"]:
         shown = units.digits(float(row["time"] / own))
         said.append(say("times_own_floor", lang, ratio=shown, roof=named(str(row["floor_own_bound_by"]), lang)))
-    if roof := bound(row, lang):
+    if roof := bound_why(row, lang):
         said.append(say("is_bound_by", lang, roof=roof))
     return say("comma", lang).join(said)
 

@@ -14,7 +14,7 @@ from profkit.report import lines, units
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
-from profkit.report.words import bound, named, say
+from profkit.report.words import bound_why, named, say
 
 if TYPE_CHECKING:
     from analyzers.program import Budget
@@ -89,7 +89,7 @@ def _sentence(part: Part, impl: Impl, verdict: Verdict | None, lang: str) -> str
 
 
 def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
-    ratio, roof = float(row["floor_ratio"]), bound(row, lang)
+    ratio, roof = float(row["floor_ratio"]), bound_why(row, lang)
     shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
     said = [say("times_floor", lang, ratio=shown)] if math.isfinite(ratio) else []
     return said + ([say("is_bound_by", lang, roof=roof)] if roof else [])
@@ -141,8 +141,12 @@ def _how_much(study: Study, lang: str) -> str:
     )
     if not total > 0:
         return said
+    frame = study.captured.timeline
+    if study.filtered and frame is not None:
+        said = say("cap_counted", lang, counted=said, total=units.text(float(frame["time"].sum()), "s"))
+        kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0]
-    roof = bound(hot.to_dict(), lang)
+    roof = bound_why(hot.to_dict(), lang)
     parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
     parts += [say("is_bound_by", lang, roof=roof)] if roof else []
     return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
@@ -283,6 +287,7 @@ def kernels_table(study: Study, lang: str = "en", *, spans: bool = False) -> Tab
             Column(owner, [] if set(owners) == {NO_RANGE} else owners, 4),
             Column(say("js_launches", lang), [units.count(units.number(row, "launches")) for row in rows], 4),
             column(say("share", lang), rows, "share", "%", 1),
+            column(say("wall_share", lang), rows, "wall_share", "%", 2),
             column(say("time", lang), rows, "time", "s"),
             *_placed(rows, lang),
         ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyzers.placement import CAUSES
+from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS
 from profkit.report import units

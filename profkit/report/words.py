@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from analyzers.causes import CAUSES
+
 LANGUAGES = ("en", "zh")
 
 
@@ -34,6 +36,13 @@ def bound(row: Mapping[Any, Any], lang: str) -> str:
         return "" if word in ("unknown", "nan") else named(word, lang)
     shares = (piece.partition(" ") for piece in str(row["bound_split"]).split(", "))
     return say("comma", lang).join(f"{share} {named(name, lang)}" for share, _, name in shares)
+
+
+def bound_why(row: Mapping[Any, Any], lang: str) -> str:
+    """What binds a call or kernel; of waiting its cause as well."""
+    why = CAUSES.get(str(row.get("cause", "")))
+    said = bound(row, lang)
+    return said if why is None else say("bound_why", lang, bound=said, why=why[LANGUAGES.index(lang)])
 
 
 def say(key: str, lang: str, **values: str) -> str:

@@ -24,7 +24,7 @@ from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
 from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.precision import Reduced, audit
-from analyzers.program import Budget, budget
+from analyzers.program import Budget, budget, of_whole
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
 from analyzers.source_lines import Line, lines_of
@@ -179,8 +179,7 @@ class Study:
             return tuple(Work.from_dict(row) for row in self.manifest.work), []
         if self.launches is None or self.launches.empty:
             return {}, []
-        filtered = any(one.filtered for one in self.run.captures if one.role == "counters")
-        works, doubts = declared_works(self.declared, self.launches, filtered=filtered)
+        works, doubts = declared_works(self.declared, self.launches, filtered=self.filtered)
         return {path: (work,) for path, work in works.items()}, doubts
 
     def _timeline_doubts(self) -> Sequence[Doubt]:
@@ -264,13 +263,32 @@ class Study:
     @cached_property
     def hottest(self) -> pd.DataFrame:
         """A kernel a row, placed under the roofs: of each implementation, in order; of ranges, which may hold one
-        another, once over all, the longest first, `impl` the range or how many. `share` is of its whole.
+        another, once over all, the longest first, `impl` the range or how many. `share` is of its whole; where only
+        some launches were counted, of the whole program's GPU time, and `wall_share` of its wall time.
         """
         every = self.analysis.hottest
         if self.manifest.impls or "time" not in every:
             return self.kernels if self.manifest.impls else every
+        if self.filtered and self.captured.timeline is not None:
+            return of_whole(every, self.captured.timeline, self.wall)
         shared: pd.DataFrame = every.assign(share=every["time"] / (every["time"].sum() or math.nan))
         return shared
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some of a program's launches were counted."""
+        return any(one.filtered for one in self.run.captures if one.role == "counters")
+
+    @cached_property
+    def wall(self) -> float:
+        """Seconds of a program: its process's life where that is known, else from the first to the last of its GPU work;
+        NaN without a timeline.
+        """
+        frame = self.captured.timeline
+        if frame is None or "start" not in frame:
+            return math.nan
+        lived, _ = _lived(frame.attrs.get("host"), 0.0)
+        return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
     def timelines(self) -> Mapping[str, Timeline]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.hot import hottest, sample, stretch
 from profkit.record.profile import plan
 from profkit.record.request import Request
+from profkit.report import sections
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 
@@ -469,3 +471,24 @@ def test_other_programs_are_not(tmp_path):
 )
 def test_a_run_is_named_after_the_program(argv, name):
     assert name_of(argv).startswith(name)
+
+
+def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
+    """Two of many kernels are counted: their shares are of all GPU time and of the wall, by the timeline."""
+    with_ncu("ok")
+    text = (Path(__file__).parent.parent / "data/ncu/h200_default.csv").read_text()
+    names = list(dict.fromkeys(re.findall(r'"(sm80_xmma_gemm[^"]*|nvjet[^"]*)"', text)))[:2]
+    ops = [Op(1000 * n, 400 if n % 2 else 200, names[n % 2], call=1000 * n - 500) for n in range(1, 9)]
+    ops += [Op(9000, 3600, "never_counted(int)", call=8900)]
+    with_nsys(ops=ops)
+    run = profile_program(OK, runs=runs, hot=3)
+    assert run.filtered
+    kernels = run.hottest.set_index("kernel")
+    total = 4 * 400 + 4 * 200 + 3600
+    assert kernels.loc[names[1], "share"] == pytest.approx(1600 / total)
+    assert kernels.loc[names[0], "share"] == pytest.approx(800 / total)
+    assert kernels.loc[names[1], "wall_share"] == pytest.approx(1600 / (9000 + 3600 - 1000))
+    said = "\n".join(sections.first_lines(run))
+    assert "counted: " in said
+    assert "of the program's 6.00 us" in said
+    assert "of wall time" in sections.kernels_table(run).head

@@ -1,0 +1,157 @@
+"""Sentences that earlier reports got wrong, each provoked by the recorded file that provoked it, and what is said now."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from recorded import opened
+
+from analyzers.rules.rule import TIME
+from profkit.cli.group import invoke
+from profkit.report import sections
+from profkit.report.explain import gain
+from profkit.study.study import open_study
+
+pytestmark = pytest.mark.xdist_group("recorded")
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = sorted((ROOT / "examples/h200").iterdir())
+LADDER = ROOT / "examples/transformer_ladder/runs"
+DATA = Path(__file__).resolve().parent / "data"
+
+
+def first_line(study, impl, lang="en"):
+    return next(line for line in sections.first_lines(study, lang) if line.startswith(f"{impl}: "))
+
+
+def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_floors_away():
+    """Said before: 218x the floor of the algorithm, up to 98.5 %."""
+    study = opened(ROOT / "examples/h200/ICMTNY")
+    row = study.analysis.impl("cuda")
+    assert row["time"] < 2e-6
+    assert row["floor_bound_by"] == "launch"
+    assert row["floor_ratio"] < 2
+    assert "1.39x the floor" in first_line(study, "cuda")
+    for one in study.findings():
+        if one.impl == "cuda" and one.severity == TIME:
+            assert one.upper_bound <= row["time"] - row["floor_time"]
+    assert not [doubt for doubt in study.analysis.doubts if doubt.code == "floor-without-launch"]
+
+
+def test_the_best_transformer_step_is_bound_by_what_holds_most_of_its_time():
+    """Said before: bound by latency, of a step whose products run near the tensor roof for most of it."""
+    study = opened(LADDER / "batch8")
+    best = study.best
+    assert best is not None
+    row = study.analysis.impl(best.name)
+    assert row["bound_by"] == "tensor_bf16"
+    assert row["bound_split"].startswith("60% tensor_bf16, 29% latency")
+    assert first_line(study, best.name).endswith("bound by tensor_bf16")
+
+
+def test_stores_that_take_eight_sectors_for_one_are_named():
+    """Said before: latency, and nothing else."""
+    study = opened(ROOT / "examples/h200/ICJTRP")
+    assert first_line(study, "ori").endswith("bound by latency (access is not coalesced)")
+    assert first_line(study, "ori", "zh").endswith("（访存未合并）")
+    mine = [one for one in study.findings() if one.impl == "ori"]
+    assert "L2 is written 8x the bytes of the output" in mine[0].title
+    assert "latency" not in {one.rule for one in mine}
+
+
+def test_one_floor_a_task_so_the_faster_step_is_nearer_to_it():
+    """Said before: the step that is 12.2x as fast is further from its floor than the reference from its own."""
+    study = opened(LADDER / "batch8")
+    rows = {part.name: part.row for part in study.parts if part.row is not None}
+    assert len({row["floor_time"] for row in rows.values()}) == 1
+    by_time = sorted(rows.values(), key=lambda row: row["time"])
+    assert [row["floor_ratio"] for row in by_time] == sorted(row["floor_ratio"] for row in rows.values())
+    # The floor at a candidate's own precision stands beside it, under its own name.
+    assert rows["tf32"]["floor_own_bound_by"] == "tensor_tf32"
+    assert rows["tf32"]["floor_own_time"] > rows["tf32"]["floor_time"]
+
+
+@pytest.mark.parametrize("run", [*SAMPLES, *sorted(LADDER.iterdir())], ids=lambda path: path.name)
+def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run):
+    """Said before: 44 us to win, 41 us above the floor."""
+    study = opened(run)
+    told = study.waterfalls
+    for name, one in told.items():
+        assert sum(part.seconds for part in one.slices) == pytest.approx(one.time, rel=0.02)
+        room = one.time - one.floor
+        mine = [finding for finding in study.findings() if finding.impl == name and finding.severity == TIME]
+        assert all(finding.upper_bound <= room * (1 + 1e-9) for finding in mine)
+        assert sum(finding.win for finding in mine) <= room * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("run", [*SAMPLES, *sorted(LADDER.iterdir())], ids=lambda path: path.name)
+def test_who_is_faster_is_higher_up(run):
+    """Said before: an arrow of a 1.73x speed-up that points down, as the reference's padding was counted as FLOP."""
+    study = opened(run)
+    rows = [part.row for part in study.parts if part.row is not None]
+    done = {row["achieved_flops"] * row["time"] for row in rows if row["achieved_flops"] > 0}
+    assert all(one == pytest.approx(max(done), rel=1e-9) for one in done)
+    if run.name == "ICVXKH":
+        reference, candidate = (study.analysis.impl(name) for name in ("reference", "cuda"))
+        assert candidate["speedup"] == pytest.approx(1.73, abs=0.02)
+        assert candidate["achieved_flops"] / reference["achieved_flops"] == pytest.approx(
+            candidate["speedup"], rel=0.05
+        )
+
+
+def test_a_product_without_a_column_of_additions_is_a_lower_bound_and_not_nothing(tmp_path, capsys):
+    """Said before: 0 FLOP/s, latency, of an imported FP32 product whose FFMA counter reads 68,736,253,952."""
+    rows = list(csv.reader(io.StringIO(exported())))
+    ffma = rows[0].index("sm__sass_thread_inst_executed_op_ffma_pred_on.sum")
+    assert {row[ffma] for row in rows[2:]} == {"68736253952"}
+    file = tmp_path / "gemm.csv"
+    file.write_text(exported())
+    assert invoke(["import", str(file), "-o", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    study = open_study(tmp_path / "run")
+    (kernel,) = study.kernels.to_dict("records")
+    assert kernel["flops"] == pytest.approx(2 * 68736253952, rel=1e-4)
+    assert kernel["flops_lower"]
+    assert kernel["bound_by"] == "fp32"
+    assert ">= " in said
+    assert "latency" not in said
+
+
+def exported():
+    """The recorded product of 4096 x 4096 in FP32, whose owner had asked for FFMA alone of the FP32 instructions."""
+    lines = (line for line in (DATA / "ncu/h200_default.csv").read_text().splitlines() if line.startswith('"'))
+    table = list(csv.reader(lines))
+    at = [n for n, title in enumerate(table[0]) if "_op_fadd_" not in title and "_op_fmul_" not in title]
+    out = io.StringIO()
+    name = table[0].index("Kernel Name")
+    rows = [row for row in table[2:] if "f32f32_f32_nn" in row[name]]
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([[row[n] for n in at] for row in (*table[:2], *rows)])
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    run = tmp_path_factory.mktemp("generate") / "run"
+    assert invoke(["import", str(DATA / "kineto/generate_h100.trace.json.gz"), "-o", str(run)]) == 0
+    return open_study(run)
+
+
+def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(program):
+    """Said before, of transformers' generate on an H100: 120 us of GPU time, latency; too few blocks: 16 for 132 SMs."""
+    line, *_ = sections.first_lines(program)
+    assert line.startswith("steady state, 5 steps of 27.3 ms: GPU idle 95.1%")
+    first, *_ = program.findings()
+    assert (first.rule, first.variant) == ("gpu-idle", "chain")
+    assert gain(first).startswith("up to 72.4% of a step's wall time")
+    assert "few-blocks" not in {one.rule for one in program.findings() if one.severity == TIME}
+
+
+def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_use_what_they_use():
+    """Said before, of a product of cuBLAS: local memory is 99 % of the L1 traffic; move to wgmma."""
+    found = opened(LADDER / "batch8").findings()
+    mine = [one for one in found if "nvjet" in one.kernel]
+    assert mine
+    assert "local-memory" not in {one.rule for one in mine}
+    assert not [one for one in mine if "wgmma" in one.next_step]
