@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,28 +34,40 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module are a group."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that share a fixture of their module are a group. Groups come first: what is last is to be short."""
     for item in items:
         known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
         if any(made[-1].scope == "module" for made in known.values()) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
+    if config.getoption("numprocesses", None) or os.environ.get("PYTEST_XDIST_WORKER"):
+        items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_runners() -> Iterator[None]:
-    """Runners are forks of a process that has imported torch, one in each worker; a CPU's ceilings are given there."""
+    """Runners are forks of a process that has imported torch, one in each worker; a CPU's ceilings are given there.
+
+    So are programs under torch's profiler; with a start of their own they are in test_nsys_launch.py.
+    """
     from profkit.launch import process
-    from profkit.launch.warm import PRELOAD, Warm
+    from profkit.launch.protocol import BARE
+    from profkit.launch.warm import MODULES, PRELOAD, Warm
+    from profkit.targets.program import MODULE as TRACER
 
     # An empty entry would be the directory that a server is started in.
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     ours = ("profkit.runner.session", "profkit.runner.candidate")
     with (
-        closing(Warm([*PRELOAD, "torch._dynamo", *ours, "given_ceilings"], env=env)) as warm,
+        closing(Warm([*PRELOAD, "torch._dynamo", *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(process, "start", warm)
+
+        def start(argv: Sequence[str], **options: Any) -> process.Child:
+            traced = list(argv[:3]) == [sys.executable, "-m", TRACER]
+            return warm([*BARE, *argv[2:]] if traced else argv, **options)
+
+        patch.setattr(process, "start", start)
         yield
 
 

@@ -279,6 +279,7 @@ def test_an_interrupted_run_is_readable_and_leaves_no_child(tmp_path, kind, word
     assert run.manifest.status == "interrupted"
     assert run.manifest.finished
     assert len(run.manifest.impls[1].checks) == checks
+    assert not checks or len(run.manifest.seeds) == checks
 
 
 def test_sigterm_is_as_before_after_a_command(capsys):

@@ -9,17 +9,14 @@ import re
 import signal
 import statistics
 import textwrap
-import time
 
 import pytest
 from candidates import write_sample
-from test_failures import stop_at
 from test_runner import EXPECTED
 
 from profkit.api import profile
 from profkit.launch.isolation import stage
 from profkit.launch.protocol import Subject
-from profkit.study.study import open_study
 
 pytestmark = pytest.mark.slow
 
@@ -274,18 +271,6 @@ def test_too_little_room_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("U", "total used free")(1, 1, 1000))
     with pytest.raises(CannotWriteError, match=r"GB are to be handed over and .* GB are free"):
         exchange.write(torch.zeros(1 << 20), tmp_path / "x.pt")
-
-
-def test_an_interrupt_leaves_no_process(tmp_path):
-    folder = write_sample(tmp_path, "honest")
-    code, words, left = stop_at("honest time", signal.SIGINT, folder, tmp_path / "runs")
-    assert code == 130, words
-    assert "Traceback" not in words
-    while any(os.path.exists(f"/proc/{pid}") for pid in left):
-        time.sleep(0.05)
-    run = open_study(tmp_path / "runs")
-    assert run.manifest.status == "interrupted"
-    assert len(run.manifest.seeds) == 5
 
 
 MEETING = """

@@ -15,8 +15,6 @@ from profkit.contests.kernelbench.models.config import Endpoint, Model, read_con
 from profkit.contests.kernelbench.models.endpoint import ask, client_for
 from profkit.errors import ProfkitError
 
-pytest.importorskip("openai")
-
 PROBLEM = """
 import torch
 from torch import nn
@@ -33,6 +31,12 @@ def get_init_inputs():
 """
 CODE = PROBLEM[: PROBLEM.index("def get_inputs")].replace("Model(", "ModelNew(").strip()
 ANSWER = f"Here it is:\n\n```python\n{CODE}\n```\n\nAnd a usage example:\n\n```python\nModelNew()\n```\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client():
+    """The library is imported where these tests run, and nowhere else."""
+    return pytest.importorskip("openai")
 
 
 @pytest.fixture

@@ -28,8 +28,6 @@ def test_a_process_that_sleeps_has_no_excuse():
 def test_a_compiler_of_it_excuses_up_to_the_limit_of_a_build():
     with subprocess.Popen(["cc1plus", "-c", SPIN], executable=sys.executable, stdout=subprocess.PIPE) as child:
         child.stdout.readline()
-        while waiting.state_of(child.pid) != "S":
-            time.sleep(0.01)
         excuse = waiting.Excuse(os.getpid(), 0.05, 10.0)
         assert waiting.compiling(os.getpid())
         assert excuse.more()
