@@ -22,8 +22,9 @@ claimed only when it is shown; swapping the two sides mirrors the verdict.
 
 Simulated (tests/analyzers/test_statistics.py) with 2 % drift, 2 % outliers, noise of 0.5 to 5 %, errors
 independent or AR(1) with 0.8, 12 to 100 rounds of 3: equal sides get at most 1.0 % false verdicts, and their
-intervals miss 1 in 4 to 8 % of the runs; timed one side after the other, in 95 to 100 % at 0.5 % noise. With several processes that differ, by as much
-as rounds explain or ten times it, 3 or 5 of them miss in 3 to 8 % of the runs, where rounds alone miss in up to 90 %. A
+intervals miss 1 in 4 to 8 % of the runs; timed one side after the other, in 95 to 100 % at 0.5 % noise. Of 3 or 5
+processes that do not differ, differ by as much as the rounds explain or by up to ten times that, the interval misses in
+1 to 6 % of the runs, that of the rounds alone in up to 54 %. A
 true 3 % is found in every run at 0.5 % noise from 12 rounds on; at 2 % noise in 83 % with 12 and in all with
 34.
 """
