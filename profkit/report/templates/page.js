@@ -38,6 +38,8 @@ for (const b of all("[data-lang]")) b.addEventListener("click", () => language(b
 const flat = K.length > 0 && !D.floors.length && !K.some((k) => k.flops > 0);
 for (const e of [$("plotbox"), $("plot-help"), $("controls")]) e.hidden = flat || !K.length;
 if (!K.some((k) => k.flops > 0 || num(k.dram))) $("roofline").hidden = true;
+$("kernels").hidden = !K.length;
+for (const a of all("nav a")) a.hidden = $(a.getAttribute("href").slice(1)).hidden;
 let seen = 0;
 new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) { seen = w; draw(); drawLine(); } }).observe(document.body);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); drawLine(); });

@@ -184,9 +184,11 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
     question = told("p_faster")
     if verdict is None or not verdict.right:
         return Card(question, told("p_not_compared"))
-    conditions = both(lambda tag: say("comma", tag).join(one.text(tag) for one in verdict.conditions))
+    held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
+    conditions = both(lambda tag: say("comma", tag).join(one.text(tag) for one in held))
     if verdict.word in ("void", "impossible"):
-        return Card(question, told("p_faster_none"), Text(verdict.text("en"), verdict.text("zh")), kind="bad")
+        why = Text(verdict.text("en"), verdict.text("zh")) if verdict.word == "impossible" else NOTHING
+        return Card(question, told("p_faster_none"), why, kind="bad")
     ends = sections.speedup(row).partition(" ")[2].strip("[]")
     key = "p_slower_value" if verdict.word == "slower" else "p_faster_value"
     shown = 1 / verdict.speedup if verdict.word == "slower" and verdict.speedup > 0 else verdict.speedup
@@ -286,15 +288,17 @@ def _table(study: Study) -> Grid:
     reference = study.analysis.reference
     best = study.best.name if study.best is not None else ""
     ordered = sorted(study.parts, key=lambda part: (part.name != best, part.name != reference))
-    return grid(lambda tag: _parts_table(ordered, tag))
+    return grid(lambda tag: _parts_table(study, ordered, tag))
 
 
-def _parts_table(parts: Sequence[Part], lang: str) -> Table:
+def _parts_table(study: Study, parts: Sequence[Part], lang: str) -> Table:
     rows = [part.row or {} for part in parts]
+    words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
+    right = [words.get(part.name) or sections.correctness(part.impl, lang) for part in parts]
     return Table.of(
         [
             Column("", [part.name for part in parts]),
-            Column(say("correct", lang), [sections.correctness(part.impl, lang) for part in parts]),
+            Column(say("correct", lang), right),
             Column(say("speedup", lang), [sections.speedup(part.row) for part in parts]),
             column(say("time", lang), rows, "time", "s"),
             column(say("x_floor", lang), rows, "floor_ratio", ""),
