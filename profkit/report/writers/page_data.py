@@ -98,7 +98,7 @@ def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
 
 def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
     return {
-        "kernel": cut(str(row["kernel"]).replace("`", "'"), LONGEST_NAME),
+        "kernel": page_name(str(row["kernel"])),
         "short": short,
         "time": six(number(row, "time")),
         "share": six(number(row, "share")),
@@ -112,6 +112,11 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "pipe": str(row.get("compute") or ""),
         "bound": [bound(row, lang) for lang in LANGUAGES],
     }
+
+
+def page_name(kernel: str) -> str:
+    """A kernel's name as it stands on the page."""
+    return cut(kernel.replace("`", "'"), LONGEST_NAME)
 
 
 def six(value: float) -> float | None:
