@@ -16,7 +16,7 @@ for (const row of all(".row[data-kernel]")) row.addEventListener("click", () => 
 /* what a block of the waterfall is: its kernel in full, its finding, the ways to both */
 function detail(i, finding) {
   const box = h("div", { className: "told" }), one = finding && $(finding);
-  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))));
+  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))), ...lines(K[i], true));
   if (one) box.append(h("p", {}, h("b", {}, shownText(one.querySelector(".gain")) + " "), shownText(one.querySelector(".title"))), h("p", {}, shownText(one.querySelector(".step"))));
   else box.append(h("p", { className: "note" }, tx("nofinding")));
   const ways = h("p", {});
