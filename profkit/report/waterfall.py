@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Kernels of one kind that a waterfall names; the rest are one block."""
+ROUNDING = 1e-6
+"""Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "host-bound")
 IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
@@ -98,7 +100,10 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
     """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
     for kind in reversed(list(WORDS)):
-        mine = sorted((one for one in fall.slices if one.kind == kind), key=lambda one: -one.seconds)
+        mine = sorted(
+            (one for one in fall.slices if one.kind == kind and one.seconds > ROUNDING * fall.time),
+            key=lambda one: -one.seconds,
+        )
         named_ = [one for one in mine if one.kernel]
         shown = named_[:MOST] if len(named_) > MOST + 1 else named_
         yield from ((one, 1) for one in shown)

@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 import browser
+import msgspec
 import numpy as np
 import pytest
 from synthetic_runs import kernel, make_run
 
+from analyzers.waterfall import Slice
 from profkit.record.importing import import_files
 from profkit.report import sections
 from profkit.report.waterfall import blocks
@@ -119,6 +121,14 @@ def test_the_waterfall_of_the_page_is_the_studys():
     ]
     total = sum(one.seconds for one in blocks(study, "cuda"))
     assert total == pytest.approx(study.waterfalls["cuda"].time)
+
+
+def test_what_rounding_leaves_is_no_block():
+    study = open_study(H200 / "ICJTRP")
+    fall = study.waterfalls["cuda"]
+    residue = msgspec.structs.replace(fall, slices=(*fall.slices, Slice("kernels", 1e-20, "nothing")))
+    study.__dict__["waterfalls"] = {"cuda": residue}
+    assert [one.kind for one in blocks(study, "cuda")] == ["gaps", "excess", "floor"]
 
 
 def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():
