@@ -157,7 +157,11 @@ def analyze(
     timed = timing.spreads(chosen, samples) if chosen is not None else {}
     ratios = timing.speedups(chosen, reference, threshold) if chosen is not None else {}
     used = next((t.method for t in timed.values()), "")
-    doubts = [Doubt("no hardware counters in these numbers", counters_missing)] if counters_missing else []
+    doubts = (
+        [Doubt("no hardware counters in these numbers", counters_missing, code="no-counters")]
+        if counters_missing
+        else []
+    )
     again = timing.timed_again(samples, used) if samples is not None else ()
     doubts += timing.doubts(timed, ratios, reference, target, again)
     doubts += timing.compare_methods(samples, used) if samples is not None else []

@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analyzers.program import Budget
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.units import number
-from profkit.report.waterfall import blocks, floor_line
+from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import say
 from profkit.study.study import Study
 from roofline import plot
@@ -44,21 +45,35 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study, theme: str = "light") -> Steps | None:
-    """The waterfall of the best implementation, or of the longest range; None where nothing has a time."""
+    """The waterfall of the best implementation, of a step of a program, or of the longest range; None without a time."""
+    wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
+    if wall is not None:
+        return _wall_steps(study, *wall, theme)
     falls = study.waterfalls
-    if not falls:
-        return None
-    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time)
+    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
     if best not in falls:
         return None
-    time = falls[best].time
-    steps = [Step(say("fall_now", "en"), "", 0.0, time, units.text(time, "s"))]
-    for one in blocks(study, best):
-        amount = f"{units.text(one.seconds, 's')}  {units.percent(one.share(time))}"
-        steps.append(Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.kind))
-    where = {"sample": study.manifest.sample.id, "time": units.text(time, "s"), "impl": best or "all kernels"}
+    where = {"time": units.text(falls[best].time, "s"), "impl": best or "all kernels"}
+    title = say("fall_title", "en", sample=study.manifest.sample.id, **where)
     subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
-    return Steps(tuple(steps), say("fall_title", "en", **where), subtitle, theme)
+    return Steps(_steps(say("p_now", "en"), falls[best].time, blocks(study, best)), title, subtitle, theme)
+
+
+def _wall_steps(study: Study, name: str, one: Budget, theme: str) -> Steps:
+    """One step of a program on its first process and device."""
+    step = {"sample": study.manifest.sample.id, "time": units.text(one.step, "s"), "impl": name or "a step"}
+    subtitle = f"{sections.device(study)}, {sections.wall_time(study)[0]}"
+    steps = _steps(say("p_step", "en"), one.step, wall_blocks(one, name))
+    return Steps(steps, say("fall_title", "en", **step), subtitle, theme)
+
+
+def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
+    amounts = [f"{units.text(one.seconds, 's')}  {units.percent(one.share(time))}" for one in mine]
+    below = [
+        Step(one.label(), one.why(), max(0.0, one.top - one.seconds), one.top, amount, one.paint)
+        for one, amount in zip(mine, amounts, strict=True)
+    ]
+    return (Step(head, "", 0.0, time, units.text(time, "s")), *below)
 
 
 def png(scene: Scene) -> bytes:

@@ -524,7 +524,7 @@ class Said:
     code: str = ""
 
 
-ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch")
+ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch", "no-counters")
 """Doubts that explain a figure beside the answer: neither right, faster nor the time rests on it."""
 
 

@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING
 
 from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
-from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS
+from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import cut
 from profkit.report.names import short_names
 from profkit.report.words import named, say
 
 if TYPE_CHECKING:
+    from analyzers.program import Budget
     from analyzers.waterfall import Slice, Waterfall
     from profkit.study.study import Study
 
 MOST = 8
 """Kernels of one kind that a waterfall names; the rest are one block."""
+ROUNDING = 1e-6
+"""Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "host-bound")
+IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
+"""What the GPU was idle for, as analyzers.program.Budget tells them apart."""
+_PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
+"""Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,23 @@ class Block:
     kernels: int = 0
     finding: Finding | None = None
 
+    @property
+    def paint(self) -> str:
+        """The kind as which it is drawn."""
+        return _PAINTED.get(self.kind, self.kind)
+
     def label(self, lang: str = "en") -> str:
         """The kernel it is of, or what kind of time it is."""
+        if self.kind in _PAINTED:
+            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}", lang)
         if self.kernels > 1:
             return say("fall_more", lang, count=str(self.kernels))
         return self.short or WORDS[self.kind][_AT[lang]]
 
     def why(self, lang: str = "en") -> str:
         """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
+        if self.kind in IDLE and self.kind != "unknown":
+            return say(f"wall_{self.kind}", lang)
         if not self.kernels:
             return named(self.cause, lang)
         if self.kind != EXCESS:
@@ -84,7 +100,10 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
 def _steps(fall: Waterfall) -> Iterator[tuple[Slice, int]]:
     """(a slice, of how many kernels) from the top; the shortest kernels of a kind as one."""
     for kind in reversed(list(WORDS)):
-        mine = sorted((one for one in fall.slices if one.kind == kind), key=lambda one: -one.seconds)
+        mine = sorted(
+            (one for one in fall.slices if one.kind == kind and one.seconds > ROUNDING * fall.time),
+            key=lambda one: -one.seconds,
+        )
         named_ = [one for one in mine if one.kernel]
         shown = named_[:MOST] if len(named_) > MOST + 1 else named_
         yield from ((one, 1) for one in shown)
@@ -107,6 +126,23 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
     launching = [finding for finding in whole if finding.rule in _LAUNCHING]
     other = [finding for finding in whole if finding.rule not in _LAUNCHING]
     return next(iter([*launching, *other] if one.kind == GAPS else [*other, *launching]), None)
+
+
+def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = ()) -> list[Block]:
+    """The blocks of one step of a program: idle by what the host did, copies, communication, computing last.
+
+    `whole`: what the findings about this process and device are said of.
+    """
+    steps = max(budget.steady.steps, 1)
+    mine = {one.evidence[0].counter: one for one in findings if one.impl == whole and one.evidence}
+    top, found = budget.step, []
+    for kind in (*IDLE, "copying", "communicating", "computing"):
+        seconds = getattr(budget, kind) / steps
+        if seconds > 0:
+            slices = "tiny" if kind == "computing" else kind
+            found.append(Block(kind, seconds, top, finding=mine.get(f"{slices}/step")))
+            top -= seconds
+    return found
 
 
 def floor_line(study: Study, impl: str, lang: str = "en") -> str:

@@ -16,6 +16,7 @@ from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.report import explain, lines, sections
 from profkit.report.writers import json as json_writer
+from profkit.report.writers.page_data import data_of, shown_of
 from profkit.rundir.manifest import Capture
 from profkit.runner import loading
 from profkit.study.study import open_study
@@ -93,6 +94,9 @@ def test_explain_report_and_json_tell_the_lines(planted, capsys):
     assert explain.document(study, [])["lines"][0]["number"] == 12
     assert json_writer.document(study)["lines"][0]["reason"] == "long scoreboard"
     assert json.dumps(explain.document(study, []), allow_nan=False)
+    of_page = next(row for row in data_of(shown_of(study))["kernels"] if row["kernel"] == PLANTED)["lines"]
+    assert of_page[0][0].startswith("cuda.cu line 12: ")
+    assert "第 12 行" in of_page[0][1]
     (section,) = [one for one in sections.sections(study) if one.heading == "Source lines"]
     assert section.tables[0].rows[0][-1] == "float c = x[index[i]];"
 

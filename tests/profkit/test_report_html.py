@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 import browser
+import msgspec
 import numpy as np
 import pytest
 from synthetic_runs import kernel, make_run
 
+from analyzers.waterfall import Slice
 from profkit.record.importing import import_files
 from profkit.report import sections
 from profkit.report.waterfall import blocks
@@ -93,14 +95,16 @@ def test_what_is_not_right_says_so_first(tmp_path):
 
 
 def test_a_doubt_matters_when_the_answer_rests_on_it():
-    study = open_study(H200 / "ICVXKH")
-    assert [one.what for one in sections.that_matter(study)] == ["the wanted precision of 1.00% was not reached"]
-    codes = {one.code for one in sections.doubts(study)}
-    assert codes == {"", "methods-differ", "work-differs", "floor-without-launch"}
+    study = open_study(H200 / "ICFSMX")
+    assert [one.what for one in sections.that_matter(study)] == ["reference: the time drifts during the measurement"]
+    assert {one.code for one in sections.doubts(study)} == {"", "work-differs", "fp16-vectors"}
     text = page(study)
     assert "1 doubt that matters" in text
     listed = part_of(text, '<section id="doubts"', "</section>")
-    assert listed.index("wanted precision") < listed.index("more, about other implementations")
+    assert listed.index("the time drifts") < listed.index("more, about other implementations")
+    # What is said of the distance to the floor alone, or of a beaten candidate, is no doubt about the answer.
+    assert sections.doubts(open_study(H200 / "ICVXKH"))
+    assert sections.that_matter(open_study(H200 / "ICVXKH")) == []
 
 
 def test_the_waterfall_of_the_page_is_the_studys():
@@ -117,6 +121,14 @@ def test_the_waterfall_of_the_page_is_the_studys():
     ]
     total = sum(one.seconds for one in blocks(study, "cuda"))
     assert total == pytest.approx(study.waterfalls["cuda"].time)
+
+
+def test_what_rounding_leaves_is_no_block():
+    study = open_study(H200 / "ICJTRP")
+    fall = study.waterfalls["cuda"]
+    residue = msgspec.structs.replace(fall, slices=(*fall.slices, Slice("kernels", 1e-20, "nothing")))
+    study.__dict__["waterfalls"] = {"cuda": residue}
+    assert [one.kind for one in blocks(study, "cuda")] == ["gaps", "excess", "floor"]
 
 
 def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():

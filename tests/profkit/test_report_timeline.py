@@ -97,6 +97,16 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     assert "One step" in top
     assert re.search(r"60(\.\d)?%", top)
     assert "not compared" in top
+    # The step is a waterfall: what the GPU was idle for, and its computing; the first block leads to its finding.
+    fall = text[text.index('<div class="fall">') :]
+    fall = re.sub(r'<span lang="zh-CN">.*?</span>', "", fall[: fall.index("</ol>")])
+    assert re.findall(r'class="n"><b><span lang="en">(.*?)</span>', fall) == [
+        "One step",
+        "GPU idle",
+        "GPU idle",
+        "GPU computing",
+    ]
+    assert re.search(r'data-finding="f0-\d"', fall)
     assert '<section id="timings"' not in text
 
 
@@ -114,7 +124,7 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
         inside = int(re.search(r"(\d+) launches", tab.js(said))[1])
         assert abs(inside - PER_STEP) <= 2
         assert re.search(r"idle 60(\.\d)?%", tab.js(said))
-        tab.js("document.getElementById('line').focus()")
+        tab.js("document.getElementById('line').focus({preventScroll: true})")
         tab.key("+", 187)
         assert int(re.search(r"(\d+) launches", tab.js(said))[1]) < inside
         # A launch under the pointer says its name.

@@ -6,7 +6,7 @@ const scaled = (unit, get) => {
 const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
 /* [head, value, how it is shown (nothing: text), class]; "far" leaves where the screen is narrow */
 const COLUMNS = () => [
-  [tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
+  [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
   [tx("launches"), (k) => k.launches, whole, "far"], [tx("share"), (k) => k.share, pct],
   [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
@@ -35,7 +35,11 @@ function table() {
   order();
 }
 /* the source lines that hold a kernel up, where they were recorded */
-const lines = (k) => (k.lines || []).length ? [h("details", { className: "src" }, h("summary", {}, tx("lines", k.lines.length)), h("ol", {}, ...k.lines.map((l) => h("li", {}, h("b", {}, `${l.place} `), h("code", {}, l.text), ` ${mine(l.said)}`))))] : [];
+const lines = (k, open = false) => {
+  if (!k.lines) return [];
+  const list = h("ol", {}, ...k.lines.map((l) => h("li", {}, h("code", {}, mine(l)))));
+  return [h("details", { className: "src", open }, h("summary", {}, tx("lines", k.lines.length)), list)];
+};
 function order() {
   const [, get, shown_] = COLS[sorted.c] || [], text = !shown_;
   const list = K.map((k) => k.i).sort((a, b) => {

@@ -16,7 +16,7 @@ for (const row of all(".row[data-kernel]")) row.addEventListener("click", () => 
 /* what a block of the waterfall is: its kernel in full, its finding, the ways to both */
 function detail(i, finding) {
   const box = h("div", { className: "told" }), one = finding && $(finding);
-  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))));
+  if (i >= 0) box.append(h("p", { className: "k" }, K[i].kernel), h("p", {}, words(K[i]).slice(1).join(tx("semicolon"))), ...lines(K[i], true));
   if (one) box.append(h("p", {}, h("b", {}, shownText(one.querySelector(".gain")) + " "), shownText(one.querySelector(".title"))), h("p", {}, shownText(one.querySelector(".step"))));
   else box.append(h("p", { className: "note" }, tx("nofinding")));
   const ways = h("p", {});
@@ -38,6 +38,8 @@ for (const b of all("[data-lang]")) b.addEventListener("click", () => language(b
 const flat = K.length > 0 && !D.floors.length && !K.some((k) => k.flops > 0);
 for (const e of [$("plotbox"), $("plot-help"), $("controls")]) e.hidden = flat || !K.length;
 if (!K.some((k) => k.flops > 0 || num(k.dram))) $("roofline").hidden = true;
+$("kernels").hidden = !K.length;
+for (const a of all("nav a")) a.hidden = $(a.getAttribute("href").slice(1)).hidden;
 let seen = 0;
 new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) { seen = w; draw(); drawLine(); } }).observe(document.body);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); drawLine(); });

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
+from analyzers.subjects import WHOLE
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
-from profkit.report.waterfall import Block, blocks, floor_line
+from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import bound, say
 from profkit.report.writers.frame import Grid, Text, both, grid, render, told
-from profkit.report.writers.page_data import Shown, best_roofs, data_of, shown_of, stack, timeline_of
+from profkit.report.writers.page_data import Shown, best_roofs, data_of, page_name, shown_of, stack, timeline_of
 
 if TYPE_CHECKING:
     from analyzers.verdict import Verdict
@@ -54,7 +55,7 @@ def page(study: Study, lang: str = "en") -> str:
         parts=parts,
         falls=_falls(study, parts, found, ids, data["kernels"]),
         told=of,
-        budgets=_budgets(study),
+        budgets=_budgets(study, found, ids),
         timeline=sections.timeline_lines(study) if not study.manifest.impls else [],
         kernel_note=both(lambda tag: _kernel_note(study, tag)),
         timing=both(lambda tag: sections.timing_line(study, tag)),
@@ -184,9 +185,11 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
     question = told("p_faster")
     if verdict is None or not verdict.right:
         return Card(question, told("p_not_compared"))
-    conditions = both(lambda tag: say("comma", tag).join(one.text(tag) for one in verdict.conditions))
+    held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
+    conditions = both(lambda tag: say("comma", tag).join(one.text(tag) for one in held))
     if verdict.word in ("void", "impossible"):
-        return Card(question, told("p_faster_none"), Text(verdict.text("en"), verdict.text("zh")), kind="bad")
+        why = Text(verdict.text("en"), verdict.text("zh")) if verdict.word == "impossible" else NOTHING
+        return Card(question, told("p_faster_none"), why, kind="bad")
     ends = sections.speedup(row).partition(" ")[2].strip("[]")
     key = "p_slower_value" if verdict.word == "slower" else "p_faster_value"
     shown = 1 / verdict.speedup if verdict.word == "slower" and verdict.speedup > 0 else verdict.speedup
@@ -252,7 +255,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
     total, share = sum(number(one, "time") for one in kernels), number(hot, "share")
     note = told("p_of_all", share=units.percent(share), time=units.text(total, "s"))
     name = short_name(str(hot["kernel"]), 60)
-    first = max(timed, key=lambda one: one.upper_bound, default=None) if not study.budgets else next(iter(timed), None)
+    first = next(iter(timed), None)
     return [
         *_wall_cards(study),
         Card(told("p_which"), Text(name, name), note, share, "kernel"),
@@ -286,15 +289,17 @@ def _table(study: Study) -> Grid:
     reference = study.analysis.reference
     best = study.best.name if study.best is not None else ""
     ordered = sorted(study.parts, key=lambda part: (part.name != best, part.name != reference))
-    return grid(lambda tag: _parts_table(ordered, tag))
+    return grid(lambda tag: _parts_table(study, ordered, tag))
 
 
-def _parts_table(parts: Sequence[Part], lang: str) -> Table:
+def _parts_table(study: Study, parts: Sequence[Part], lang: str) -> Table:
     rows = [part.row or {} for part in parts]
+    words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
+    right = [words.get(part.name) or sections.correctness(part.impl, lang) for part in parts]
     return Table.of(
         [
             Column("", [part.name for part in parts]),
-            Column(say("correct", lang), [sections.correctness(part.impl, lang) for part in parts]),
+            Column(say("correct", lang), right),
             Column(say("speedup", lang), [sections.speedup(part.row) for part in parts]),
             column(say("time", lang), rows, "time", "s"),
             column(say("x_floor", lang), rows, "floor_ratio", ""),
@@ -366,20 +371,7 @@ def fall_of(
 ) -> Fall:
     """`longest` [s]: the time that a full stack stands for."""
     study, time = part.study, part.study.waterfalls[part.impl].time
-    bars = [
-        Bar(
-            one,
-            both(one.label),
-            both(one.why),
-            f"{max(0.0, one.top - one.seconds) / time:.3%}",
-            f"{one.seconds / time:.3%}",
-            units.text(one.seconds, "s"),
-            units.percent(one.share(time)),
-            places.get((part.label, cut(one.kernel.replace("`", "'"), 300)), -1) if one.kernel else -1,
-            ids.get(id(one.finding), ""),
-        )
-        for one in mine
-    ]
+    bars = [_bar(one, time, places.get((part.label, page_name(one.kernel)), -1), ids) for one in mine]
     stacked = [
         (kind, f"{seconds / longest:.3%}", told("p_stack", kind=Text(*WORDS[kind]), time=units.text(seconds, "s")))
         for kind, seconds in stack(mine)
@@ -388,35 +380,41 @@ def fall_of(
     return Fall(part, units.text(time, "s"), line, bars, stacked, best)
 
 
+def _bar(one: Block, whole: float, kernel: int, ids: Mapping[int, str]) -> Bar:
+    """`whole` [s]: what the longest bar stands for."""
+    return Bar(
+        one,
+        both(one.label),
+        both(one.why),
+        f"{max(0.0, one.top - one.seconds) / whole:.3%}",
+        f"{one.seconds / whole:.3%}",
+        units.text(one.seconds, "s"),
+        units.percent(one.share(whole)),
+        kernel if one.kernel else -1,
+        ids.get(id(one.finding), ""),
+    )
+
+
 @dataclass(frozen=True)
 class Wall:
-    """Where the wall time of a process and device went, as one stack."""
+    """Where the wall time of a step of a process and device goes."""
 
     name: str
     line: Text
-    pieces: list[tuple[str, str, Text]]
+    time: str
+    bars: list[Bar]
 
 
-def _budgets(study: Study) -> list[Wall]:
-    found = []
+def _budgets(study: Study, found: Sequence[Finding], ids: Mapping[int, str]) -> list[Wall]:
+    walls: list[Wall] = []
     lines = both(lambda tag: "\n".join(sections.wall_time(study, tag)))
-    for at, (name, one) in enumerate(study.budgets.items()):
+    for name, one in study.budgets.items():
         if not one.window > 0:
             continue
-        kinds = ("computing", "communicating", "copying", "host", "waiting", "allocating", "queued", "unknown")
-        shares = [(kind, getattr(one, kind) / one.window) for kind in kinds]
-        pieces = [
-            (kind, f"{share:.3%}", told("p_stack", kind=told(f"wall_{_idle(kind)}"), time=units.percent(share)))
-            for kind, share in shares
-            if share > 0
-        ]
-        line = Text(*(text.split("\n")[at] if at < len(text.split("\n")) else "" for text in lines.pair))
-        found.append(Wall(name, line, pieces))
-    return found
-
-
-def _idle(kind: str) -> str:
-    return "idle" if kind == "unknown" else kind
+        line = Text(*(text.split("\n")[len(walls)] for text in lines.pair))
+        mine = wall_blocks(one, name or WHOLE, found)
+        walls.append(Wall(name, line, units.text(one.step, "s"), [_bar(block, one.step, -1, ids) for block in mine]))
+    return walls
 
 
 # ---- findings and facts
@@ -462,32 +460,28 @@ class Of:
 
 
 def _told(study: Study, found: Sequence[Finding]) -> Iterator[Of]:
-    """The best part's findings first; of ranges those with the largest gains."""
-    by_part: dict[str, list[Finding]] = {}
-    for one in found:
-        by_part.setdefault(one.impl, []).append(one)
-    names = in_order(study)
-    if study.best is not None:
-        names.sort(key=lambda name: name != study.best.name)  # type: ignore[union-attr]
-    else:
-        names = sorted(by_part, key=lambda name: -max((_gain(one) for one in by_part[name]), default=0.0))[:MOST_PARTS]
-    for at, name in enumerate(names):
-        mine = by_part.get(name, [])
-        if mine or study.manifest.impls:  # a range may hold only other ranges
-            yield _of(study, name, mine, at)
+    """The best part's findings first, then the others'; of a program all in one, as they are ranked."""
+    if study.best is None:
+        wall = both(lambda tag: next(iter(sections.wall_time(study, tag)), ""))
+        yield _of(study, "", wall, found, 0)
+        return
+    best = study.best.name
+    for at, name in enumerate(sorted(in_order(study), key=lambda name: name != best)):
+        head = both(lambda tag, name=name: headline(study, name, tag))  # type: ignore[misc]
+        yield _of(study, name, head, [one for one in found if one.impl == name], at)
 
 
-def _of(study: Study, name: str, mine: Sequence[Finding], at: int) -> Of:
+def _of(study: Study, name: str, head: Text, mine: Sequence[Finding], at: int) -> Of:
     said = [one for one in mine if one.severity != COLLECT]
     large = sorted((one for one in said if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
     missing = [one for one in mine if one.severity == COLLECT]
     return Of(
         name,
-        both(lambda tag: headline(study, name, tag)),
+        head,
         large,
         [_finding(study, one, f"f{at}-{number_}") for number_, one in enumerate(large)],
         len(said) - len(large),
-        ", ".join(one.rule for one in missing),
+        ", ".join(dict.fromkeys(one.rule for one in missing)),
         runnable(missing[0].next_step, study) if missing else "",
         at == 0,
     )
@@ -498,12 +492,9 @@ def _claims_nothing(one: Finding) -> bool:
     return one.severity == TIME and one.win <= MINOR * one.upper_bound
 
 
-def _gain(one: Finding) -> float:
-    return one.upper_bound if math.isfinite(one.upper_bound) else 0.0
-
-
 def _finding(study: Study, one: Finding, name: str) -> Told:
-    short = short_name(one.kernel) if one.kernel else ""
+    ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
+    short = ", ".join([*([one.impl] if ranged else []), *([short_name(one.kernel)] if one.kernel else [])])
     less = one.severity == TIME and one.win < 0.98 * one.upper_bound
     return Told(
         name,

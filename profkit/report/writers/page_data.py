@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analyzers.waterfall import WORDS
-from profkit.report.explain import in_order
+from profkit.report import lines
+from profkit.report.explain import NO_RANGE, in_order
 from profkit.report.layout import cut
 from profkit.report.names import short_names
 from profkit.report.units import number
@@ -20,6 +21,7 @@ from roofline.ceilings import BANDWIDTH, Roofline
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analyzers.source_lines import Line
     from profkit.study.study import Study
 
 LONGEST_NAME = 300
@@ -53,7 +55,8 @@ def shown_of(study: Study) -> list[Shown]:
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}
-    return [Shown(study, name, name, place, on[name]) for name, place in places(names).items()]
+    unnamed = NO_RANGE if len(names) > 1 else ""
+    return [Shown(study, name, name or unnamed, place, on[name]) for name, place in places(names).items()]
 
 
 def places(names: Iterable[str]) -> dict[str, int]:
@@ -77,6 +80,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     roofs = best_roofs(first.roofline, pipes) if first is not None else []
     return {
         "best": best,
+        "ranged": first is not None and not first.manifest.impls,
         "parts": [{"name": part.label, "colour": part.colour, "shape": part.shape, "on": part.on} for part in parts],
         "kernels": kernels,
         "pipes": pipes,
@@ -92,13 +96,21 @@ def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
         return
     rows = kernels[kernels["impl"] == part.impl].to_dict("records")
     short = short_names(str(row["kernel"]) for row in rows)
+    waits = {kernel: found for impl, kernel, found in lines.by_kernel(part.study.lines) if impl == part.impl}
     for row in rows:
-        yield {"impl": part.label, **_kernel(row, short[str(row["kernel"])])}
+        name = str(row["kernel"])
+        yield {"impl": part.label, **_kernel(row, short[name]), **_lines(waits.get(name, ()))}
+
+
+def _lines(found: Sequence[Line]) -> dict[str, Any]:
+    """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
+    told = [one for one in found if one.share >= lines.MINOR][: lines.SHOWN]
+    return {"lines": [[lines.sentence(one, lang) for lang in LANGUAGES] for one in told]} if told else {}
 
 
 def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
     return {
-        "kernel": cut(str(row["kernel"]).replace("`", "'"), LONGEST_NAME),
+        "kernel": page_name(str(row["kernel"])),
         "short": short,
         "time": six(number(row, "time")),
         "share": six(number(row, "share")),
@@ -112,6 +124,11 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "pipe": str(row.get("compute") or ""),
         "bound": [bound(row, lang) for lang in LANGUAGES],
     }
+
+
+def page_name(kernel: str) -> str:
+    """A kernel's name as it stands on the page."""
+    return cut(kernel.replace("`", "'"), LONGEST_NAME)
 
 
 def six(value: float) -> float | None:
