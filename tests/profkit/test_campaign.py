@@ -279,6 +279,23 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
     assert "ZeroDivisionError" in answer.error
 
 
+def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch):
+    given = Task("report", piece("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
+    path = made_run(place / "w")
+    (place / "w" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(path))))
+
+    def no_room(_):
+        raise ProfkitError(f"cannot write roofline.png: {os.strerror(errno.ENOSPC)}", fix="choose another place")
+
+    monkeypatch.setattr("profkit.report.derived.write", no_room)
+    assert perform(given).full
+    assert not (place / "runs").exists()
+    monkeypatch.setattr("profkit.report.derived.write", lambda _: [])
+    answer = perform(given)
+    assert (answer.full, answer.error) == (False, "")
+    assert open_run(answer.run).manifest.status == "done"
+
+
 # What is shown
 
 
