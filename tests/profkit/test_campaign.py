@@ -22,7 +22,7 @@ from candidates import _HEAD, BODIES, REFERENCE
 from test_process import alive
 
 from profkit.campaign import local, task
-from profkit.campaign.campaign import Campaign
+from profkit.campaign.campaign import Campaign, places
 from profkit.campaign.ledger import Ledger, State, unfinished
 from profkit.campaign.local import Heard, Local, Place
 from profkit.campaign.piece import Piece, of_folder, of_pair
@@ -33,10 +33,14 @@ from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
 from profkit.launch.alone import alone
+from profkit.record import profile
+from profkit.record.prepare import info
 from profkit.record.request import Request
-from profkit.rundir.directory import create_run, find_runs, open_run
+from profkit.record.session import Session
+from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
 from profkit.rundir.manifest import SampleInfo
+from profkit.targets.sample import resolve
 
 QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
 
@@ -241,6 +245,26 @@ def test_a_device_is_measured_on_by_one_at_a_time(place):
     thread.join()
     assert order == ["another device", "mine", "other"]
     assert said == ["waiting: another process measures on GPU-1"]
+
+
+def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
+    monkeypatch.setattr(profile.gpu, "identity", lambda: {"uuid": "GPU-1"})
+    monkeypatch.setattr(task.gpu, "visible", lambda: [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}])
+    target = resolve(sample(place / "A"))
+    session = Session(target, Request(), planned_run(info(target), place), "cuda")
+    said: list[str] = []
+    with profile._alone(session):
+        thread = threading.Thread(target=lambda: alone("GPU-1", said.append).__enter__())
+        thread.start()
+        while not said:
+            time.sleep(0.01)
+    thread.join()
+    session.device = "cpu"
+    with profile._alone(session), profile._alone(session):
+        pass
+    assert [one.variables["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 2
+    assert len({one.name for one in places("cuda")}) == 4
+    assert [one.name for one in places("cpu")] == ["cpu"]
 
 
 def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
