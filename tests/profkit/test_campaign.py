@@ -33,6 +33,7 @@ from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
 from profkit.launch.alone import alone
+from profkit.launch.protocol import Job, Subject
 from profkit.record import profile
 from profkit.record.prepare import info
 from profkit.record.request import Request
@@ -40,6 +41,7 @@ from profkit.record.session import Session
 from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
 from profkit.rundir.manifest import SampleInfo
+from profkit.runner import ahead, loading
 from profkit.targets.sample import resolve
 
 QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
@@ -222,6 +224,69 @@ def test_what_compiles_is_built_ahead(place):
     assert of_folder(folder, Request(device="cpu")).built == (str(folder / "candidate.py"),)
     assert of_pair("x", folder / "reference.py", folder / "candidate.py", Request()).built
     assert of_folder(sample(place / "B"), Request(device="cpu")).built == ()
+
+
+# Builds
+
+REFUSED = "raise RuntimeError(\"Error building extension 'mine': {why}\")\n"
+
+
+def build(place: Path, source: str, campaign: str = "one") -> tuple[int, Path]:
+    """(what building it ahead gives, the candidate's file)."""
+    file = place / "candidate.py"
+    file.write_text(source)
+    subject = Subject("candidate", "candidate", str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+            patch.setenv(name, "")
+        return ahead.build(Job("build", "s", [subject], cache=str(place / "cache"), campaign=campaign)), file
+
+
+def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
+    code, file = build(place, REFUSED.format(why="no such type"))
+    assert code == 1
+    with pytest.raises(loading.BuildFailedError, match="no such type") as raised:
+        loading.enter(file, place / "cache", "one")
+    assert loading.is_compile_error(raised.value)
+    for campaign in ("another", ""):
+        loading.known_failure(file, place / "cache", campaign)
+    file.write_text("class ModelNew: pass")
+    loading.known_failure(file, place / "cache", "one")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        REFUSED.format(why="No space left on device"),
+        REFUSED.format(why="nvcc Killed"),
+        "import torch\nhere = torch.cuda.is_available()\n" + REFUSED.format(why="no such type"),
+        "raise RuntimeError('no CUDA device')",
+        "class ModelNew: pass",
+    ],
+)
+def test_what_may_go_well_another_time_is_left_to_who_measures(place, source):
+    code, file = build(place, source)
+    assert code == int("raise" in source)
+    loading.known_failure(file, place / "cache", "one")
+
+
+def test_who_builds_ahead_waits_for_who_builds_the_same(place):
+    order = []
+    (place / "candidate.py").write_text("class ModelNew: pass")
+    first = loading.BuildLock(place / "cache", loading.build_key(place / "candidate.py"))
+
+    def other():
+        build(place, "class ModelNew: pass")
+        order.append("other")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    time.sleep(0.2)
+    order.append("first")
+    os.close(first._handle)
+    thread.join()
+    assert order == ["first", "other"]
+    assert [one for one in (place / "cache").iterdir() if one.is_dir()] == [first.path]
 
 
 # Locks
