@@ -75,11 +75,11 @@ class Campaign:
 
     def __init__(self, folder: Path, runs: str = "runs") -> None:
         self.runs = folder / runs
+        self.log = folder / f"{Path(runs).parts[0]}.log"
         self.mark = os.urandom(8).hex()
         argv = [sys.executable, "-m", "profkit", "profile", str(folder / "samples"), "--jobs", "2", "--device", "cpu"]
         argv += ["--runs", str(self.runs), "--budget", "0.05", "--trials", "1"]
         env = {**os.environ, "PROFKIT_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), MARK: self.mark}
-        self.log = folder / f"{runs}.log"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, env=env)
 
@@ -190,7 +190,9 @@ def main() -> int:
         print(f"{len(results(campaign.runs))} results, {doubles(campaign.runs)} lost, {len(faults)} faults")
         odd = {name: sorted(set(states)) for name, states in verdicts(campaign.runs).items() if len(set(states)) > 1}
         faults += [f"verdicts differ: {odd}"] if odd else []
-        print("\n".join(faults))
+        print("\n".join(faults), flush=True)
+        if asked.full:
+            faults += full_disk(folder, asked.full)
         if asked.two:
             faults += two_at_once(folder, asked.two)
     return int(bool(faults))
@@ -244,6 +246,32 @@ def two_at_once(folder: Path, times: int) -> list[str]:
     return faults
 
 
+def full_disk(folder: Path, kib: int) -> list[str]:
+    """A campaign on a file system of so many KiB, which is then made larger. It takes the right to mount one."""
+    small = folder / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False).returncode:
+        return ["no file system could be mounted: the full disk was not tried"]
+    try:
+        first = Campaign(folder, "small/runs")
+        code, faults = first.process.wait(600), []
+        said = first.log.read_text("utf-8", "replace")
+        if code != 2 or "are done and stay" not in said:
+            faults.append(f"full disk: exit code {code}: {said[-500:]}")
+        kept = seen(first.runs, faults)
+        subprocess.run([*mount[:4], f"remount,size={100 * kib}k", *mount[5:]], check=True)
+        again = Campaign(folder, "small/runs")
+        again.process.wait(600)
+        faults += complaint(again)
+        after = seen(again.runs, faults)
+        faults += [f"{run} has gone or changed" for run, digest in kept.items() if after.get(run) != digest]
+        print(f"full disk: {said.strip().splitlines()[-2:]}; {len(kept)} results kept, {len(after)} at the end")
+        return faults
+    finally:
+        subprocess.run(["umount", str(small)], check=False)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
@@ -252,6 +280,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--most", type=float, default=8.0, help="seconds from one kill to the next, at most")
     parser.add_argument("--patience", type=float, default=20.0)
     parser.add_argument("--two", type=int, default=0, metavar="N", help="then two campaigns on one cache, N times")
+    parser.add_argument("--full", type=int, default=0, metavar="KIB", help="then a campaign on a disk of so many KiB")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()

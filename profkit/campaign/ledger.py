@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,8 @@ class Ledger:
 
     def delivered(self, pieces: Sequence[Piece]) -> dict[str, Path]:
         """Key of a piece -> its run, of those that are done."""
-        since = self.begun.created.replace("-", "").replace(":", "")
+        # A day earlier: the clocks of other machines may differ.
+        since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
         wanted = {f"{self.begun.id}/{piece.key}": piece.key for piece in pieces}
         found: dict[str, Path] = {}
         for path in self.runs.glob("*/*Z*"):

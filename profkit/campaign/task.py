@@ -82,15 +82,21 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
         task = _here(task)
         answer = {"build": _build, "measure": _measure, "report": _report}[task.what](task, say)
     except ProfkitError as error:
-        answer = Answer(task.what, "", str(error), error.fix, error.exit_code, error.fix == ROOM)
+        answer = Answer(task.what, "", str(error), error.fix, error.exit_code, _for_want_of_room(error))
     except OSError as error:
         traceback.print_exc()
-        answer = Answer(task.what, "", f"{error}", ROOM, 2, error.errno in FULL)
+        full = error.errno in FULL
+        answer = Answer(task.what, "", f"{error}", ROOM if full else "", 2, full)
     except Exception as error:
         traceback.print_exc()
         answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", 2)
     where = f"{socket.gethostname()}:{os.getpid()}"
     return msgspec.structs.replace(answer, seconds=time.monotonic() - began, where=where, memory=_resident())
+
+
+def _for_want_of_room(error: ProfkitError) -> bool:
+    """Whether a disk was full, whoever says so and however."""
+    return error.fix == ROOM or _NO_SPACE in str(error)
 
 
 def _here(task: Task) -> Task:
@@ -176,7 +182,7 @@ def _once(task: Task, say: Say) -> Answer:
         with _quiet(task, say):
             task.piece.measure(wanted, say)
     except ProfkitError as error:
-        answer = Answer("measure", "", str(error), error.fix, error.exit_code, error.fix == ROOM)
+        answer = Answer("measure", "", str(error), error.fix, error.exit_code, _for_want_of_room(error))
     found = next(folder.glob("*/*/run.json"), None)
     if found is None or answer.full:
         return answer
@@ -208,7 +214,7 @@ def _report(task: Task, say: Say) -> Answer:
             write(study)
             line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
         except ProfkitError as error:
-            if error.fix == ROOM:
+            if _for_want_of_room(error):
                 raise
             trouble = Answer("report", "", str(error), error.fix, error.exit_code)
     final = deliver(run, Path(task.runs))

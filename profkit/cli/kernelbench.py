@@ -101,7 +101,9 @@ def eval_(
     runner = None
     failed: list[str] = []
     if jobs is not None or dask:
-        runner = _campaign(f"profkit kernelbench eval {checkout} {run_dir}", Runners(jobs or 0, dask, quiet), failed)
+        runner = _campaign(
+            f"profkit kernelbench eval {checkout} {run_dir} --level {level}", Runners(jobs or 0, dask, quiet), failed
+        )
     results = evaluate(
         _chosen(checkout, level, ids),
         run_dir,

@@ -92,6 +92,14 @@ def _failure(file: Path, cache: Path) -> Path:
     return cache / f"{build_key(file)}.failed"
 
 
+def known_failure(file: Path, cache: Path, campaign: str) -> None:
+    """Raise BuildFailedError when the compiler has refused this source in this campaign."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        known = json.loads(_failure(file, cache).read_text("utf-8"))
+        if campaign and known["campaign"] == campaign:
+            raise BuildFailedError(known["error"])
+
+
 def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
     """From here on, extensions and Triton kernels of this process are built in the directory of this source.
 
@@ -99,10 +107,7 @@ def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
     an implementation's turn, not only round its import. Raises BuildFailedError for what the compiler has refused in
     the same campaign.
     """
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        known = json.loads(_failure(file, cache).read_text("utf-8"))
-        if campaign and known["campaign"] == campaign:
-            raise BuildFailedError(known["error"])
+    known_failure(file, cache, campaign)
     lock = BuildLock(cache, build_key(file))
     use(lock)
     return lock

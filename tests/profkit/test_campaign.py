@@ -22,7 +22,7 @@ from candidates import _HEAD, BODIES, REFERENCE
 from test_process import alive
 
 from profkit.campaign import local, task
-from profkit.campaign.campaign import Campaign
+from profkit.campaign.campaign import Campaign, places
 from profkit.campaign.ledger import Ledger, State, unfinished
 from profkit.campaign.local import Heard, Local, Place
 from profkit.campaign.piece import Piece, of_folder, of_pair
@@ -33,10 +33,16 @@ from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
 from profkit.launch.alone import alone
+from profkit.launch.protocol import Job, Subject
+from profkit.record import profile
+from profkit.record.prepare import info
 from profkit.record.request import Request
-from profkit.rundir.directory import create_run, find_runs, open_run
+from profkit.record.session import Session
+from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
 from profkit.rundir.manifest import SampleInfo
+from profkit.runner import ahead, loading
+from profkit.targets.sample import resolve
 
 QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
 
@@ -220,6 +226,69 @@ def test_what_compiles_is_built_ahead(place):
     assert of_folder(sample(place / "B"), Request(device="cpu")).built == ()
 
 
+# Builds
+
+REFUSED = "raise RuntimeError(\"Error building extension 'mine': {why}\")\n"
+
+
+def build(place: Path, source: str, campaign: str = "one") -> tuple[int, Path]:
+    """(what building it ahead gives, the candidate's file)."""
+    file = place / "candidate.py"
+    file.write_text(source)
+    subject = Subject("candidate", "candidate", str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+            patch.setenv(name, "")
+        return ahead.build(Job("build", "s", [subject], cache=str(place / "cache"), campaign=campaign)), file
+
+
+def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
+    code, file = build(place, REFUSED.format(why="no such type"))
+    assert code == 1
+    with pytest.raises(loading.BuildFailedError, match="no such type") as raised:
+        loading.enter(file, place / "cache", "one")
+    assert loading.is_compile_error(raised.value)
+    for campaign in ("another", ""):
+        loading.known_failure(file, place / "cache", campaign)
+    file.write_text("class ModelNew: pass")
+    loading.known_failure(file, place / "cache", "one")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        REFUSED.format(why="No space left on device"),
+        REFUSED.format(why="nvcc Killed"),
+        "import torch\nhere = torch.cuda.is_available()\n" + REFUSED.format(why="no such type"),
+        "raise RuntimeError('no CUDA device')",
+        "class ModelNew: pass",
+    ],
+)
+def test_what_may_go_well_another_time_is_left_to_who_measures(place, source):
+    code, file = build(place, source)
+    assert code == int("raise" in source)
+    loading.known_failure(file, place / "cache", "one")
+
+
+def test_who_builds_ahead_waits_for_who_builds_the_same(place):
+    order = []
+    (place / "candidate.py").write_text("class ModelNew: pass")
+    first = loading.BuildLock(place / "cache", loading.build_key(place / "candidate.py"))
+
+    def other():
+        build(place, "class ModelNew: pass")
+        order.append("other")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    time.sleep(0.2)
+    order.append("first")
+    os.close(first._handle)
+    thread.join()
+    assert order == ["first", "other"]
+    assert [one for one in (place / "cache").iterdir() if one.is_dir()] == [first.path]
+
+
 # Locks
 
 
@@ -241,6 +310,26 @@ def test_a_device_is_measured_on_by_one_at_a_time(place):
     thread.join()
     assert order == ["another device", "mine", "other"]
     assert said == ["waiting: another process measures on GPU-1"]
+
+
+def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
+    monkeypatch.setattr(profile.gpu, "identity", lambda: {"uuid": "GPU-1"})
+    monkeypatch.setattr(task.gpu, "visible", lambda: [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}])
+    target = resolve(sample(place / "A"))
+    session = Session(target, Request(), planned_run(info(target), place), "cuda")
+    said: list[str] = []
+    with profile._alone(session):
+        thread = threading.Thread(target=lambda: alone("GPU-1", said.append).__enter__())
+        thread.start()
+        while not said:
+            time.sleep(0.01)
+    thread.join()
+    session.device = "cpu"
+    with profile._alone(session), profile._alone(session):
+        pass
+    assert [one.variables["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 2
+    assert len({one.name for one in places("cuda")}) == 4
+    assert [one.name for one in places("cpu")] == ["cpu"]
 
 
 def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
@@ -277,6 +366,23 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
     answer = perform(given)
     assert (answer.full, answer.code) == (False, 2)
     assert "ZeroDivisionError" in answer.error
+
+
+def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch):
+    given = Task("report", piece("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
+    path = made_run(place / "w")
+    (place / "w" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(path))))
+
+    def no_room(_):
+        raise ProfkitError(f"cannot write roofline.png: {os.strerror(errno.ENOSPC)}", fix="choose another place")
+
+    monkeypatch.setattr("profkit.report.derived.write", no_room)
+    assert perform(given).full
+    assert not (place / "runs").exists()
+    monkeypatch.setattr("profkit.report.derived.write", lambda _: [])
+    answer = perform(given)
+    assert (answer.full, answer.error) == (False, "")
+    assert open_run(answer.run).manifest.status == "done"
 
 
 # What is shown
