@@ -41,6 +41,7 @@ _ARITHMETIC = (
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 TASK = "task.json"
 """What is kept of the task beside its sample: names, and the workload that is timed, as they are published."""
+_PUBLISHED = ("axes", "inputs", "uuid", "tolerance")
 _LFS = b"version https://git-lfs"
 
 
@@ -187,7 +188,7 @@ def _cases(
             known = axes | {name: source["value"] for name, source in inputs.items() if source["type"] == "scalar"}
             axes[axis] = int(eval(value, {"__builtins__": {}}, known)) if isinstance(value, str) else value
         found.append({"axes": axes, "inputs": inputs})
-        published.append({name: workload[name] for name in ("axes", "inputs", "uuid", "tolerance") if name in workload})
+        published.append({name: value for name, value in workload.items() if name in _PUBLISHED})
     if not found:
         said = f": {doubts[0].how_much}" if doubts else ""
         raise ProfkitError(
