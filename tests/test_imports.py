@@ -112,6 +112,7 @@ LAZY: dict[str, str] = {
     "profkit.api": "numpy pandas",
     "profkit.bridges.mcp": "numpy pandas",
     "profkit.campaign.campaign": "numpy pandas",
+    "profkit.campaign.gate": "numpy pandas",
     "profkit.campaign.history": "numpy",
     "profkit.campaign.piece": "numpy pandas",
     "profkit.campaign.site": "numpy pandas",

@@ -16,9 +16,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from analyzers.source_lines import Line, hot_lines
-from collectors.errors import CollectError
-from collectors.ncu import source
 from profkit._version import __version__
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.report import ladder
@@ -44,7 +41,17 @@ class Tools:
 
         options: of `profkit profile`, such as "--ncu" or "--device cpu --candidate cuda".
         """
-        allowed = ("--ncu", "--events", "--deep", "--device", "--candidate", "--budget", "--trials", "--seed")
+        allowed = (
+            "--ncu",
+            "--events",
+            "--deep",
+            "--lines",
+            "--device",
+            "--candidate",
+            "--budget",
+            "--trials",
+            "--seed",
+        )
         words = shlex.split(options)
         strange = [word for word in words if word.startswith("-") and word.partition("=")[0] not in allowed]
         if strange:
@@ -64,16 +71,14 @@ class Tools:
         return _short(ladder.ladder_of(chosen).to_dict())
 
     def lines(self, run: str, kernel: str = "", top: int = 5) -> str:
-        """The source lines a kernel waits for, where the run or folder holds a source page of ncu (page-source CSV)."""
-        folder = self._study(run).path
-        pages = [page for file in sorted(folder.rglob("*.csv")) for page in _pages(file)]
-        found = [line for page in pages if kernel in page.kernel for line in hot_lines(page)[:top]]
+        """The source lines that kernels wait for, the most blamed first, where the run recorded them (--lines)."""
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for line in self._study(run).lines:
+            if kernel in line.kernel:
+                found.setdefault((line.impl, line.kernel), []).append(line.to_dict())
         if not found:
-            raise ProfkitError(
-                f"{run}: no source page",
-                fix="put what `ncu --import R.ncu-rep --page source --print-source cuda,sass --csv` prints into the run's folder",
-            )
-        return _short({"lines": [_known(line) for line in found]})
+            raise ProfkitError(f"{run}: no source lines in this run", fix="profkit profile SAMPLE --lines")
+        return _short({"lines": [line for lines in found.values() for line in lines[:top]]})
 
     def ceilings(self, run: str) -> str:
         """What the run's device can do: FLOP/s and B/s, measured, or the datasheet's."""
@@ -115,20 +120,6 @@ class Tools:
             ) from None
         text = out.decode("utf-8", "replace").strip()
         return text.splitlines()[-1] if text else agent.failure("nothing came back", "", done.returncode or 1)
-
-
-def _pages(file: Path) -> list[source.Listing]:
-    """The kernels of a source page; [] for any other CSV."""
-    try:
-        return source.read(file)
-    except CollectError:
-        return []
-
-
-def _known(line: Line) -> dict[str, Any]:
-    names = ("kernel", "file", "number", "text", "share", "reason", "bound", "excess")
-    values = {name: getattr(line, name) for name in names}
-    return {name: None if value != value else value for name, value in values.items()}
 
 
 def _short(content: dict[str, Any]) -> str:

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from profkit.launch.gpu import gpu_present
+
 if sys.platform != "win32":
     import fcntl
 
@@ -61,8 +63,6 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
     config = request.config
     if not config.getoption("--profkit"):
         pytest.skip("measures: add --profkit")
-    from profkit.launch.gpu import gpu_present  # nothing is loaded for a session that does not measure
-
     present = gpu_present()
     if not present and not config.getoption("--profkit-cpu"):
         pytest.skip("no GPU here: --profkit-cpu measures on the CPU")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from profkit.cli.compare import fraction
+from profkit.report.writers.junit import document
 from profkit.rundir.files import write_atomic
 
 FOLDER = click.Path(path_type=Path)
@@ -32,7 +33,6 @@ def command(before: Path, after: Path, limit: float, output: Path | None, junit:
     """
     from profkit.campaign.gate import cases, comment, judge
     from profkit.report.figures import gate_scene, png
-    from profkit.report.writers.junit import document
 
     found, studies = judge(before, after, limit)
     text = comment(found, studies, limit, picture)

@@ -39,6 +39,9 @@ _ARITHMETIC = (
     ast.unaryop,
 )
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
+TASK = "task.json"
+"""What is kept of the task beside its sample: names, and the workload that is timed, as they are published."""
+_PUBLISHED = ("axes", "inputs", "uuid", "tolerance")
 _LFS = b"version https://git-lfs"
 
 
@@ -46,12 +49,13 @@ _LFS = b"version https://git-lfs"
 class Dialect:
     """What the two differ in. `promised`: source of _promised(name, tensor), which makes a random input what its name
     promises; `allocate`: how an output that a solution writes into is made; `returns`: whether a solution that does
-    not say so returns its answer; `root`: where paths of workloads begin.
+    not say so returns its answer; `root`: where paths of workloads begin; `name`: of the format.
     """
 
     promised: str
     allocate: str
     root: Path
+    name: str
 
 
 def task(
@@ -60,9 +64,10 @@ def task(
     """The sample of a definition. Raises ProfkitError naming `where` and the field that keeps it from being one."""
     _complete(definition, ("name", "axes", "inputs", "outputs", "reference"), where)
     _understood(definition, where)
-    cases, doubts = _cases(definition, workloads, dialect.root, where)
+    cases, timed, doubts = _cases(definition, workloads, dialect.root, where)
     candidates: dict[str, str] = {}
     beside: dict[str, str] = {}
+    named: dict[str, str] = {}
     for solution in solutions:
         name = re.sub(r"\W", "_", str(solution.get("name", "solution")))
         text, files_, why = _solution(definition, solution, dialect)
@@ -73,10 +78,13 @@ def task(
             doubts.append(Doubt(f"solution {name} was left out", why, "", "solution-left-out"))
             continue
         candidates[name] = text
+        named[name] = str(solution.get("name", name))
         beside |= files_
     if not candidates:
         said = "; ".join(f"{d.what}: {d.how_much}" for d in doubts if d.code == "solution-left-out")
         raise ProfkitError(f"{where}: no solution to measure{': ' if said else ''}{said}", fix="add one beside it")
+    told = {"format": dialect.name, "definition": definition["name"], "workload": timed, "solutions": named}
+    beside[TASK] = json.dumps(told, indent=1)
     largest = {axis: value for axis, value in cases[0]["axes"].items() if axis in _variable(definition)}
     doubts.insert(0, one_timed(largest, len(cases)))
     custom = definition.get("custom_inputs_entrypoint") or ""
@@ -161,9 +169,13 @@ def _derived(definition: Json) -> dict[str, int | str]:
     }
 
 
-def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path) -> tuple[list[Json], list[Doubt]]:
-    """The workloads whose inputs can be had, the largest first, and a doubt about each that cannot."""
-    found, doubts = [], []
+def _cases(
+    definition: Json, workloads: Sequence[Json], root: Path, where: Path
+) -> tuple[list[Json], Json, list[Doubt]]:
+    """The workloads whose inputs can be had, the largest first; that one as it is published; a doubt about each that
+    cannot.
+    """
+    found, published, doubts = [], [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
         inputs = {name: dict(source) for name, source in workload["inputs"].items()}
@@ -176,6 +188,7 @@ def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path)
             known = axes | {name: source["value"] for name, source in inputs.items() if source["type"] == "scalar"}
             axes[axis] = int(eval(value, {"__builtins__": {}}, known)) if isinstance(value, str) else value
         found.append({"axes": axes, "inputs": inputs})
+        published.append({name: value for name, value in workload.items() if name in _PUBLISHED})
     if not found:
         said = f": {doubts[0].how_much}" if doubts else ""
         raise ProfkitError(
@@ -191,7 +204,8 @@ def _cases(definition: Json, workloads: Sequence[Json], root: Path, where: Path)
                 f"the task's own tolerance is {said}", "profkit's follows the type of the output", "", "own-tolerance"
             )
         )
-    return [first, *(case for case in found if case is not first)], doubts
+    timed = next(told for case, told in zip(found, published, strict=True) if case is first)
+    return [first, *(case for case in found if case is not first)], timed, doubts
 
 
 def _missing(source: Json, root: Path) -> str:

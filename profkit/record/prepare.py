@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ def prepare(target: Target, wanted: Request) -> Prepared:
     """Raises CannotProfileError for what was insisted on and cannot be had here."""
     if not isinstance(target, Call):
         demand_linux()
+    if not isinstance(target, Program):
+        _demand_torch()
     device = expected_device(wanted) if isinstance(target, Sample) else wanted.device
     device = "cuda" if isinstance(target, Program) else device
     counters = ncu.planned(target, wanted, device)
@@ -59,6 +62,19 @@ def prepare(target: Target, wanted: Request) -> Prepared:
     steps = recorders(target, wanted, device, counters)
     chosen = choose(target, wanted, device) if isinstance(target, Sample) else ()
     return Prepared(target, wanted, device, chosen, counters, steps)
+
+
+def _demand_torch() -> None:
+    """Raise CannotProfileError where torch is not installed: samples and callables are run with it."""
+    try:
+        there = importlib.util.find_spec("torch") is not None
+    except ImportError:
+        there = False
+    if not there:
+        raise CannotProfileError(
+            "nothing is measured without torch, and it is not installed",
+            fix="pip install torch ninja; runs are read, explained, compared and drawn without",
+        )
 
 
 def expected_device(wanted: Request) -> str:

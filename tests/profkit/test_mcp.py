@@ -51,17 +51,32 @@ def test_a_client_sees_few_tools_and_gets_documents():
     assert {"dram", "fp32"} <= {one["name"] for one in found[2]["ceilings"]}
     assert found[3]["next"] == found[0]["next"]
     assert (found[4]["ok"], found[5]["ok"]) == (False, False)
-    assert "no source page" in found[5]["error"]["message"]
+    assert "no source lines" in found[5]["error"]["message"]
 
 
-def test_lines_of_a_source_page(tmp_path):
-    for name in ("run.json", "ncu.csv", "timings.csv", "cupti.csv"):
-        (tmp_path / name).write_bytes((ROOT / "examples/h200/ICJTRP" / name).read_bytes())
-    (tmp_path / "source.csv").write_bytes((ROOT / "tests/data/ncu/source_cuda.csv").read_bytes())
-    _, [answer] = ask([tmp_path], ("lines", {"run": ".", "top": 2}))
+def test_lines_where_they_were_recorded(tmp_path):
+    with_lines(tmp_path)
+    _, [answer, whole] = ask([tmp_path], ("lines", {"run": ".", "top": 2}), ("explain", {"run": "."}))
     lines = json.loads(answer)["lines"]
-    assert lines[0]["share"] > 0
-    assert lines[0]["reason"]
+    assert [line["impl"] for line in lines] == ["cuda", "cuda", "ori", "ori"]
+    assert lines[0]["share"] >= lines[1]["share"] > 0
+    place = f"{Path(lines[0]['file']).name}:{lines[0]['number']}"
+    assert json.loads(whole)["findings"][0]["source"] == place
+
+
+def with_lines(folder):
+    """A recorded run with a source page, of another kernel, as that of its own."""
+    for name in ("run.json", "ncu.csv", "timings.csv", "cupti.csv"):
+        (folder / name).write_bytes((ROOT / "examples/h200/ICJTRP" / name).read_bytes())
+    page = (ROOT / "tests/data/ncu/source_cuda.csv").read_text("utf-8")
+    own, ours = (
+        "planted(const float *, const int *, float *, int)",
+        "transpose_kernel(const float *, float *, int, int)",
+    )
+    (folder / "source.csv").write_text(page.replace(own, ours), "utf-8")
+    manifest = json.loads((folder / "run.json").read_text("utf-8"))
+    manifest["captures"] = [{"file": "source.csv", "tool": "ncu", "role": "lines"}]
+    (folder / "run.json").write_text(json.dumps(manifest), "utf-8")
 
 
 def test_paths_stay_inside_the_roots(tmp_path):

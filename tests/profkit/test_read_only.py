@@ -97,8 +97,11 @@ def reading(folder):
 
 
 def test_nothing_that_reads_imports_what_measures(tmp_path):
-    found = run(BLOCK + RUN, BLOCKED=MEASURING, LINES=reading(tmp_path))
-    names = dict(zip(map(" ".join, reading(tmp_path)), found["codes"], strict=True))
+    lines = [*reading(tmp_path), ["profile", "S1/ICVXKH", "--device", "cpu"]]
+    found = run(BLOCK + RUN, BLOCKED=MEASURING, LINES=lines)
+    assert found["codes"].pop() == 3
+    assert "nothing is measured without torch" in found["stderr"]
+    names = dict(zip(map(" ".join, lines[:-1]), found["codes"], strict=True))
     failed = {name for name, code in names.items() if code} - {"doctor --json"}
     assert not failed, found["stderr"][-3000:]
     assert not set(MEASURING) & {name.partition(".")[0] for name in found["loaded"]}

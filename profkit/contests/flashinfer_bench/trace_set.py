@@ -52,7 +52,7 @@ def read(file: Path, device: str) -> Sources:
     workloads = {
         str(row["workload"].get("uuid")): row["workload"] for row in rows if isinstance(row.get("workload"), dict)
     }
-    dialect = Dialect(_PROMISED, "empty", root)
+    dialect = Dialect(_PROMISED, "empty", root, "flashinfer_bench")
     found = task(definition, list(workloads.values()), solutions_in([root / "solutions"], name), dialect, file)
     claims = tuple(claim for solution in found.candidates for claim in _claimed(rows, solution))
     return Sources(found.name, found.reference, found.candidates, found.doubts + claims, found.beside).on(device)

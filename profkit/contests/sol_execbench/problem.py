@@ -50,5 +50,5 @@ def read(folder: Path, device: str) -> Sources:
     """The sample of a problem's folder; its solutions are the .json files in it and below that name it."""
     definition = read_object(folder / DEFINITION)
     solutions = solutions_in([folder], str(definition.get("name", "")))
-    dialect = Dialect(_PROMISED, "zeros", folder)
+    dialect = Dialect(_PROMISED, "zeros", folder, "sol_execbench")
     return task(definition, read_lines(folder / WORKLOADS), solutions, dialect, folder / DEFINITION).on(device)

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from profkit.report.dialect import Dialect
-from profkit.report.dialects import agent, html, paddle, pr, tensorrt, trace
+from profkit.report.dialects import agent, html, paddle, pr, records, tensorrt, trace
 
 DIALECTS: dict[str, Dialect] = {
-    one.name: one for one in (agent.DIALECT, pr.DIALECT, paddle.DIALECT, tensorrt.DIALECT, html.DIALECT, trace.DIALECT)
+    one.name: one
+    for one in (
+        agent.DIALECT,
+        pr.DIALECT,
+        paddle.DIALECT,
+        tensorrt.DIALECT,
+        records.DIALECT,
+        html.DIALECT,
+        trace.DIALECT,
+    )
 }

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
@@ -243,8 +243,15 @@ def _gate(study: Study, subject: Part | None) -> str:
 
 
 def _source(study: Study, one: Finding) -> str | None:
-    """file:line where the kernel is defined in the source, if that is still what was measured; else None."""
+    """file:line that the kernel waits for most, where lines were recorded; else where it is defined, if the source is still
+    what was measured; else None.
+    """
     manifest = study.manifest
+    hot = next(
+        (line for line in study.lines if (line.impl, line.kernel) == (one.impl, one.kernel) and line.number), None
+    )
+    if hot is not None:
+        return f"{PurePath(hot.file).name}:{hot.number}"
     impl = next((impl for impl in manifest.impls if impl.name == one.impl), None)
     name = next((name for name in impl.kernels if name in one.kernel), "") if impl is not None else ""
     listed = manifest.sample.files.get(one.impl)

@@ -1,0 +1,94 @@
+"""Published tasks of other people's contests, and what profkit's verdict adds to their own word.
+
+    python benchmarks/foreign_tasks.py FOLDER [-o TABLE.md] [--seconds 230] [--runs RUNS]
+
+FOLDER holds a folder a contest, each with tasks as they are published: SOL-ExecBench problems (NVIDIA/SOL-ExecBench,
+examples/ and the hacks of tests/samples/), GPU MODE kernelbot tasks (gpu-mode/reference-kernels, problems/), FlashInfer-
+Bench trace sets. They are theirs and not kept here. Needs a GPU and no network. Nothing new is begun after `--seconds`;
+what was left out is said. The contest's word is the status that its own records would have (`--for records`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from profkit.api import Run, profile
+from profkit.contests import formats
+from profkit.errors import ProfkitError
+from profkit.launch import warm
+from profkit.report import units
+from profkit.report.dialects import records
+from profkit.report.layout import Table, pipe_table
+
+HEAD = ["task", "submission", "contest's word", "profkit's verdict", "time", "x floor", "SOL score"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--seconds", type=float, default=230.0)
+    parser.add_argument("--runs", type=Path, default=Path("profkit-runs"))
+    parser.add_argument("--device", default="auto")
+    asked = parser.parse_args()
+    rows, late, began = [], [], time.monotonic()
+    with warm.runners():
+        for task in _turns(asked.folder):
+            if time.monotonic() - began > asked.seconds:
+                late.append(str(task.relative_to(asked.folder)))
+                continue
+            rows += list(_measured(task, asked))
+            print(f"{time.monotonic() - began:.0f} s: {task.relative_to(asked.folder)}", flush=True)
+    text = pipe_table(Table(HEAD, rows), (0, 1, 2, 3)) + "\n"
+    text += f"\nNot measured in {asked.seconds:g} s: {', '.join(late)}\n" if late else ""
+    print(text)
+    if asked.output is not None:
+        asked.output.write_text(text, encoding="utf-8")
+
+
+def _turns(folder: Path) -> Iterator[Path]:
+    """One task of each contest in turns, so that a short run has something of all."""
+    kinds = [formats.targets(kind) for kind in sorted(folder.iterdir()) if kind.is_dir()]
+    for place in range(max(map(len, kinds), default=0)):
+        yield from (tasks[place] for tasks in kinds if place < len(tasks))
+
+
+def _measured(task: Path, asked: argparse.Namespace) -> Iterator[list[str]]:
+    name = str(task.relative_to(asked.folder))
+    try:
+        run = profile(task, device=asked.device, counters="off", budget=0.6, trials=2, runs=asked.runs)
+    except ProfkitError as error:
+        yield [name, "", "", f"not measured: {error}", "-", "-", "-"]
+        return
+    told = _records(run)
+    for part in run.parts:
+        if part.impl is None or part.impl.role == "reference":
+            continue
+        row, verdict = part.row or {}, run.verdicts[part.name]
+        score = records.sol_score(run, row)
+        yield [
+            name,
+            part.name,
+            told.get(part.name, "-"),
+            verdict.text(),
+            units.text(units.number(row, "time"), "s"),
+            units.digits(units.number(row, "floor_ratio")),
+            "-" if score is None else f"{score:.2f}",
+        ]
+
+
+def _records(run: Run) -> dict[str, str]:
+    """Submission -> the status of its record; none of a contest without records."""
+    if not (run.path / records.TASK).is_file():
+        return {}
+    lines = [json.loads(line) for line in records.lines(run)]
+    tried = [impl.name for impl in run.manifest.candidates if impl.status != "skipped"]
+    return {name: line["evaluation"]["status"] for name, line in zip(tried, lines, strict=True)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""--for records: a run of a published task as the contest's own records, one JSON line a solution.
+
+The schema is the one that SOL-ExecBench and FlashInfer-Bench share (definition, workload, solution, evaluation). What it
+has no field for stands in correctness.extra: the verdict with its interval and conditions, the distance to the floor,
+and the SOL score 1 / (1 + (t - floor) / (reference - floor)) with the floor and the reference as measured here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from profkit.errors import ProfkitError
+from profkit.report import sections, units
+from profkit.report.dialect import Dialect, Written, the_one
+
+if TYPE_CHECKING:
+    from profkit.rundir.manifest import Impl
+    from profkit.study.study import Study
+
+TASK = "task.json"
+"""What profkit.contests.definitions leaves in the run: the definition's name, the timed workload, the solutions' names."""
+_STATUS = {
+    "mismatch": "INCORRECT_NUMERICAL",
+    "nan": "INCORRECT_NUMERICAL",
+    "wrong-shape": "INCORRECT_SHAPE",
+    "wrong-dtype": "INCORRECT_DTYPE",
+    "compile-error": "COMPILE_ERROR",
+    "load-error": "COMPILE_ERROR",
+    "hang": "TIMEOUT",
+    **dict.fromkeys(("error", "crash", "corrupt", "memory-limit", "wrong-device", "wrong-type"), "RUNTIME_ERROR"),
+}
+"""State of an implementation -> the contest's word; what is caught at cheating is a hack, or an error where there is no
+such word."""
+
+
+def write(runs: Sequence[str], lang: str) -> Written:
+    """The records of one run, for stdout."""
+    return Written("".join(f"{line}\n" for line in lines(the_one(runs))).rstrip("\n"))
+
+
+def lines(study: Study) -> list[str]:
+    """Raises ProfkitError for a run of anything but such a task."""
+    try:
+        task = json.loads((study.path / TASK).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ProfkitError(
+            f"{study.path}: no task of SOL-ExecBench or FlashInfer-Bench was measured here",
+            fix="profkit profile FOLDER reads one; other runs have `profkit report --json`",
+        ) from error
+    return [json.dumps(_record(study, task, impl), ensure_ascii=False, allow_nan=False) for impl in _tried(study)]
+
+
+def _tried(study: Study) -> list[Impl]:
+    return [impl for impl in study.manifest.candidates if impl.status != "skipped"]
+
+
+def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
+    manifest, verdict = study.manifest, study.verdicts[impl.name]
+    hack = "REWARD_HACK" if task["format"] == "sol_execbench" else "RUNTIME_ERROR"
+    status = "PASSED" if impl.ok else _STATUS.get(impl.status, hack)
+    status = hack if verdict.word == "impossible" or (impl.ok and verdict.word == "wrong") else status
+    row = next((part.row for part in study.parts if part.name == impl.name), None) or {}
+    if status == "PASSED" and not units.number(row, "time") > 0:
+        status = "RUNTIME_ERROR"
+    correct = status in ("PASSED", "INCORRECT_NUMERICAL")
+    return {
+        "definition": task["definition"],
+        "workload": task["workload"],
+        "solution": task["solutions"].get(impl.name, impl.name),
+        "evaluation": {
+            "status": status,
+            "environment": {"hardware": sections.device(study), "libs": dict(manifest.versions)},
+            "timestamp": manifest.finished or manifest.created,
+            "log": f"profkit {manifest.profkit}: {verdict.text()}" + (f"\n{impl.tail}" if impl.tail else ""),
+            "correctness": _correctness(study, impl, row) if correct else None,
+            "performance": _performance(study, row) if status == "PASSED" else None,
+        },
+    }
+
+
+def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
+    verdict = study.verdicts[impl.name]
+    known = {name: verdict.to_dict()[name] for name in ("word", "line", "speedup", "low", "high", "wins")}
+    floor = {"x_floor": _known(units.number(row, "floor_ratio")), "sol_score": sol_score(study, row)}
+    return {
+        "max_relative_error": max((one.max_rel or 0.0 for one in impl.checks), default=0.0),
+        "max_absolute_error": max((one.max_abs or 0.0 for one in impl.checks), default=0.0),
+        "extra": {"profkit": {**known, **floor}},
+    }
+
+
+def _performance(study: Study, row: Any) -> dict[str, float]:
+    mine, reference = units.number(row, "time"), _reference(study)
+    known = reference > 0
+    return {
+        "latency_ms": mine * 1e3,
+        "reference_latency_ms": reference * 1e3 if known else 0.0,
+        "speedup_factor": reference / mine if known else 0.0,
+    }
+
+
+def _reference(study: Study) -> float:
+    rows = (part.row for part in study.parts if part.impl is not None and part.impl.role == "reference")
+    return next((units.number(row, "time") for row in rows if row is not None), math.nan)
+
+
+def sol_score(study: Study, row: Any) -> float | None:
+    """1 at the floor, 0.5 at the reference's time; None where there is no floor below the reference."""
+    time, floor, base = units.number(row, "time"), units.number(row, "floor_time"), _reference(study)
+    if not (time > 0 and base > floor > 0):
+        return None
+    return 1 / (1 + max(0.0, time - floor) / (base - floor))
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+DIALECT = Dialect("records", write)
