@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner import facts, inputs, integrity, lazy, leftovers, streams
+from profkit.runner import busy, facts, inputs, integrity, lazy, leftovers, streams
 from profkit.runner.check import compare, tensors
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import same
@@ -180,17 +180,27 @@ class Watched:
         return "stops-computing", f"from call {self._calls} on: {what}"
 
     def _remembers(self, arguments: list[Any]) -> None:
-        """Raise OffenceError when data seen before is answered many times faster than new data."""
+        """Raise OffenceError when data seen before is answered many times faster than new data; where a busy machine may
+        have made the one slower, it is a doubt.
+        """
         seen = [pairs[-_PAIRS:] for pairs in (self._times, self._repeats)]
         if not any(_faster(pairs, _FASTER) for pairs in seen):
             return
-        pairs, arguments = [], inputs.clone(arguments)
+        watch, pairs, arguments = busy.Watch(), [], inputs.clone(arguments)
         for _ in range(2 * _PAIRS):
+            # Both calls of a pair follow on another call at once: threads that sleep between calls are awake for both.
+            other = _unseen(arguments)
             _nudge(arguments)
+            self._timed(other)
             pairs.append((self._timed(arguments), self._timed(arguments)))
-        if _faster(pairs, _SURELY_FASTER):
-            times = sum(new for new, _ in pairs) / sum(old for _, old in pairs)
-            raise OffenceError("caches-results", f"data seen before is answered {times:.3g} times faster than new data")
+            watch.look()
+        if not _faster(pairs, _SURELY_FASTER):
+            return
+        times = sum(new for new, _ in pairs) / sum(old for _, old in pairs)
+        found = f"data seen before is answered {times:.3g} times faster than new data"
+        if _faster(pairs, _SURELY_FASTER * watch.slower):
+            raise OffenceError("caches-results", found)
+        self._events.send("doubt", self._name, **_unsure(self._name, f"{found}, on a busy machine: {watch.said()}"))
 
     def _timed(self, arguments: list[Any]) -> float:
         self._stayed()
@@ -237,6 +247,15 @@ def _unwatched(name: str) -> dict[str, str]:
         "what": f"{name} was not asked again: no memory for a second set of its inputs",
         "how_much": "answers kept from call to call, and work on other streams, would not show",
         "fix": "check it on smaller inputs as well (get_more_inputs)",
+    }
+
+
+def _unsure(name: str, how_much: str) -> dict[str, str]:
+    return {
+        "what": f"whether {name} keeps answers could not be told",
+        "how_much": how_much,
+        "fix": "measure again when nothing else runs",
+        "code": "busy",
     }
 
 
