@@ -22,7 +22,8 @@ EVERYWHERE = sorted((HONEST.parent.parent.parent / "S1").glob("*/example_*code.p
 def flags(run, name: str) -> list[str]:
     """Everything the run holds against a candidate."""
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
-    doubts = [doubt.what for doubt in run.manifest.doubts if name in doubt.what]
+    # That the machine was busy is told of, and held against nobody.
+    doubts = [doubt.what for doubt in run.manifest.doubts if name in doubt.what and doubt.code != "busy"]
     return doubts if impl.ok else [f"{impl.status}: {impl.reason}", *doubts]
 
 
