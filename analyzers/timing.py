@@ -33,6 +33,9 @@ TRUST = ("cupti", "nsys", "event", "graph", "do_bench", "ncu", "wall", "host")
 ones come last.
 """
 
+ASIDE = ("outside",)
+"""Methods that only check what the others say: they see the two sides in different ways, and no verdict is made of them."""
+
 _THROTTLE = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 """NVML's reasons that slow the chip: power cap, hardware slowdown, software and hardware thermal, power
 brake.
@@ -93,9 +96,10 @@ def choose(timings: pd.DataFrame, method: str = "", l2: str = "") -> pd.DataFram
     the one with most rounds. l2: "" prefers "cold". Raises AnalyzeError when the named method is not there.
     """
     methods = [str(name) for name in timings["method"].unique()]
+    deciding = [name for name in methods if name not in ASIDE] or methods
     if method and method not in methods:
         raise AnalyzeError(f"timings: no method {method!r}", fix=f"methods here: {', '.join(methods) or 'none'}")
-    chosen = method or _best_method(timings, methods)
+    chosen = method or _best_method(timings, deciding)
     rows: pd.DataFrame = timings[timings["method"] == chosen]
     states = [str(name) for name in rows["l2"].unique()]
     state = l2 or ("cold" if "cold" in states else states[0] if states else "")

@@ -14,12 +14,13 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """One implementation to run: the reference or a candidate."""
+    """One implementation to run: the reference or a candidate. sha256: of its file when the run began, "" if any will do."""
 
     name: str
     role: str
     file: str
     backend: str = ""
+    sha256: str = ""
 
 
 class Job(msgspec.Struct):

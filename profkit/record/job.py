@@ -23,10 +23,15 @@ def job(
     slower: float = 1.0,
 ) -> protocol.Job:
     """What a runner has to do for this run. slower: what a tool makes of the limits; for the rest see protocol.Job."""
+    # As they were when the run began: a candidate may have been at them since.
+    was = {name: known.sha256 for name, known in run.manifest.sample.files.items()}
     return protocol.Job(
         mode=mode,
         sample=run.manifest.sample.id,
-        subjects=[protocol.Subject(one.name, one.role, str(one.path.resolve()), one.backend) for one in parts],
+        subjects=[
+            protocol.Subject(one.name, one.role, str(one.path.resolve()), one.backend, was.get(one.name, ""))
+            for one in parts
+        ],
         device=device,
         seeds=run.manifest.seeds,
         trials=0 if run.manifest.seeds else wanted.trials,

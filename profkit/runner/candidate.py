@@ -102,7 +102,7 @@ class Guest:
         began = time.perf_counter()
         self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
         before = settings.read()
-        self._module = loading.import_file(Path(subject.file), subject.name)
+        self._module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
         integrity.check()
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}

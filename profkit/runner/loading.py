@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -16,7 +17,7 @@ import tempfile
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -139,10 +140,27 @@ def with_line_tables() -> None:
         os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
 
 
-def import_file(file: Path, name: str) -> ModuleType:
-    """Import an implementation's file under a name made of its own. Its folder is importable while it loads."""
+class _AsItWas(importlib.machinery.SourceFileLoader):
+    """Loads a file from its source alone, if that is what it was: what lies compiled beside it anybody may have put there."""
+
+    def __init__(self, name: str, file: Path, sha256: str) -> None:
+        super().__init__(name, str(file))
+        self._sha256 = sha256
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = Path(self.path).read_bytes()
+        if self._sha256 and hashlib.sha256(source).hexdigest() != self._sha256:
+            raise ImportError(f"{Path(self.path).name} is not what it was when the run began: somebody wrote into it")
+        code: CodeType = self.source_to_code(source, self.path)
+        return code
+
+
+def import_file(file: Path, name: str, sha256: str = "") -> ModuleType:
+    """Import an implementation's file under a name made of its own. Its folder is importable while it loads. sha256: of
+    the file as it has to be; raises ImportError when it is another.
+    """
     name = f"profkit_sample_{name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file, loader=_AsItWas(name, file, sha256))
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is not importable")
     module = importlib.util.module_from_spec(spec)

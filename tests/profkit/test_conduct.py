@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
+import mmap
 import queue
 import threading
 import time
@@ -260,3 +262,18 @@ def test_what_load_may_explain_is_a_doubt_and_no_memory(monkeypatch, slower, acc
             watched(torch.randn(16, 16))
     assert bool(told) is not accused
     assert set(told) <= {("doubt", "candidate", "busy")}
+
+
+def test_an_answer_in_memory_that_nobody_may_read_yet_is_none():
+    size = mmap.PAGESIZE
+    area = mmap.mmap(-1, 2 * size)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    hidden = torch.frombuffer(area, dtype=torch.float32, count=256, offset=size).view(16, 16)
+    given = iter([torch.zeros(16, 16)])
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + size), size, mmap.PROT_READ * 0) == 0
+    try:
+        with pytest.raises(OffenceError, match="nobody may read yet"):
+            asked(lambda x: next(given, hidden))
+    finally:
+        libc.mprotect(ctypes.c_void_p(start + size), size, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -300,3 +300,55 @@ def test_constructors_run_side_by_side(tmp_path):
         (folder / f"{name}.py").write_text(HEAD.partition("class")[0] + MEETING.format(mine=mine, other=other))
     run = measure(folder, tmp_path)
     assert [(one.name, one.status) for one in run.manifest.candidates] == [("one", "ok"), ("two", "ok")]
+
+
+REWRITES = """
+import pathlib
+import torch
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight)
+    def forward(self, x):
+        return torch.relu(x @ self.weight)
+
+folder = (pathlib.Path(__file__).parent / "honest.py").resolve().parent
+reference = folder / "example_torchcode.py"
+{act}
+"""
+SLOWER = (
+    'reference.write_text(reference.read_text().replace("return torch", "import time; time.sleep(0.01); return torch"))'
+)
+COMPILED = """
+import importlib._bootstrap_external as outer, importlib.util
+text, known = reference.read_text().replace("return torch", "import time; time.sleep(9); return torch"), reference.stat()
+cache = pathlib.Path(importlib.util.cache_from_source(str(reference)))
+cache.parent.mkdir(exist_ok=True)
+code = compile(text, str(reference), "exec")
+cache.write_bytes(outer._code_to_timestamp_pyc(code, int(known.st_mtime), known.st_size))
+"""
+
+
+def test_a_reference_that_a_candidate_wrote_into_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = write_sample(tmp_path, "honest")
+    (folder / "rewrites.py").write_text(REWRITES.format(act=SLOWER))
+    run = profile(folder, device="cpu", counters="off", budget=0.02, trials=1, processes=1, runs=tmp_path / "runs")
+    reference = run.manifest.reference
+    assert reference.status == "load-error"
+    assert "example_torchcode.py is not what it was when the run began" in reference.reason
+    assert not [one for one in run.verdicts.values() if one.word in ("faster", "same", "slower")]
+
+
+def test_what_lies_compiled_beside_the_reference_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = write_sample(tmp_path, "honest")
+    (folder / "rewrites.py").write_text(REWRITES.format(act=COMPILED))
+    options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1, "processes": 1, "timeout": 0.1}
+    run = profile(folder, runs=tmp_path / "runs", **options)
+    assert {impl.name: impl.status for impl in run.manifest.impls} == {
+        "reference": "ok",
+        "honest": "ok",
+        "rewrites": "ok",
+    }
