@@ -22,10 +22,6 @@ EVERYWHERE = sorted((HONEST.parent.parent.parent / "S1").glob("*/example_*code.p
 def flags(run, name: str) -> list[str]:
     """Everything the run holds against a candidate; what a busy machine left open holds nothing against it."""
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
-<<<<<<< HEAD
-=======
-    # That the machine was busy is told of, and held against nobody.
->>>>>>> corpus
     doubts = [doubt.what for doubt in run.manifest.doubts if name in doubt.what and doubt.code != "busy"]
     return doubts if impl.ok else [f"{impl.status}: {impl.reason}", *doubts]
 
