@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from profkit.report import sections, units
 from profkit.report.units import number
 from profkit.report.waterfall import blocks, floor_line
 from profkit.report.words import say
+from profkit.rundir.files import temporary
 from profkit.study.study import Study
 from roofline import plot
 from roofline.ceilings import Roofline
@@ -63,7 +63,7 @@ def steps_of(study: Study, theme: str = "light") -> Steps | None:
 
 def png(scene: Scene) -> bytes:
     """A scene as the bytes of a picture."""
-    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+    with temporary() as folder:
         path = Path(folder) / "figure.png"
         plot.save(plot.draw(scene), path)
         return path.read_bytes()
