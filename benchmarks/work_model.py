@@ -91,7 +91,7 @@ def show(path: Path) -> None:
             continue
         own = launches[launches["impl"] == row["impl"]]
         held = still_in_l2(own)
-        flops, moved = float(row["flops"]), float(row["bytes"])
+        flops, moved = float(row["counted_flops"]), float(row["bytes"])
         ratio = flops / work.total if work.total else float("nan")
         print(
             f"{run.manifest.sample.id:13}{row['impl']:11}{work.total:12.4g}{flops:12.4g}{ratio:8.3f}"

@@ -224,11 +224,12 @@ def _frame(path: Path, found: _Found, doubts: list[Doubt], partial: bool) -> pd.
         why = "nvprof profiled no kernels" if found.empty else "no row of GPU activities"
         raise CollectError(f"{path}: {why}", fix="check that the program runs kernels and that nvprof knows the device")
     lost = 1 - sum(found.shares[at] for at in gpu)
-    if lost > 0.001 + 0.0001 * len(gpu):
-        what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows are missing"
+    if abs(lost) > 0.001 + 0.0001 * len(gpu):
+        wrong = "are missing" if lost > 0 else "stand here twice"
+        what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows {wrong}"
         if not partial:
             raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
-        doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{lost:.1%} of the time", "export again")]
+        doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
     rows = [found.rows[at] for at in gpu]
     frame = build(
         {

@@ -185,12 +185,12 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
     if "share" not in frame or frame["share"].isna().any():
         return []
     lost = 1 - float(frame["share"].sum())
-    if lost <= 0.001 + 0.0005 * len(frame):
+    if abs(lost) <= 0.001 + 0.0005 * len(frame):
         return []
-    what = f"the rows add up to {1 - lost:.1%} of the time: rows are missing"
+    what = f"the rows add up to {1 - lost:.1%} of the time: rows {'are missing' if lost > 0 else 'stand here twice'}"
     if not partial and frame.attrs["report"] in SUMMARIES:
         raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
-    return [Doubt(f"{path.name}: {what}", f"{lost:.1%} of the time", "export the report again")]
+    return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
 
 
 def _choose(reports: Sequence[Report]) -> list[Report]:

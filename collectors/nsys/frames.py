@@ -58,6 +58,13 @@ def table_frame(
 
 
 def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:
+    for column in frame.columns:
+        if frame[column].dtype == np.float64 and np.isinf(frame[column]).any():
+            row = int(np.isinf(frame[column]).to_numpy().argmax())
+            raise CollectError(
+                f"{export.path}, row {row + 1} of the table at line {table.line}: {column} is no number of this world",
+                fix="the row is damaged; export the report again",
+            )
     # Copies have no grid, work outside all ranges no range, and a projection of it nothing but its own times.
     may_miss = {"range", "grid_x", "block_x"}
     for column in sorted(needs(kind) - may_miss):

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from profkit.launch.warm import PRELOAD, Warm
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
 from profkit.rundir.directory import Run, open_run
-from profkit.rundir.files import FULL, ROOM, write_atomic
+from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
 from profkit.study.study import Study
 
 Say = Callable[[str], None]
@@ -142,7 +141,7 @@ def _build(task: Task, say: Say) -> Answer:
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
     failed = 0
     for name in task.piece.built:
-        with tempfile.TemporaryDirectory(prefix="profkit-") as place, _quiet(task, say, shared=True):
+        with temporary() as place, _quiet(task, say, shared=True):
             file, folder = Path(name), Path(place)
             if task.piece.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +21,31 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     from profkit.cli.group import invoke
 
-    sys.exit(invoke(arguments))
+    try:
+        code = invoke(arguments)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        sys.exit(BUG)
+    sys.exit(_flushed(code))
+
+
+BUG = 70
+"""Exit code of a traceback: 1 means that something was measured and found wanting."""
+
+
+def _flushed(code: int) -> int:
+    """The exit code; another when what was said cannot be written, which Python would tell at its end with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return code
+        sys.stderr.write(f"error: stdout: {error.strerror}\n")
+        return code or 2
+    return code
 
 
 def _speak_utf8() -> None:

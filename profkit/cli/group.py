@@ -1,7 +1,7 @@
 """The verbs, loaded when used, and the one place that turns exceptions into words and exit codes.
 
 Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted
-(Ctrl-C); 143 terminated (SIGTERM, after the same tidying up).
+(Ctrl-C); 143 terminated (SIGTERM, after the same tidying up); 70 a bug of profkit, with its traceback.
 """
 
 from __future__ import annotations
@@ -110,7 +110,18 @@ def invoke(arguments: Sequence[str]) -> int:
             click.echo(f"fix: {harmless.lines(error.fix)}", err=True)
         _tell(arguments, str(error), error.fix, error.exit_code)
         return error.exit_code
+    except OSError as error:
+        return _failed(error)
     return int(result) if isinstance(result, int) else 0
+
+
+def _failed(error: OSError) -> int:
+    """What the system refused, in one line: no room on stdout, a working directory that is gone."""
+    what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {harmless.lines(what)}", err=True)
+        click.echo("fix: is there room, may it be written, is the working directory still there?", err=True)
+    return ProfkitError.exit_code
 
 
 def _tell(arguments: Sequence[str], message: str, fix: str, exit_code: int) -> None:

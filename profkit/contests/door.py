@@ -6,7 +6,6 @@ define ModelNew. A task in somebody else's format is rewritten as one, and its f
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from profkit.contests.sources import Sources
 from profkit.record.profile import profile
+from profkit.rundir.files import temporary
 from profkit.study.study import Study
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def measure(target: Path | Sources, request: Request, progress: Progress = lambd
 @contextmanager
 def as_sample(sources: Sources) -> Iterator[Path]:
     """A temporary sample folder of these sources, called by their name."""
-    with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
-        folder = Path(temporary) / sources.name
+    with temporary() as place:
+        folder = Path(place) / sources.name
         folder.mkdir()
         sources.write(folder)
         yield folder

@@ -6,13 +6,13 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.gpu import Machine
 from profkit.launch import process, tools
+from profkit.rundir.files import temporary
 from profkit.vendor.nvidia import ncu
 
 _OLDEST_NCU = (2022, 3)
@@ -129,7 +129,7 @@ def probe(machine: Machine) -> Finding:
     tool = tools.find(tools.NCU)
     if not machine.gpus or tool is None:
         return Finding("probe", "warn", f"skipped: {'no ncu' if machine.gpus else 'no GPU'}", "")
-    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+    with temporary() as folder:
         csv, log = Path(folder, "ncu.csv"), Path(folder, "ncu.log")
         options = ncu.Options(metrics=("gpu__time_duration.sum", "dram__bytes.sum"), csv=csv, include=())
         argv = [*ncu.prefix(tool.path, options), sys.executable, "-c", _PROBE]

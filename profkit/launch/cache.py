@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
+
+from collectors.doubt import Doubt
+
+_ROOM = 1 << 24
+"""Bytes that must be free for a cache to be of use: the build of one small extension."""
 
 
 def root() -> Path:
+    """The cache that was asked for, or one among the system's temporary files where that cannot be written."""
+    wanted = _wanted()
+    return wanted if not _trouble(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
+
+
+def doubts() -> list[Doubt]:
+    """That another cache than the one asked for is used, and why; [] as a rule."""
+    wanted = _wanted()
+    why = _trouble(wanted)
+    what = f"the cache {wanted} cannot be used: {why}"
+    fix = "set PROFKIT_CACHE to a directory that can be written and has room"
+    return [Doubt(what, f"builds and ceilings are kept in {root()} for now", fix, "cache")] if why else []
+
+
+def _trouble(folder: Path) -> str:
+    """Why nothing can be kept in a folder; "" when it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return "no permission to write"
+        return "" if shutil.disk_usage(folder).free >= _ROOM else "no room is left"
+    except OSError as error:
+        return str(error.strerror)
+
+
+def _wanted() -> Path:
     """PROFKIT_CACHE, else profkit's folder in the user's cache directory."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("PROFKIT_CACHE") or os.path.join(base, "profkit"))

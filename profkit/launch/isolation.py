@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ from profkit.launch.runner import (
     verdict,
     write_job,
 )
-from profkit.rundir.files import unwritable
+from profkit.rundir.files import temporary, unwritable
 
 SLACK = 30.0
 """Seconds the judge gets beyond the limit that it keeps for a candidate."""
@@ -277,9 +276,7 @@ def _private_directory() -> Iterator[Path]:
     """A directory for tensors that only this user can enter; in memory when there is room."""
     shared = Path("/dev/shm")
     roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= _ROOM
-    with tempfile.TemporaryDirectory(
-        prefix="profkit-", dir=shared if roomy else None, ignore_cleanup_errors=True
-    ) as name:
+    with temporary(shared if roomy else None) as name:
         yield Path(name)
 
 

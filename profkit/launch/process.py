@@ -57,7 +57,7 @@ def demand_linux() -> None:
 
 def guarded(argv: Sequence[str], **options: Any) -> Child:
     """A process under a warden of its own, which adopts what it leaves behind; options are Popen's."""
-    return subprocess.Popen([sys.executable, "-I", "-S", str(_WARDEN), *argv], **options)
+    return subprocess.Popen([sys.executable, "-I", "-S", str(_WARDEN), str(os.getpid()), *argv], **options)
 
 
 start: Callable[..., Child] = guarded

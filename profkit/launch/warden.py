@@ -1,6 +1,6 @@
 """Stands over one child: what it starts, and what that starts, ends with it, whatever session or environment it is in.
 
-Run as a program of its own: `python -I -S warden.py PROGRAM [ARGUMENTS]`; profkit.runner.server puts one over each of its
+Run as a program of its own: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.runner.server puts one over each of its
 forks. The kernel gives orphans among its descendants
 to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by the same signal or code; told to stop, it ends them all.
 """
@@ -17,18 +17,29 @@ import time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _PATIENCE = 2.0
+_GRACE = 1.0
 _CANNOT_START = 127
 
 
-def guard() -> None:
-    """Go on in a child alone: this process stands over it from now on, and ends as it ends."""
+def guard(parent: int = 0) -> None:
+    """Go on in a child alone: this process stands over it from now on, and ends as it ends.
+
+    parent: who started this process, where the caller knows; it may be gone before this is reached.
+    """
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if parent and os.getppid() != parent:
+        os._exit(_CANNOT_START)
+    me = os.getpid()
     # A signal for the whole group is the child's affair; this process waits until it has ended.
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
     if not child:
+        # From before anything is imported to its end: whoever kills this process has killed the child.
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != me:
+            os._exit(_CANNOT_START)
         signal.signal(signal.SIGINT, interrupted)
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -66,9 +77,15 @@ def _wait(child: int) -> int:
 
 
 def _stop(child: int) -> None:
-    """Have the child stop; everything else goes when it has."""
+    """Have the child stop, within _GRACE seconds; everything else goes when it has."""
+    signal.signal(signal.SIGALRM, lambda *_: _kill(child, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, _GRACE)
+    _kill(child, signal.SIGTERM)
+
+
+def _kill(child: int, number: signal.Signals) -> None:
     try:
-        os.kill(child, signal.SIGTERM)
+        os.kill(child, number)
     except ProcessLookupError:
         return
 
@@ -117,5 +134,5 @@ def _die_of(number: int) -> None:
 
 
 if __name__ == "__main__":
-    guard()
-    _become(sys.argv[1:])
+    guard(int(sys.argv[1]))
+    _become(sys.argv[2:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -17,6 +16,7 @@ from profkit import annotation
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.record.importing import import_files
 from profkit.rundir.directory import RUNS, now
+from profkit.rundir.files import temporary
 
 
 class Block(AbstractContextManager["Block"]):
@@ -67,7 +67,7 @@ class Block(AbstractContextManager["Block"]):
         """The trace as a run directory, or why there is none."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.") or "block"
         stamp = re.sub(r"[^0-9TZ]", "", now())
-        with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+        with temporary() as folder:
             file = Path(folder) / f"{name}.pt.trace.json"
             self._profiler.export_chrome_trace(str(file))
             target = next(one for one in _places(self._root / name, stamp) if not one.exists())

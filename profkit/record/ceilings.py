@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,7 +15,7 @@ from profkit.launch import cache, process, runner
 from profkit.launch.gpu import gpu_present
 from profkit.launch.protocol import BARE
 from profkit.rundir.directory import now
-from profkit.rundir.files import write_atomic
+from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
@@ -67,7 +66,7 @@ def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
         kind = "cuda" if gpu_present() else "cpu"
     if kind == "cuda" and not gpu_present():
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
-    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+    with temporary() as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
         argv = [*BARE, "profkit.runner.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
         limit = LIMIT_SUSTAINED if sustained else LIMIT

@@ -19,8 +19,8 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import Hot, not_met
 from profkit.record.request import Request
-from profkit.record.session import Ended, Session, Step, temporary
-from profkit.rundir.files import sha256
+from profkit.record.session import Ended, Session, Step
+from profkit.rundir.files import sha256, temporary
 from profkit.rundir.manifest import Capture, Counters
 from profkit.targets.program import Program
 from profkit.targets.target import Target

@@ -9,7 +9,8 @@ from collectors import CollectError, read
 from collectors.nsys.scrub import scrub
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
-from profkit.record.session import Session, Step, temporary
+from profkit.record.session import Session, Step
+from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program
 from profkit.vendor.nvidia import nsys

@@ -10,7 +10,7 @@ from typing import Any
 
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import gpu, quiet, warm
+from profkit.launch import cache, gpu, quiet, warm
 from profkit.launch.alone import alone
 from profkit.record import ceilings
 from profkit.record.call import InProcess
@@ -50,6 +50,7 @@ def profile(
     prepared = prepare(found, wanted)
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
+    run.manifest.doubts += cache.doubts()
     try:
         with warm.runners(), _alone(session):
             if wanted.wait_quiet:

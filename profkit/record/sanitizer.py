@@ -15,7 +15,8 @@ from profkit.errors import CannotProfileError
 from profkit.launch import runner, tools
 from profkit.record.absorb import commands
 from profkit.record.job import job
-from profkit.record.session import Session, temporary
+from profkit.record.session import Session
+from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Finding, Impl, Sanitized
 from profkit.vendor.nvidia import sanitizer
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -181,8 +180,3 @@ class Recorder(Protocol):
     def name(self) -> str: ...
     def plan(self, session: Session) -> list[str]: ...
     def record(self, session: Session) -> None: ...
-
-
-def temporary() -> tempfile.TemporaryDirectory[str]:
-    """A directory of a tool's own: what it leaves there outlives a crash of it."""
-    return tempfile.TemporaryDirectory(prefix="profkit-")

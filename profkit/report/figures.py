@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from profkit.report import sections, units
 from profkit.report.units import number
 from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import say
+from profkit.rundir.files import temporary
 from profkit.study.study import Study
 from roofline import plot
 from roofline.ceilings import Roofline
@@ -78,7 +78,7 @@ def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
 
 def png(scene: Scene) -> bytes:
     """A scene as the bytes of a picture."""
-    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+    with temporary() as folder:
         path = Path(folder) / "figure.png"
         plot.save(plot.draw(scene), path)
         return path.read_bytes()

@@ -18,7 +18,7 @@ import msgspec
 
 from profkit._version import __version__
 from profkit.errors import ProfkitError
-from profkit.rundir.files import write_atomic
+from profkit.rundir.files import sweep, write_atomic
 from profkit.rundir.manifest import Capture, Manifest, SampleInfo, read_manifest
 
 RUNS = Path("profkit-runs")
@@ -78,6 +78,8 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
                 f"cannot make the run directory {path}: {error.strerror}",
                 fix="choose a writable place with room: --runs DIR",
             ) from error
+        sweep(path.parent.glob("*/*-*"))
+        sweep(path.parent.glob("*/.*-*"))
         run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__))
         run.save()
         return run

@@ -1,12 +1,22 @@
-"""Whole files or none, and what a full disk says."""
+"""Whole files or none, what a full disk says, and what a process that was killed left behind.
+
+What is made for a while carries its owner's mark in its name: the machine, the number of the process. Whoever makes the
+next such thing removes those of owners that are gone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
+import platform
+import re
+import shutil
 import tempfile
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from profkit.errors import ProfkitError
@@ -25,10 +35,55 @@ def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     )
 
 
+@cache
+def _machine() -> str:
+    """Eight characters of what processes can see each other: two containers may share a directory and no process."""
+    try:
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        space = ""
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
+
+
+def mark() -> str:
+    """This process, as it stands in the names of what it makes for a while."""
+    return f"{_machine()}-{os.getpid()}-"
+
+
+def sweep(found: Iterable[Path]) -> None:
+    """Remove those of `found` whose names carry the mark of a process that is gone."""
+    for path in found:
+        owner = re.search(rf"{_machine()}-(\d+)-", path.name)
+        if owner and not _alive(int(owner[1])):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
+    """A directory for a while, in `place` or where the system has such; it outlives a crash of the tool that uses it."""
+    parent = place or Path(tempfile.gettempdir())
+    sweep(parent.glob("profkit-*"))
+    return tempfile.TemporaryDirectory(prefix=f"profkit-{mark()}", dir=parent, ignore_cleanup_errors=True)
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a whole file or nothing: temporary file, fsync, replace. A full disk names itself."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        sweep(path.parent.glob(f".{glob.escape(path.name)}.*"))
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.{mark()}", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(data)

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from profkit.rundir.files import mark, sweep
 from profkit.runner.whole import whole_file
 
 _private: deque[Path] = deque()
@@ -37,13 +38,14 @@ class BuildLock:
 
     def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
         root.mkdir(parents=True, exist_ok=True)
+        sweep(root.glob(f"{key}-*"))
         self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             self.path = root / key
             self.shared = True
         except OSError:
-            self.path = Path(tempfile.mkdtemp(prefix=f"{key}-", dir=root))
+            self.path = Path(tempfile.mkdtemp(prefix=f"{key}-{mark()}", dir=root))
             _private.append(self.path)
             self.shared = False
         self.path.mkdir(parents=True, exist_ok=True)

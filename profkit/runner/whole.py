@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from profkit.rundir.files import mark
+
 
 class CannotWriteError(OSError):
     """A file of the run could not be written: nobody's fault but the disk's."""
@@ -19,7 +21,7 @@ class CannotWriteError(OSError):
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
     """A stream for csv rows that becomes `path` when the block ends well. Raises CannotWriteError."""
-    part = path.with_suffix(".part")
+    part = path.with_suffix(f".{mark()}.part")
     try:
         with part.open("w", newline="", encoding="utf-8") as stream:
             yield stream

@@ -34,8 +34,8 @@ def read_csv(file: Path) -> pd.DataFrame | None:
         raise _damaged(file, f"no column {', '.join(missing)}")
     if not data.endswith(b"\n"):
         raise _damaged(file, f"line {len(frame) + 1} is cut")
-    frame["impl"] = [harmless.line(str(name)) for name in frame["impl"]]
-    return frame
+    shown: pd.DataFrame = frame.assign(impl=[harmless.line(str(name)) for name in frame["impl"]])
+    return shown
 
 
 def _damaged(file: Path, what: str) -> ProfkitError:

@@ -452,3 +452,12 @@ def test_aligned_text_of_a_locale_with_decimal_commas(tmp_path):
     mixed = rest.replace(".", ",", 1)
     with pytest.raises(CollectError, match="one locale"):
         nsys.read(write(tmp_path / "mixed.txt", head + ruler + mixed))
+
+
+def test_a_row_that_stands_twice_makes_more_than_the_whole(tmp_path):
+    text = kern_sum([Op(0, 100), Op(200, 300, "relu")])
+    rows = text.splitlines(keepends=True)
+    path = write(tmp_path / "k.csv", "".join([*rows, rows[-1]]))
+    with pytest.raises(CollectError, match="stand here twice"):
+        nsys.read(path)
+    assert any("stand here twice" in one.what for one in nsys.read(path, partial=True).attrs["doubts"])

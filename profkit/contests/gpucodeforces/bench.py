@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from profkit.contests.gpucodeforces.transcript import Transcript, parse
 from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.cache import builds
+from profkit.rundir.files import temporary
 
 if TYPE_CHECKING:
     from profkit.record.request import Request
@@ -45,8 +45,8 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
         raise ProfkitError(
             f"{script}: no such file", fix="`profkit new` writes one; the contest runs exactly this name"
         )
-    with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
-        out, err = Path(temporary) / "stdout", Path(temporary) / "stderr"
+    with temporary() as place:
+        out, err = Path(place) / "stdout", Path(place) / "stderr"
         # The shell splits the streams: build chatter belongs to stderr, the contest's lines to stdout.
         argv = [
             "/bin/sh",
@@ -64,7 +64,7 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
             "PYTHONDONTWRITEBYTECODE": "1",
             "TORCH_EXTENSIONS_DIR": str(builds() / "entry" / folder.resolve().name),
         }
-        ended = process.run(argv, log=Path(temporary) / "log", env=env, limit=limit, cwd=folder.resolve())
+        ended = process.run(argv, log=Path(place) / "log", env=env, limit=limit, cwd=folder.resolve())
         stdout, stderr = (file.read_text("utf-8", "replace") if file.exists() else "" for file in (out, err))
     return Entry(ended.code, stdout, stderr, ended.hung, parse(stdout))
 

@@ -1,0 +1,40 @@
+"""docs/accuracy.md: each table comes from a recording that is kept, or says that it is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+spec = importlib.util.spec_from_file_location("render_accuracy", ROOT / "benchmarks" / "render_accuracy.py")
+assert spec is not None
+assert spec.loader is not None
+render_accuracy = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(render_accuracy)
+PAGE = (ROOT / "docs" / "accuracy.md").read_text("utf-8")
+NAMES = sorted(path.stem for path in (ROOT / "docs" / "recorded").glob("*.txt"))
+SECTIONS = re.split(r"^## ", PAGE, flags=re.M)[1:]
+
+
+def test_the_page_is_what_the_recordings_say():
+    assert render_accuracy.rendered(PAGE) == PAGE, "run python benchmarks/render_accuracy.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_says_how_it_came_about_and_is_shown(name):
+    facts, body = render_accuracy.recording(name)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", facts["date"])
+    assert re.fullmatch(r"[0-9a-f]{7,40}", facts["commit"])
+    assert body
+    assert f"<!-- recorded: {name} -->" in PAGE
+    assert not re.search(r"/(?:home|root|tmp|work)/", body)
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=[one.split("\n")[0] for one in SECTIONS])
+def test_a_table_without_a_recording_says_so(section):
+    bare = re.sub(r"<!-- recorded: .*?<!-- end -->", "", section, flags=re.S)
+    table = re.search(r"^\| --- |^    \S+ {2,}\S", bare, re.M)
+    assert not table or "recording is not kept" in bare
