@@ -21,6 +21,7 @@ import torch
 
 from profkit.runner.clocks import CudaClock
 from profkit.runner.kineto import kind_of
+from profkit.runner.offence import OffenceError
 from profkit.runner.timing import Call, Sample
 from profkit.runner.whole import whole_file
 
@@ -28,6 +29,8 @@ ROUNDS = 24
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 _MARK = "spin_kernel"
+_TICK = 1e-6
+"""Seconds by which a start must lie before the end of a held queue to be told from one at that end."""
 
 
 class CuptiError(Exception):
@@ -71,11 +74,16 @@ class Recording:
         return seconds, sound
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """(samples, the activities of a middling call of each implementation). Raises CuptiError."""
+        """(samples, the activities of a middling call of each implementation). Raises CuptiError, and OffenceError with
+        `impl` when all that one's calls did was done while the queue was held.
+        """
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
-        return _attribute(self._plan, _activities(profiler), self._clock.l2)
+        activities = _activities(profiler)
+        found = _attribute(self._plan, activities, self._clock.l2)
+        _refuse_early(self._plan, activities)
+        return found
 
     def close(self) -> None:
         """Stop recording, if it goes on."""
@@ -186,6 +194,23 @@ def _attribute(
         calls.setdefault(name, []).append((span, mine))
     middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
     return samples, middle
+
+
+def _refuse_early(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> None:
+    """Raise OffenceError for an implementation most of whose calls ran before the caller's queue was let go: their work
+    stands on streams that nobody who waits for the caller's waits for.
+    """
+    marks = [activity for activity in activities if _MARK in activity.name]
+    work = [activity for activity in activities if _MARK not in activity.name]
+    early: dict[str, list[bool]] = {}
+    for (name, _, _), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
+        mine = [a for a in work if opening.start <= a.start < closing.start]
+        early.setdefault(name, []).append(bool(mine) and all(a.start < opening.end - _TICK for a in mine))
+    for name, calls in early.items():
+        if 2 * sum(calls) > len(calls):
+            error = OffenceError("side-stream", "timed calls ran while the caller's stream was still held")
+            error.impl = name
+            raise error
 
 
 def _union(activities: Sequence[Activity]) -> float:

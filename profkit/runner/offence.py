@@ -17,7 +17,11 @@ from __future__ import annotations
 
 
 class OffenceError(Exception):
-    """`status`: one of the names above; the text says what was seen."""
+    """`status`: one of the names above; the text says what was seen. `impl`: whose it is, where it may be seen out of the
+    offender's turn.
+    """
+
+    impl: str
 
     def __init__(self, status: str, what: str) -> None:
         super().__init__(what)

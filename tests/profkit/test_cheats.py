@@ -112,4 +112,6 @@ def test_every_cheat_is_named_on_a_gpu(tmp_path):
         pytest.skip("no GPU here")
     every = [e for e in HERE + GPU if e.name not in ("switches_threads", "patched_operator", "fake_tensor")]
     run = run_of(every, tmp_path, device="cuda", trust=True)
-    assert {e.name: name_given(run, e) for e in every} == {e.name: e.expect for e in every}
+    # In one process an answer in its input's memory is seen before its shape is.
+    expected = {e.name: e.expect for e in every} | {"input_as_it_came": "status mismatch"}
+    assert {e.name: name_given(run, e) for e in every} == expected

@@ -15,6 +15,7 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import process
 from profkit.launch.warm import Warm, runners
+from profkit.record import measure
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import sections
@@ -163,3 +164,10 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
     verdict = verdicts_of(run, analysis, [], {})["honest"]
     assert ("unexplained" in [one.code for one in verdict.conditions]) is held
     assert verdict.wins is not held
+
+
+def test_where_one_process_takes_long_it_is_the_only_one_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(measure, "PATIENCE", 0.0)
+    run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 3.0})
+    assert [doubt.code for doubt in run.manifest.doubts if doubt.code == "one-process"] == ["one-process"]
+    assert run.manifest.timing.processes == 1
