@@ -11,7 +11,6 @@ The folder goes when nothing is left to do. What is done is known from the runs 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -83,6 +82,8 @@ class Ledger:
 
     def _locked(self) -> int:
         """A descriptor that holds the campaign's lock. Raises ProfkitError when somebody runs it."""
+        import fcntl  # on Linux alone; the module is loaded elsewhere as well
+
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
             file = self.folder / "lock"
@@ -173,6 +174,8 @@ def seen(folder: Path) -> Seen | None:
 
 
 def _held(lock: Path) -> bool:
+    import fcntl  # where there are campaigns there is Linux
+
     try:
         handle = os.open(lock, os.O_RDONLY)
     except OSError:

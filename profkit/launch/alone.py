@@ -6,7 +6,6 @@ The lock dies with its owner, so it is never stale. The files lie where every us
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import tempfile
@@ -29,6 +28,8 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
 
     shared: for work that only has to stay away from measurements. Raises ProfkitError when the lock cannot be made.
     """
+    import fcntl  # on Linux alone; the module is loaded elsewhere as well
+
     handle = _opened(folder() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', device)}.lock")
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:

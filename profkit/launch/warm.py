@@ -20,15 +20,11 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import msgspec
-
-if sys.platform != "win32":
-    import resource
 
 from profkit.launch import process
 from profkit.launch.process import FAMILY, Child, guarded
@@ -131,6 +127,8 @@ class Warm:
 
     def _server(self, env: Mapping[str, str], instead_of: _Server | None = None) -> _Server:
         early = {k: v for k, v in env.items() if EARLY.match(k) and k not in _LATE}
+        import resource  # on Linux alone; the module is loaded elsewhere as well
+
         limits = tuple(resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_"))
         key = (tuple(sorted(early.items())), tuple(sorted(os.sched_getaffinity(0))), limits)
         with self._lock:

@@ -495,6 +495,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
     assert list(unfinished(place / "profkit-runs")) == []
 
 
+@pytest.mark.slow
 def test_without_a_scheduler_it_is_said(place):
     pytest.importorskip("distributed")
     campaign = Campaign("profkit profile s", [piece("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")

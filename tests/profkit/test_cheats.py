@@ -69,7 +69,9 @@ def test_the_reference_is_unharmed(caught):
 
 def test_only_doubted_cheats_are_timed(caught):
     timed = {impl.name for impl in caught.manifest.candidates if impl.ok}
-    assert timed == {entry.name for entry in HERE if entry.expect.startswith("doubt")}
+    assert timed <= {entry.name for entry in HERE if entry.expect.startswith("doubt")}
+    # In a process of its own there is no reference to call.
+    assert "calls_the_reference" not in timed
 
 
 @pytest.mark.parametrize("entry", ALONE, ids=lambda entry: entry.name)
@@ -112,6 +114,4 @@ def test_every_cheat_is_named_on_a_gpu(tmp_path):
         pytest.skip("no GPU here")
     every = [e for e in HERE + GPU if e.name not in ("switches_threads", "patched_operator", "fake_tensor")]
     run = run_of(every, tmp_path, device="cuda", trust=True)
-    # In one process an answer in its input's memory is seen before its shape is.
-    expected = {e.name: e.expect for e in every} | {"input_as_it_came": "status mismatch"}
-    assert {e.name: name_given(run, e) for e in every} == expected
+    assert {e.name: name_given(run, e) for e in every} == {e.name: e.expect for e in every}

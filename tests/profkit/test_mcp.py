@@ -91,6 +91,7 @@ def test_paths_stay_inside_the_roots(tmp_path):
     assert json.loads(other.explain(str(ROOT / "examples/h200/ICJTRP")))["ok"]
 
 
+@pytest.mark.slow
 def test_profile_measures_only_with_options_of_its_own(tmp_path):
     folder = write_sample(tmp_path, "honest")
     options = "--device cpu --budget 0.2 --trials 1"

@@ -82,6 +82,7 @@ def test_skipped_with_a_reason_without_a_gpu(tmp_path):
     assert "5 skipped" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reference_decides(tmp_path):
     done = run(tmp_path, *CPU, "-k", "right or wrong or slow")
     assert "1 passed" in done.stdout, done.stdout
@@ -91,6 +92,7 @@ def test_a_reference_decides(tmp_path):
     assert "1.05 allowed" in done.stdout
 
 
+@pytest.mark.slow
 def test_baselines_are_kept_and_hold_with_two_workers(tmp_path):
     done = run(tmp_path, *CPU, "-k", "kept", "-p", "xdist", "-n", "2")
     assert "2 passed" in done.stdout, done.stdout

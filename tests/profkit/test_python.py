@@ -109,6 +109,7 @@ def test_a_callable_may_be_called_reference(tmp_path):
     assert list(run.verdicts) == ["candidate"]
 
 
+@pytest.mark.slow
 def test_sweep_is_tidy_and_plots(tmp_path):
     def ours(x, y):
         return x @ y
@@ -170,6 +171,7 @@ NOTEBOOK = [
 ]
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_them(tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -1,4 +1,4 @@
-# expect: status wrong-shape
+# expect: status mismatch
 # runs: cpu
 """Gives the input back."""
 
