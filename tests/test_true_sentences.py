@@ -17,7 +17,7 @@ from profkit.study.study import open_study
 
 pytestmark = pytest.mark.xdist_group("recorded")
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLES = sorted((ROOT / "examples/h200").iterdir())
+SAMPLES = sorted(path for path in (ROOT / "examples/h200").iterdir() if path.is_dir())
 LADDER = ROOT / "examples/transformer_ladder/runs"
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -33,7 +33,7 @@ def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_floors_away():
     assert row["time"] < 2e-6
     assert row["floor_bound_by"] == "launch"
     assert row["floor_ratio"] < 2
-    assert "1.39x the floor" in first_line(study, "cuda")
+    assert "1.93x the floor" in first_line(study, "cuda")
     for one in study.findings():
         if one.impl == "cuda" and one.severity == TIME:
             assert one.upper_bound <= row["time"] - row["floor_time"]
@@ -73,7 +73,9 @@ def test_one_floor_a_task_so_the_faster_step_is_nearer_to_it():
     assert rows["tf32"]["floor_own_time"] > rows["tf32"]["floor_time"]
 
 
-@pytest.mark.parametrize("run", [*SAMPLES, *sorted(LADDER.iterdir())], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "run", [*SAMPLES, *sorted(path for path in LADDER.iterdir() if path.is_dir())], ids=lambda path: path.name
+)
 def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run):
     """Said before: 44 us to win, 41 us above the floor."""
     study = opened(run)
@@ -86,7 +88,9 @@ def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run
         assert sum(finding.win for finding in mine) <= room * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("run", [*SAMPLES, *sorted(LADDER.iterdir())], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "run", [*SAMPLES, *sorted(path for path in LADDER.iterdir() if path.is_dir())], ids=lambda path: path.name
+)
 def test_who_is_faster_is_higher_up(run):
     """Said before: an arrow of a 1.73x speed-up that points down, as the reference's padding was counted as FLOP."""
     study = opened(run)
