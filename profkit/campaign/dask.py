@@ -35,7 +35,7 @@ class Dask:
     def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
         """See Engine. Raises CannotProfileError without the package or a scheduler, ProfkitError when it is lost."""
         # What a lost connection means is said by us, once; asyncio tells of each that nobody waited for.
-        for name in ("distributed", "asyncio"):
+        for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         client = self._client()
         try:
