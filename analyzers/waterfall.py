@@ -96,5 +96,8 @@ def _waterfall(name: str, time: float, floor: float, kernels: Sequence[dict[Any,
     keep = 1.0 - min(1.0, max(0.0, base - at_roofs) / rest) if rest > 0 else 1.0
     slices = [Slice(FLOOR, base), Slice(WORK, max(0.0, at_roofs - base))]
     slices += [msgspec.structs.replace(one, seconds=one.seconds * keep) for one in over]
-    spent = {str(row["kernel"]): row["time"] * scale for row in kernels}
+    # A kernel that runs in a range and in one inside it has a row for each.
+    spent: dict[str, float] = {}
+    for row in kernels:
+        spent[str(row["kernel"])] = spent.get(str(row["kernel"]), 0.0) + row["time"] * scale
     return Waterfall(name, time, floor, tuple(one for one in slices if one.seconds > 0), spent)

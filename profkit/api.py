@@ -67,7 +67,7 @@ class Run(Study):
             return Text(markdown.report(self))
         if reader not in DIALECTS:
             raise ProfkitError(f"no report for {reader!r}", fix=f"these: {', '.join(DIALECTS)}")
-        return Text(DIALECTS[reader].write((str(self.path),), lang).text)
+        return Text(DIALECTS[reader].document((str(self.path),), lang).text)
 
     def compare(self, *others: Study | str | os.PathLike[str], **options: Any) -> Compared:
         """This run and others as steps; see `profkit.compare`."""

@@ -148,7 +148,10 @@ def _build(task: Task, say: Say) -> Answer:
             elif not task.request.trust:
                 file = isolation.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
             subject = Subject("candidate", "candidate", str(file))
-            job = Job("build", task.piece.sample, [subject], cache=str(cache.builds()), campaign=task.campaign)
+            lines = task.request.lines and task.device == "cuda"
+            job = Job(
+                "build", task.piece.sample, [subject], cache=str(cache.builds()), campaign=task.campaign, lines=lines
+            )
             write_job(job, folder / "job.json")
             ended = process.run(
                 command(folder / "job.json", Path(os.devnull)),

@@ -48,7 +48,7 @@ class Dialect:
     write: Callable[..., Written]
     options: Sequence[click.Option] = ()
     needs_runs: bool = True
-    markdown: bool = True
+    markdown: bool = False
     failed: Callable[[str, str, int], str] | None = None
     endings: tuple[str, ...] = ()
 

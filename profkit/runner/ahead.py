@@ -18,13 +18,16 @@ def build(job: Job) -> int:
     """
     subject = job.subjects[0]
     file, cache = Path(subject.file), Path(job.cache)
-    lock = loading.BuildLock(cache, loading.build_key(file), wait=True)
-    loading.use(lock)
+    if job.lines:
+        loading.with_line_tables()
+    # Before the import, which may change what a build's identity is made of.
+    key = loading.build_key(file)
+    loading.use(loading.BuildLock(cache, key, wait=True))
     try:
         loading.import_file(file, subject.name)
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         if loading.is_compile_error(error):
-            loading.remember(file, cache, job.campaign, error)
+            loading.remember(file, cache, key, job.campaign, error)
         return 1
     return 0

@@ -81,24 +81,24 @@ _TRANSIENT = re.compile(r"No space left|out of memory|Killed|Cannot allocate", r
 _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
 
 
-def remember(file: Path, cache: Path, campaign: str, error: Exception) -> None:
-    """Keep a compiler's error for the rest of a campaign, unless it may not come again: the machine was short of
-    something, or the source asks what GPU there is.
+def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
+    """Keep a compiler's error about a build for the rest of a campaign, unless it may not come again: the machine was
+    short of something, or the source asks what GPU there is.
     """
     text = str(error)
     if campaign and not _TRANSIENT.search(text) and not _ASKS.search(file.read_text("utf-8", "replace")):
-        with whole_file(_failure(file, cache)) as stream:
+        with whole_file(_failure(cache, key)) as stream:
             json.dump({"campaign": campaign, "error": text}, stream)
 
 
-def _failure(file: Path, cache: Path) -> Path:
-    return cache / f"{build_key(file)}.failed"
+def _failure(cache: Path, key: str) -> Path:
+    return cache / f"{key}.failed"
 
 
-def known_failure(file: Path, cache: Path, campaign: str) -> None:
-    """Raise BuildFailedError when the compiler has refused this source in this campaign."""
+def known_failure(cache: Path, key: str, campaign: str) -> None:
+    """Raise BuildFailedError when the compiler has refused this build in this campaign."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        known = json.loads(_failure(file, cache).read_text("utf-8"))
+        known = json.loads(_failure(cache, key).read_text("utf-8"))
         if campaign and known["campaign"] == campaign:
             raise BuildFailedError(known["error"])
 
@@ -110,8 +110,10 @@ def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
     an implementation's turn, not only round its import. Raises BuildFailedError for what the compiler has refused in
     the same campaign.
     """
-    known_failure(file, cache, campaign)
-    lock = BuildLock(cache, build_key(file))
+    key = build_key(file)
+    if campaign:
+        known_failure(cache, key, campaign)
+    lock = BuildLock(cache, key)
     use(lock)
     return lock
 

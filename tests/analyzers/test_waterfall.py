@@ -59,6 +59,12 @@ def test_each_slice_by_hand(h200):
     assert set(WORDS) == {FLOOR, WORK, EXCESS, KERNELS, GAPS}
 
 
+def test_a_kernel_with_a_row_for_each_range_takes_the_time_of_both(h200):
+    twice = [{"impl": f"a{inner}", "kernel": "copy", "time": 1e-6, "dram_bytes": 4.8e6} for inner in ("", "/b")]
+    analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(*twice), None, h200, reference="")
+    assert waterfalls(analysis)["a"].kernels == {"copy": pytest.approx(2e-6)}
+
+
 def test_a_launch_that_cannot_go_is_no_loss(h200):
     line = h200.with_([Ceiling("launch", "time", 1.2e-6, "measured")])
     tiny = {"impl": "a", "time": 1.5e-6, "dram_bytes": 4.8e3, "blocks": 4.0, "sm_count": 132.0}

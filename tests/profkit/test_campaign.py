@@ -249,9 +249,9 @@ def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
         loading.enter(file, place / "cache", "one")
     assert loading.is_compile_error(raised.value)
     for campaign in ("another", ""):
-        loading.known_failure(file, place / "cache", campaign)
+        loading.known_failure(place / "cache", loading.build_key(file), campaign)
     file.write_text("class ModelNew: pass")
-    loading.known_failure(file, place / "cache", "one")
+    loading.known_failure(place / "cache", loading.build_key(file), "one")
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_what_the_compiler_refused_is_not_built_again_in_this_campaign(place):
 def test_what_may_go_well_another_time_is_left_to_who_measures(place, source):
     code, file = build(place, source)
     assert code == int("raise" in source)
-    loading.known_failure(file, place / "cache", "one")
+    loading.known_failure(place / "cache", loading.build_key(file), "one")
 
 
 def test_who_builds_ahead_waits_for_who_builds_the_same(place):

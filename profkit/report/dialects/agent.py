@@ -66,8 +66,12 @@ def write(runs: Sequence[str], lang: str) -> Written:
 def document(study: Study, findings: Sequence[Finding] | None = None, lang: str = "en") -> str:
     """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
     found = study.findings() if findings is None else findings
-    texts = (_json(_content(study, found, room, lang)) for room in _ROOMS)
-    return next((text for text in texts if len(text) <= LIMIT), "") or _json(_content(study, found, _ROOMS[-1], lang))
+    text = ""
+    for room in _ROOMS:
+        text = _json(_content(study, found, room, lang))
+        if len(text) <= LIMIT:
+            break
+    return text
 
 
 def failure(message: str, fix: str, exit_code: int) -> str:
@@ -319,4 +323,4 @@ def _round(value: float) -> float | None:
     return float(f"{value:.4g}") if math.isfinite(value) else None
 
 
-DIALECT = Dialect("agent", write, failed=failure, markdown=False)
+DIALECT = Dialect("agent", write, failed=failure)

@@ -15,4 +15,4 @@ def write(runs: Sequence[str], lang: str) -> Written:
     return Written(page(study, lang), home=study.path / "report.html")
 
 
-DIALECT = Dialect("html", write, markdown=False, endings=(".html", ".htm"))
+DIALECT = Dialect("html", write, endings=(".html", ".htm"))

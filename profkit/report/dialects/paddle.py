@@ -204,4 +204,5 @@ DIALECT = Dialect(
         ),
     ),
     needs_runs=False,
+    markdown=True,
 )

@@ -78,4 +78,4 @@ def _findings(study: Study, lang: str) -> Iterator[str]:
             yield f"- {impl}: {title}{kernel}; {gain(first, lang)}. {step}"
 
 
-DIALECT = Dialect("pr", write)
+DIALECT = Dialect("pr", write, markdown=True)

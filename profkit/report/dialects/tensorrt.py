@@ -383,4 +383,5 @@ DIALECT = Dialect(
         click.Option(["--notes"], type=FILE, help="tensorrt: the author's words (TOML) for the gaps."),
     ),
     needs_runs=False,
+    markdown=True,
 )
