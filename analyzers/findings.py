@@ -12,7 +12,7 @@ from analyzers.program import Budget
 from analyzers.rules import call, latency, memory, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
 from analyzers.subjects import call_subjects, kernel_subjects, program_subjects
-from analyzers.waterfall import waterfalls
+from analyzers.waterfall import Waterfall, waterfalls
 from roofline.ceilings import Roofline
 
 FILES = (call, latency, memory, pipes, program)
@@ -28,16 +28,18 @@ def explain(
     kernel: str = "",
     sms: float = NAN,
     budgets: Mapping[str, Budget] = MappingProxyType({}),
+    calls: Mapping[str, Waterfall] | None = None,
 ) -> list[Finding]:
     """The ranked findings about every implementation and kernel; bounds rest on the roofs that the reports show.
 
     kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. budgets:
-    of a program, where its wall time went; what is lost of that is ranked with the rest.
+    of a program, where its wall time went; what is lost of that is ranked with the rest. calls: the analysis's
+    waterfalls, where they are known already.
     """
     every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms)]
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
-    calls = waterfalls(analysis)
+    calls = waterfalls(analysis) if calls is None else calls
     times, floors = ({name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "floor"))
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]

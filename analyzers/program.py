@@ -213,7 +213,9 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
     """Kernels of which only some launches were counted, with their `share` of the GPU time of the whole program and their
     `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
     """
-    spent = frame["time"].groupby(frame["kernel"].map(_one_spelling)).sum()
+    # A timeline names few kernels in many launches.
+    spelt = {name: _one_spelling(name) for name in frame["kernel"].unique()}
+    spent = frame["time"].groupby(frame["kernel"].map(spelt)).sum()
     seconds = kernels["kernel"].map(_one_spelling).map(spent).astype("float64")
     total = float(frame["time"].sum()) or math.nan
     shared: pd.DataFrame = kernels.assign(share=seconds / total, wall_share=seconds / (wall or math.nan))
@@ -263,14 +265,12 @@ def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None) -> dict[st
     at = np.searchsorted(starts, gaps[:, 1] - 1e-12)
     next_row = rows[np.minimum(at, len(rows) - 1)]
     asked = called.reindex(next_row).to_numpy(dtype="float64")
-    names = host["call"].astype(str)
-    waits = host[names.str.contains(BLOCKING)]
-    allocations = host[names.str.contains(ALLOCATING)]
+    waits, allocations = host[_named(host, BLOCKING)], host[_named(host, ALLOCATING)]
     known = ~np.isnan(asked)
     # What the host did after it had asked is not why the GPU waited.
     before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
     waited, allocated = _touched(before, waits), _touched(before, allocations)
-    loaded = _touched(before, host[names.str.contains(LOADING)]).astype(bool)
+    loaded = _touched(before, host[_named(host, LOADING)]).astype(bool)
     late = before[:, 1] - before[:, 0]
     found["unknown"] = float(lengths[~known].sum())
     found["queued"] = float((lengths - late)[known].sum())
@@ -307,4 +307,10 @@ def _calls(host: pd.DataFrame | None, kind: re.Pattern[str], begin: float, end: 
     if host is None or host.empty:
         return 0
     inside = host[(host["start"] >= begin) & (host["start"] < end)]
-    return int(inside["call"].astype(str).str.contains(kind).sum())
+    return int(_named(inside, kind).sum())
+
+
+def _named(host: pd.DataFrame, kind: re.Pattern[str]) -> pd.Series[bool]:
+    """Of each call whether its name is one of a kind; a host makes few calls very often."""
+    names = host["call"].astype(str)
+    return names.isin([name for name in names.unique() if kind.search(name)])

@@ -6,6 +6,7 @@ are sentences themselves.
 
 from __future__ import annotations
 
+import functools
 import re
 
 _INPUTS = {
@@ -115,7 +116,12 @@ _SENTENCES = [
         "只有其自身计数工作量所需最短时间的 {a}",
     ),
 ]
-_KNOWN = [(re.compile(pattern, re.DOTALL), words) for pattern, words in _SENTENCES]
+
+
+@functools.cache
+def _known() -> list[tuple[re.Pattern[str], str]]:
+    """The sentences, compiled when the first is told in Chinese."""
+    return [(re.compile(pattern, re.DOTALL), words) for pattern, words in _SENTENCES]
 
 
 def in_chinese(said: str) -> str:
@@ -123,7 +129,7 @@ def in_chinese(said: str) -> str:
     parts = said.split("; ")
     if len(parts) > 1 and all(part.startswith(tuple(_INPUTS)) for part in parts):
         return "；".join(map(in_chinese, parts))
-    for pattern, words in _KNOWN:
+    for pattern, words in _known():
         found = pattern.fullmatch(said)
         if found:
             return words.format(**{name: _part(name, text) for name, text in found.groupdict().items()})

@@ -8,6 +8,7 @@ were taken.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import defaultdict
@@ -141,17 +142,24 @@ def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_
     That is one which writes what it reads and which nothing in between has waited for. Of several the one that asks for
     the most sectors counts, of equal ones the last: the others have come by then, or are waited for together.
     """
-    wanted, awaited, found = set(_read(instructions[at].sass)), set[str](), []
+    wanted, awaited, found = set(_used(instructions[at].sass)[0]), set[str](), []
     for before in range(at - 1, -1, -1):
         sass = instructions[before].sass
-        written = wanted.intersection(_written(sass))
+        reads, writes = _used(sass)
+        written = wanted & writes
         if written and LOADS[reason].match(_bare(sass)) and not written & awaited:
             found.append(before)
         wanted -= written
         if not wanted:
             break
-        awaited.update(_read(sass))
+        awaited |= reads
     return max(found, key=lambda one: (instructions[one].sectors, one), default=None)
+
+
+@functools.lru_cache(1 << 16)
+def _used(sass: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The registers that an instruction reads, and those that it writes; each is asked for again and again."""
+    return frozenset(_read(sass)), frozenset(_written(sass))
 
 
 def _bare(sass: str) -> str:

@@ -247,19 +247,19 @@ def official(asked: argparse.Namespace, one: dict[str, Any]) -> str:
 
     folder = asked.folder / TASKS / one["candidate"]
     source = (folder / "published.py").read_text("utf-8")
-    scratch = Path(tempfile.mkdtemp())
-    job, out = scratch / "job.json", scratch / "official.json"
     told = {"name": one["candidate"], "reference": (folder / "reference.py").read_text("utf-8")}
     told |= {"candidate": source, "backend": "cuda", "trials": 1, "perf_trials": 10}
-    job.write_text(json.dumps(told), "utf-8")
     # What profkit built is not built again: the same directory, the same flags.
     where = {"TORCH_EXTENSIONS_DIR": str(cache.builds() / build_key(folder / "published.py"))}
-    argv = [sys.executable, str(OFFICIAL), str(asked.folder / "KernelBench"), str(job), str(out)]
-    try:
-        subprocess.run(argv, env=os.environ | where, capture_output=True, timeout=90, check=False)
-    except subprocess.TimeoutExpired:
-        return "no end after 90 s"
-    found = json.loads(out.read_text("utf-8")) if out.exists() else {"raised": "its process ended"}
+    with tempfile.TemporaryDirectory() as scratch:
+        job, out = Path(scratch) / "job.json", Path(scratch) / "official.json"
+        job.write_text(json.dumps(told), "utf-8")
+        argv = [sys.executable, str(OFFICIAL), str(asked.folder / "KernelBench"), str(job), str(out)]
+        try:
+            subprocess.run(argv, env=os.environ | where, capture_output=True, timeout=90, check=False)
+        except subprocess.TimeoutExpired:
+            return "no end after 90 s"
+        found = json.loads(out.read_text("utf-8")) if out.exists() else {"raised": "its process ended"}
     if found.get("correct"):
         return f"correct, {found['baseline']['mean'] / found['runtime']:.3g}x"
     return "wrong" if found.get("correct") is False else f"none: {found.get('raised', '')[:60]}"

@@ -34,7 +34,6 @@ _TEXT_ROW = re.compile(
     r"^\s*(?:(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)):)?"
     r"\s*([\d.]+)%\s+(\S+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(.+?)\s*$"
 )
-_NOISE = re.compile(r"^==\d+==|^=+ |^\s*$")
 _EMPTY = ("No kernels were profiled", "No API activities were profiled")
 
 
@@ -68,7 +67,7 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     lines, doubts = _lines(path, partial)
     header, at = _header(path, lines)
     if header == "metrics":
-        return nvprof_metrics.read(path, lines, doubts, partial=partial)
+        return nvprof_metrics.read(path, lines, at, doubts, partial=partial)
     if header == "text":
         found = _text(path, lines, at)
     elif header == "trace":
@@ -147,7 +146,7 @@ def _csv(path: Path, lines: Sequence[str], at: int) -> _Found:
             found.empty = True
         if found.rows and line.startswith("==") and "API calls" in line:
             break  # without a Type column the API calls follow as a table of their own
-        if _NOISE.match(line) or any(text in line for text in _EMPTY):
+        if nvprof_metrics.NOISE.match(line) or any(text in line for text in _EMPTY):
             continue
         cells = _cells(path, number, line, width)
         if not found.rows and "%" in cells[typed] and not any(char.isdigit() for char in line):
@@ -200,7 +199,7 @@ def _text(path: Path, lines: Sequence[str], at: int) -> _Found:
         if any(text in line for text in _EMPTY):
             found.empty = True
             continue
-        if _NOISE.match(line):
+        if nvprof_metrics.NOISE.match(line):
             if found.rows and line.strip():
                 break
             continue
@@ -262,7 +261,7 @@ def _trace(path: Path, lines: Sequence[str], at: int, doubts: list[Doubt]) -> pd
     data: dict[str, list[Any]] = {name: [] for name in names}
     numbers = []
     for number, line in enumerate(lines[at + 2 :], start=at + 3):
-        if _NOISE.match(line):
+        if nvprof_metrics.NOISE.match(line):
             continue
         numbers.append(number)
         for name, cell in zip(names, _cells(path, number, line, len(names)), strict=True):

@@ -24,7 +24,7 @@ _DEVICE = re.compile(r'^\s*Device "(.*?)(?: \(\d+\))?"\s*$')
 _VALUE = r"(?:\w+ \(\d+\)|<\w+>|[-+]?(?:[\d.]+(?:e[-+]?\d+)?[A-Za-z/%]*|nan|inf))"
 _ROW = re.compile(rf"^\s*(\d+)\s+(\w+)(?:\s+\S.*?)?\s+{_VALUE}\s+{_VALUE}\s+({_VALUE})\s*$")
 _EVENT = re.compile(rf"^\s*\d+\s+\w+(?:\s+{_VALUE}){{3,4}}\s*$")
-_NOISE = re.compile(r"^==\d+==|^=+ |^\s*$")
+NOISE = re.compile(r"^==\d+==|^=+ |^\s*$")
 _BETWEEN = ("Metric result:", "Event result:")
 _COUNTERS: Mapping[str, tuple[str, float]] = {
     "flop_count_sp": ("flop_fp32", 1.0),
@@ -59,14 +59,14 @@ def _columns(line: str) -> list[str] | None:
     return cells if wanted else None
 
 
-def read(path: Path, lines: Sequence[str], doubts: Sequence[Doubt], *, partial: bool) -> pd.DataFrame:
-    """The launches frame: one row a device and kernel, the counters that mean the same here.
+def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], *, partial: bool) -> pd.DataFrame:
+    """The launches frame: one row a device and kernel, the counters that mean the same here. first: the header's place.
 
     Raises CollectError naming the line that cannot be read, when a kernel lacks a metric that another has (with
     `partial` that is a doubt), and when no metric has a counterpart.
     """
     found: dict[tuple[str, str], dict[str, tuple[int, int, str]]] = {}
-    for line, device, kernel, calls, metric, value in _rows(path, lines):
+    for line, device, kernel, calls, metric, value in _rows(path, lines, first):
         if metric in found.setdefault((device, kernel), {}):
             raise CollectError(
                 f"{path}, line {line}: {metric} of one kernel stands here twice", fix="give one run a file"
@@ -108,8 +108,7 @@ def _lacking(
     return [Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
 
 
-def _rows(path: Path, lines: Sequence[str]) -> Iterator[Row]:
-    first = next(at for at, line in enumerate(lines) if is_header(line))
+def _rows(path: Path, lines: Sequence[str], first: int) -> Iterator[Row]:
     cells = _columns(lines[first])
     yield from _text(path, lines, first) if cells is None else _csv(path, lines, first, cells)
 
@@ -125,7 +124,7 @@ def _text(path: Path, lines: Sequence[str], first: int) -> Iterator[Row]:
             kernel = match[1]
         elif kind == "Metric" and kernel and (match := _ROW.match(line)):
             yield number, device, kernel, int(match[1]), match[2], match[3]
-        elif not (_NOISE.match(line) or line.strip() in _BETWEEN or (kind == "Event" and _EVENT.match(line))):
+        elif not (NOISE.match(line) or line.strip() in _BETWEEN or (kind == "Event" and _EVENT.match(line))):
             raise CollectError(
                 f"{path}, line {number}: expected a row of nvprof's metrics, found {line.strip()[:50]!r}",
                 fix="keep the output of the program apart: nvprof --log-file",
@@ -135,9 +134,9 @@ def _text(path: Path, lines: Sequence[str], first: int) -> Iterator[Row]:
 def _csv(path: Path, lines: Sequence[str], first: int, names: Sequence[str]) -> Iterator[Row]:
     metrics = "metric name" in names
     for number, line in enumerate(lines[first + 1 :], start=first + 2):
-        if _NOISE.match(line):
+        if NOISE.match(line):
             continue
-        if header := _columns(line):
+        if "invocations" in line.lower() and (header := _columns(line)):
             names, metrics = header, "metric name" in header
             continue
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from profkit.api import Run
+from profkit.api import Run, Text
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.record.block import Block
 from profkit.report import units
@@ -28,14 +28,7 @@ def load(shell: Any) -> None:
         try:
             return block.run
         except CannotProfileError as error:
-            return _Told(f"{units.text(block.seconds, 's')} of wall time; {error} ({error.fix})")
+            return Text(f"{units.text(block.seconds, 's')} of wall time; {error} ({error.fix})")
 
     select_figure_formats(shell, {"png"})
     shell.register_magic_function(profkit, "cell", "profkit")
-
-
-class _Told(str):
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)

@@ -20,16 +20,14 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from profkit.launch.alone import alone
 from profkit.launch.gpu import gpu_present
-
-if sys.platform != "win32":
-    import fcntl
 
 if TYPE_CHECKING:
     from profkit.api import Run
@@ -106,7 +104,8 @@ class Measured:
         self._count += 1
         limit = self._limit if max_ratio is None else max_ratio
         options = {"runs": self._runs, "device": self._device, "budget": self._budget}
-        with alone():
+        # Where no lock ends with its process nothing is held, and -n is not for measuring.
+        with contextlib.nullcontext() if sys.platform == "win32" else alone("pytest"):
             run = api.measure(call, *arguments, reference=reference, **options)
         if reference is not None:
             self._against_reference(run, limit)
@@ -154,18 +153,3 @@ def _keep(run: Path, kept: Path) -> None:
     if kept.exists():
         shutil.rmtree(kept)
     whole.rename(kept)
-
-
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Hold the one place for measurements of this machine, shared by all processes of pytest and its workers."""
-    path = Path(tempfile.gettempdir()) / "profkit-measuring.lock"
-    if sys.platform == "win32":
-        # No locks that end with their process: nothing is held, and -n is not for measuring.
-        yield
-        return
-    with path.open("a", encoding="utf-8") as stream:
-        with contextlib.suppress(OSError):
-            path.chmod(0o666)
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield

@@ -114,9 +114,8 @@ class Campaign:
 
 def _done(heard: Heard, ledger: Ledger) -> Done | None:
     """The end of a piece; None for anything else."""
-    last = heard.kind == "failed" or (heard.kind, heard.what) == ("end", "report")
     answer = heard.answer
-    if not last or answer is None:
+    if not heard.last or answer is None:
         return None
     run = Path(answer.run) if answer.run else ledger.delivered([heard.piece]).get(heard.piece.key)
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)

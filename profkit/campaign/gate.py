@@ -73,8 +73,7 @@ def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judg
 
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
-    times = {id(study): _row(study, impl) for study in (old, new) if study is not None}
-    was, now = times.get(id(old), {}), times[id(new)]
+    was, now = _row(old, impl) if old is not None else {}, _row(new, impl)
     before, after, floor = units.number(was, "time"), units.number(now, "time"), units.number(now, "floor_ratio")
     verdict = new.verdicts.get(impl)
     if verdict is not None and not verdict.right:

@@ -37,6 +37,16 @@ class Heard:
     text: str = ""
     answer: Answer | None = None
 
+    @property
+    def reported(self) -> bool:
+        """Whether a piece is done."""
+        return (self.kind, self.what) == ("end", "report")
+
+    @property
+    def last(self) -> bool:
+        """Whether nothing more comes of its piece."""
+        return self.kind == "failed" or self.reported
+
 
 class Engine(Protocol):
     """Has all pieces done; which one where and when is its affair."""
@@ -79,7 +89,7 @@ class Local:
                 heard = floor.heard.get()
                 if isinstance(heard, BaseException):
                     raise heard
-                left -= heard.kind == "failed" or (heard.kind, heard.what) == ("end", "report")
+                left -= heard.last
                 yield heard
         finally:
             floor.stop()

@@ -41,8 +41,7 @@ class Count:
         piece = heard.piece
         if heard.kind in ("begin", "say"):
             since = self.running.get(heard.where, ("", "", self._now()))[2] if heard.kind == "say" else self._now()
-            doing = {"build": "build", "measure": "measure", "report": "report"}[heard.what]
-            self.running[heard.where] = (piece.label, heard.text or doing, since)
+            self.running[heard.where] = (piece.label, heard.text or heard.what, since)
             return
         self.running.pop(heard.where, None)
         if heard.what == "measure" and piece.key not in self._measured:
@@ -91,7 +90,7 @@ class Lines:
     def hear(self, heard: Heard) -> None:
         if heard.kind == "failed":
             self._say(f"{self._count.head()}: {heard.piece.label}: failed: {heard.text}")
-        elif (heard.kind, heard.what) == ("end", "report") and heard.answer is not None:
+        elif heard.reported and heard.answer is not None:
             self._say(f"{self._count.head()}: {heard.piece.label}: {heard.answer.line}")
 
 
@@ -117,7 +116,7 @@ class Screen:
         sys.stderr.write(self._count.head() + "\n")
 
     def hear(self, heard: Heard) -> None:
-        if (heard.kind, heard.what) == ("end", "report") and heard.answer is not None:
+        if heard.reported and heard.answer is not None:
             self._console.print(f"{heard.piece.label}: {heard.answer.line}", markup=False, highlight=False)
 
     def _draw(self) -> Any:

@@ -108,7 +108,7 @@ class Session:
         )
         absorb(self.run, outcome, step.name, verdicts=False)
         for name, (_, reason, _) in outcome.fallen.items():
-            what = f"{name} ran alone but not under {step.name.partition('-')[0]}"
+            what = f"{name} ran alone but not under {step.name}"
             manifest.doubts.append(Doubt(what, reason, f"see logs/{step.name}.log"))
         self.run.save()
         why = next((reason for _, reason, _ in outcome.fallen.values()), "the runner came to no end")

@@ -31,7 +31,7 @@ def text(lines: Sequence[Line], lang: str = "en", kernel: str = "") -> str:
     told = []
     for impl, name, found in by_kernel(lines, kernel):
         told += ["", f"{impl}: {short_name(name)}" if impl else short_name(name)]
-        told += [f"  {sentence(one, lang)}" for one in _shown(found)]
+        told += [f"  {sentence(one, lang)}" for one in shown_of(found)]
     return "\n".join(told[1:])
 
 
@@ -49,7 +49,7 @@ def tables(lines: Sequence[Line], lang: str = "en") -> Iterator[Table]:
     """A table a kernel of those with the longest excess of each part."""
     for _, kernels in groupby(by_kernel(lines), key=lambda one: one[0]):
         for impl, name, found in list(kernels)[:SHOWN]:
-            shown = _shown(found)
+            shown = shown_of(found)
             rows = [
                 [
                     _where(one, lang),
@@ -66,7 +66,8 @@ def tables(lines: Sequence[Line], lang: str = "en") -> Iterator[Table]:
             yield Table([head, *(say(key, lang) for key in titles)], rows)
 
 
-def _shown(found: Sequence[Line]) -> list[Line]:
+def shown_of(found: Sequence[Line]) -> list[Line]:
+    """Those of a kernel's lines that are told."""
     return [one for one in found if one.share >= MINOR][:SHOWN]
 
 

@@ -79,7 +79,6 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
                 fix="choose a writable place with room: --runs DIR",
             ) from error
         sweep(path.parent.glob("*/*-*"))
-        sweep(path.parent.glob("*/.*-*"))
         run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__))
         run.save()
         return run

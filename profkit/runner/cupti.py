@@ -80,10 +80,9 @@ class Recording:
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
-        activities = _activities(profiler)
-        found = _attribute(self._plan, activities, self._clock.l2)
-        _refuse_early(self._plan, activities)
-        return found
+        calls = _calls(self._plan, _activities(profiler))
+        _refuse_early(calls)
+        return _attributed(calls, self._clock.l2)
 
     def close(self) -> None:
         """Stop recording, if it goes on."""
@@ -177,35 +176,52 @@ def _activity(event: Any, start: int) -> Activity:
     return Activity(event.name(), start * 1e-9, end * 1e-9, event.device_resource_id())
 
 
-def _attribute(
-    plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity], l2: str
-) -> tuple[list[Sample], dict[str, list[Activity]]]:
+@dataclass(frozen=True)
+class _Recorded:
+    """A call of the plan: when its queue was let go, and what the device did between its marks, in order of start."""
+
+    name: str
+    number: int
+    trial: int
+    released: float
+    work: list[Activity]
+
+
+def _calls(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> list[_Recorded]:
+    """The activities put back to the calls they belong to. Raises CuptiError when marks are missing."""
     marks = [activity for activity in activities if _MARK in activity.name]
     if len(marks) != 2 * len(plan):
         raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
     work = [activity for activity in activities if _MARK not in activity.name]
     starts = [activity.start for activity in work]
+    found = []
+    for one, opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
+        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
+        found.append(_Recorded(*one, opening.end, mine))
+    return found
+
+
+def _attributed(recorded: Sequence[_Recorded], l2: str) -> tuple[list[Sample], dict[str, list[Activity]]]:
     samples: list[Sample] = []
     calls: dict[str, list[tuple[float, list[Activity]]]] = {}
-    for (name, number, trial), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
-        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
+    for one in recorded:
+        mine = one.work
         span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
-        samples.append(Sample(name, "cupti", number, trial, span, l2=l2, kept=int(bool(mine)), busy=_union(mine)))
-        calls.setdefault(name, []).append((span, mine))
+        samples.append(
+            Sample(one.name, "cupti", one.number, one.trial, span, l2=l2, kept=int(bool(mine)), busy=_union(mine))
+        )
+        calls.setdefault(one.name, []).append((span, mine))
     middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
     return samples, middle
 
 
-def _refuse_early(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> None:
+def _refuse_early(recorded: Sequence[_Recorded]) -> None:
     """Raise OffenceError for an implementation most of whose calls ran before the caller's queue was let go: their work
     stands on streams that nobody who waits for the caller's waits for.
     """
-    marks = [activity for activity in activities if _MARK in activity.name]
-    work = [activity for activity in activities if _MARK not in activity.name]
     early: dict[str, list[bool]] = {}
-    for (name, _, _), opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
-        mine = [a for a in work if opening.start <= a.start < closing.start]
-        early.setdefault(name, []).append(bool(mine) and all(a.start < opening.end - _TICK for a in mine))
+    for one in recorded:
+        early.setdefault(one.name, []).append(bool(one.work) and one.work[-1].start < one.released - _TICK)
     for name, calls in early.items():
         if 2 * sum(calls) > len(calls):
             error = OffenceError("side-stream", "timed calls ran while the caller's stream was still held")

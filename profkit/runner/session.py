@@ -547,7 +547,7 @@ class Session:
                 break
             file = f"{SHAPES}/{shape}/{main.name}"
             (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
-            job = msgspec.structs.replace(self._job, timings=str(main.parent / file))
+            job = msgspec.structs.replace(self._job, timings=str(main.parent / file), energy=False)
             left = self._time([self.reference, *sound], job, shape)[1:]
             for wrong in (one for one in sound if one not in left):
                 for written in (main, *(main.parent / other for other in self._shapes)):

@@ -150,7 +150,9 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     """GPU work in order of start with the range of its launching call; names: device -> (name, compute capability)."""
     calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
     where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
-    several = bool(rank()) or len({event.device_index() for event in found.work}) > 1
+    mine = rank()
+    who = f"rank {mine}" if mine else os.getpid()
+    several = bool(mine) or len({event.device_index() for event in found.work}) > 1
     made = []
     for number, (event, path) in enumerate(zip(found.work, where, strict=True)):
         device, cc = names.get(event.device_index(), ("", ""))
@@ -164,7 +166,7 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
                 "stream": f"{event.device_index()}:{event.device_resource_id()}"
                 if several
                 else event.device_resource_id(),
-                "process": f"rank {rank()}" if rank() else os.getpid(),
+                "process": who,
                 "kind": kind_of(event),
                 "device": device,
                 "cc": cc,

@@ -335,12 +335,12 @@ class Study:
         works = [Work.from_dict(row) for row in self.manifest.work]
         declared = next((one for one in works if one.source == "declared"), None)
         task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
+        times = {str(row["impl"]): float(row["time"]) for row in self.metrics.to_dict("records")}
         found = {}
         for one in self.manifest.perturbed:
-            row = next((row for row in self.metrics.to_dict("records") if row["impl"] == one.impl), None)
-            if row is not None:
-                uses = self._uses(task, float(row["time"])) if task is not None else {}
-                found[one.impl] = infer(one.impl, evidence(float(row["time"]), uses, one.seconds, one.left))
+            if (time := times.get(one.impl)) is not None:
+                uses = self._uses(task, time) if task is not None else {}
+                found[one.impl] = infer(one.impl, evidence(time, uses, one.seconds, one.left))
         return found
 
     def _uses(self, task: Work, time: float) -> dict[str, float]:
@@ -357,8 +357,21 @@ class Study:
 
     def findings(self, kernel: str = "") -> list[Finding]:
         """The ranked findings; `kernel`: only kernels whose name contains it."""
-        sms = self.manifest.device.get("sms")
-        return explain(self.analysis, self.roofline, kernel=kernel, sms=float(sms or math.nan), budgets=self.budgets)
+        return self._explained(kernel) if kernel else list(self._findings)
+
+    @cached_property
+    def _findings(self) -> list[Finding]:
+        return self._explained("")
+
+    def _explained(self, kernel: str) -> list[Finding]:
+        return explain(
+            self.analysis,
+            self.roofline,
+            kernel=kernel,
+            sms=float(self.manifest.device.get("sms") or math.nan),
+            budgets=self.budgets,
+            calls=self.waterfalls,
+        )
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:

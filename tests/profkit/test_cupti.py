@@ -100,7 +100,7 @@ def test_span_and_busy_of_each_call():
         ("spin_kernel", 300, 301),
     )
     plan = [("reference", 0, 0), ("candidate", 0, 0)]
-    samples, calls = cupti._attribute(plan, record, "cold")
+    samples, calls = cupti._attributed(cupti._calls(plan, record), "cold")
     one, two = samples
     assert (one.impl, one.method, one.l2, one.kept) == ("reference", "cupti", "cold", 1)
     assert one.seconds == pytest.approx(20e-6)
@@ -112,14 +112,14 @@ def test_span_and_busy_of_each_call():
 
 def test_a_call_without_work_is_dropped_not_zero():
     record = activities(("spin_kernel", 0, 10), ("spin_kernel", 30, 31))
-    (sample,), _ = cupti._attribute([("reference", 0, 0)], record, "cold")
+    (sample,), _ = cupti._attributed(cupti._calls([("reference", 0, 0)], record), "cold")
     assert sample.kept == 0
     assert sample.seconds != sample.seconds
 
 
 def test_missing_records_are_an_error():
     with pytest.raises(cupti.CuptiError, match="1 of 2 marks"):
-        cupti._attribute([("reference", 0, 0)], activities(("spin_kernel", 0, 10)), "cold")
+        cupti._attributed(cupti._calls([("reference", 0, 0)], activities(("spin_kernel", 0, 10))), "cold")
 
 
 def record_of(*starts):
@@ -134,6 +134,6 @@ def record_of(*starts):
 def test_work_that_does_not_wait_for_the_held_queue_is_named():
     plan = [("candidate", number, 0) for number in range(4)]
     with pytest.raises(OffenceError) as raised:
-        cupti._refuse_early(plan, record_of(10, 20, 30, 45))
+        cupti._refuse_early(cupti._calls(plan, record_of(10, 20, 30, 45)))
     assert (raised.value.status, raised.value.impl) == ("side-stream", "candidate")
-    cupti._refuse_early(plan, record_of(45, 41, 40, 10))
+    cupti._refuse_early(cupti._calls(plan, record_of(45, 41, 40, 10)))

@@ -39,7 +39,7 @@ def page(study: Study, lang: str = "en") -> str:
     found = study.findings()
     parts = shown_of(study)
     best = study.best.name if study.best is not None else ""
-    answer = _Answer.of(study, found)
+    answer, matter = _Answer.of(study, found), sections.that_matter(study)
     of = list(_told(study, found))
     ids = {id(one): told_.id for group in of for one, told_ in zip(group.kept, group.findings, strict=True)}
     data = {**data_of(parts, best=best), "timeline": timeline_of(study)}
@@ -60,8 +60,8 @@ def page(study: Study, lang: str = "en") -> str:
         kernel_note=both(lambda tag: _kernel_note(study, tag)),
         timing=both(lambda tag: sections.timing_line(study, tag)),
         facts=[(key, value) for key, value in _facts(study) if value],
-        matter=sections.that_matter(study),
-        other=[one for one in sections.doubts(study) if one not in sections.that_matter(study)],
+        matter=matter,
+        other=[one for one in sections.doubts(study) if one not in matter],
         version=study.manifest.profkit,
     )
 

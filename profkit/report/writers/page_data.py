@@ -104,7 +104,7 @@ def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
 
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
     """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
-    told = [one for one in found if one.share >= lines.MINOR][: lines.SHOWN]
+    told = lines.shown_of(found)
     return {"lines": [[lines.sentence(one, lang) for lang in LANGUAGES] for one in told]} if told else {}
 
 
