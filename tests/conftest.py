@@ -31,17 +31,24 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """`-n` means groups: tests that share something expensive run in one process."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "loadgroup"
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a worker parses the command line anew
+        config.option.loadgroup = True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their module are a group. Groups come first: what is last is to be short."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Tests that share a fixture of their module are a group. Groups come first: what is last is to be short.
+
+    A wrapper: xdist's own hook, which comes later and first too, writes the groups into the names.
+    """
     for item in items:
-        known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-        if any(made[-1].scope == "module" for made in known.values()) and not item.get_closest_marker("xdist_group"):
+        if not isinstance(item, pytest.Function) or item.get_closest_marker("xdist_group"):
+            continue
+        if any(made[-1].scope == "module" for made in item._fixtureinfo.name2fixturedefs.values()):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
     if config.getoption("numprocesses", None) or os.environ.get("PYTEST_XDIST_WORKER"):
         items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)
