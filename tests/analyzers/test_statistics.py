@@ -207,8 +207,8 @@ def rates(true, runs=200, rounds=34, per=3, noise=0.005, drift_by=0.02, rho=0.0,
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.005, 0.02, 0.05])
-@pytest.mark.parametrize("rho", [0.0, 0.8])
-@pytest.mark.parametrize("rounds", [12, 34])
+@pytest.mark.parametrize("rho", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [12, pytest.param(34, marks=pytest.mark.slow)])
 def test_equal_sides_under_two_percent_drift_get_no_false_verdict(noise, rho, rounds):
     found = rates(1.0, noise=noise, rho=rho, rounds=rounds, runs=120)
     assert found["faster"] + found["slower"] <= 0.05
@@ -267,7 +267,7 @@ def of_processes(generator, count, between, *, noise=0.02, speedup=1.0, rounds=1
 EXPLAINED = 0.007
 
 
-@pytest.mark.parametrize("count", [3, 5])
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("between", [0.0, EXPLAINED, 10 * EXPLAINED])
 def test_an_interval_over_processes_holds_for_the_next_run(count, between):
     generator = np.random.default_rng(20)

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from recorded import opened
+from recorded import opened, some_slow
 from synthetic import launches, noisy, samples
 
 from analyzers.analysis import analyze
@@ -27,7 +27,7 @@ RUNS = sorted(
 
 
 @pytest.mark.xdist_group("recorded")
-@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.name)
+@pytest.mark.parametrize("run", some_slow(RUNS, keep=4), ids=lambda path: path.name)
 def test_recorded_runs_add_up_and_no_win_passes_the_floor(run):
     study = opened(run)
     told = study.waterfalls

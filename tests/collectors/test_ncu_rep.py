@@ -182,6 +182,7 @@ REFUSED = {
 
 
 @needs_shared
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(SHARED.glob("*")) if SHARED.exists() else [], ids=lambda path: path.name)
 def test_every_public_file_reads_or_is_refused_for_the_right_reason(path):
     if path.name in ("metric_support.csv", "golden_ncu_report.json"):

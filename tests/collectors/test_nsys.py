@@ -396,6 +396,7 @@ def test_recorded_exports_read_or_say_why(name):
 
 
 @needs_shared
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["h200_ns2_cuda_gpu_kern_sum.csv", "nsys_a100_cuda_gpu_trace_2023.4.4.csv"])
 def test_recorded_exports_cut_at_random(tmp_path, name):
     data = (SHARED / name).read_bytes()

@@ -103,6 +103,7 @@ def test_damage_names_the_line(tmp_path, old, new, match):
         nvprof.read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUMMARIES)
 @pytest.mark.parametrize("partial", [False, True])
 def test_cut_at_every_byte(tmp_path, name, partial):

@@ -14,7 +14,7 @@ from candidates import write_sample
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import opened
+from recorded import opened, some_slow
 from synthetic_runs import kernel, make_run
 
 from profkit.cli.group import cli, invoke
@@ -41,7 +41,7 @@ def at_the_root(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("run", [file.parent.relative_to(ROOT) for file in RUNS], ids=str)
+@pytest.mark.parametrize("run", some_slow([file.parent.relative_to(ROOT) for file in RUNS], keep=4), ids=str)
 def test_recorded_runs(run):
     study = opened(run)
     found = checked(agent.document(study))

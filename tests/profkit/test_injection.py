@@ -139,8 +139,8 @@ def test_everything_written_is_harmless(run):
     assert len(study.verdicts) + len(rows) - 1 >= len(NASTY)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", [n if n == "pr" else pytest.param(n, marks=pytest.mark.slow) for n in DIALECTS])
+@pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.slow)])
 def test_every_dialect_is_harmless(run, name, lang, tmp_path, capsys):
     """By the command, as a reader gets it; a dialect that refuses such a run must do so harmlessly."""
     dialect, file = DIALECTS[name], tmp_path / "report.txt"
