@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = (
-    "impl", "verdict", "time", "time_low", "time_high", "speedup", "speedup_low", "speedup_high", "floor_ratio",
-    "achieved_flops", "dram_bandwidth", "bound_by",
-)  # fmt: skip
+    "impl",
+    "verdict",
+    "time",
+    "time_low",
+    "time_high",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "floor_ratio",
+    "achieved_flops",
+    "dram_bandwidth",
+    "bound_by",
+)
 
 
 @dataclass(frozen=True, repr=False)

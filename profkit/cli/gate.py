@@ -17,9 +17,14 @@ FOLDER = click.Path(path_type=Path)
 @click.argument("before", type=FOLDER)
 @click.argument("after", type=FOLDER)
 @click.option(
-    "--fail-on-regression", "limit", callback=fraction, default="5%", show_default=True, metavar="SHARE",
+    "--fail-on-regression",
+    "limit",
+    callback=fraction,
+    default="5%",
+    show_default=True,
+    metavar="SHARE",
     help="Slower than this, for sure, fails.",
-)  # fmt: skip
+)
 @click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml and roofline.png into this folder.")
 @click.option("--junit", type=FOLDER, metavar="FILE", help="Write JUnit's XML here.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")

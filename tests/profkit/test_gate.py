@@ -170,11 +170,20 @@ def act(folder, api=None, **variables):
     event = folder / "event.json"
     event.write_text('{"pull_request": {"number": 12}}', "utf-8")
     env = {
-        **os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "INSTALL": "", "GITHUB_REPOSITORY": "o/r",
-        "GITHUB_EVENT_PATH": str(event), "GITHUB_TOKEN": "t", "GITHUB_SHA": "f00", "OUTPUT": str(folder / "out"),
-        "GITHUB_OUTPUT": str(folder / "outputs"), "GITHUB_STEP_SUMMARY": str(folder / "summary"),
-        **({"GITHUB_API_URL": f"http://127.0.0.1:{api.server_port}", "COMMENT": "true"} if api else {}), **variables,
-    }  # fmt: skip
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "INSTALL": "",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_TOKEN": "t",
+        "GITHUB_SHA": "f00",
+        "OUTPUT": str(folder / "out"),
+        "GITHUB_OUTPUT": str(folder / "outputs"),
+        "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+        **({"GITHUB_API_URL": f"http://127.0.0.1:{api.server_port}", "COMMENT": "true"} if api else {}),
+        **variables,
+    }
     return subprocess.run(["bash", str(ACTION / "run.sh")], env=env, capture_output=True, text=True, check=False)
 
 
