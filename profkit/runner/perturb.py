@@ -47,13 +47,13 @@ class _Beside:
 def conditions(
     calls: Mapping[str, Callable[[], Any]], device: torch.device, resident: Resident | None, budget: float
 ) -> dict[str, list[float]]:
-    """Condition -> seconds of its samples, in interleaved rounds. calls: "usual", and "half_size" where there is one.
+    """Condition -> seconds of its samples, in interleaved rounds. calls: "usual", or "half_size" by itself.
 
     budget [s]: after which no round begins. A condition in which the call finds no room is left out; "warm" follows a call on the same data at once.
     """
     cold, warm = _clock(device, cold=True), _clock(device, cold=False)
     plans: dict[str, tuple[Any, Callable[[], Any]]] = {name: (cold, call) for name, call in calls.items()}
-    plans["warm"] = (warm, calls["usual"])
+    plans |= {"warm": (warm, calls["usual"])} if "usual" in calls else {}
     if resident is not None:
         plans |= {name: (cold, _Beside(calls["usual"], resident, kernel)) for name, kernel in RESIDENTS.items()}
     for clock, call in plans.values():

@@ -647,18 +647,18 @@ class Session:
         for one in implementations if left else ():
             self._events.phase("first", one.subject.name)
             with self._blame(one.subject, "error"):
-                self._with_half(one, arguments, half, left)
+                self._with_half(one, half, left)
 
-    def _with_half(self, one: Implementation, arguments: list[Any], half: list[Any], left: dict[str, float]) -> None:
-        """Time it with half of the data beside all of it, if it answers as the reference does."""
+    def _with_half(self, one: Implementation, half: list[Any], left: dict[str, float]) -> None:
+        """Time it with half of the data, if it answers as the reference does."""
         want = inputs.clone(self.reference.call(inputs.clone(half)))
-        mine, less = inputs.clone(arguments), inputs.clone(half)
+        less = inputs.clone(half)
         if compare(one.call(less), want, self.reference.probe.tolerances).status != "ok":
             return
         self._events.phase("time", one.subject.name, factor=2.0)
-        calls = {"usual": functools.partial(one.model, *mine), "half_size": functools.partial(one.model, *less)}
+        calls = {"half_size": functools.partial(one.model, *less)}
         seconds = perturb.conditions(calls, self._device, None, self._job.budget / 2)
-        self._events.send("perturbed", one.subject.name, seconds={"half_size": seconds["half_size"]}, left=left)
+        self._events.send("perturbed", one.subject.name, seconds=seconds, left=left)
 
     def _resident(self) -> Resident | None:
         """What takes up room on a GPU; None, and a doubt, where it cannot be built."""
