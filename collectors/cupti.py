@@ -23,6 +23,8 @@ ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch")
 """Columns of the host's CUDA calls beside a program's table; of several ranks also `process`, as in it."""
+CLOCK = "PROFKIT_TRACE_CLOCK"
+"""Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")
 ONE_PROCESS = "the times are CUPTI's through torch's profiler: of the Python process itself, without its children"
 SAYS = {
@@ -71,6 +73,11 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
 def rank_file(path: Path, rank: str) -> Path:
     """Where one of several ranks writes; the table itself without a rank."""
     return path.with_suffix(f".rank{rank}.csv") if rank else path
+
+
+def rank_files(path: Path) -> list[Path]:
+    """What the ranks wrote, in their order."""
+    return sorted(path.parent.glob(f"{path.stem}.rank*[0-9].csv"), key=lambda one: int(one.stem.rpartition("rank")[2]))
 
 
 def host_file(path: Path) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collectors import CollectError, read
-from collectors.cupti import HOST, TRACE, host_file
+from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
@@ -19,12 +19,7 @@ from profkit.rundir.files import write_atomic
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
 
-CLOCK = "PROFKIT_TRACE_CLOCK"
-"""What profkit.runner.trace counts from, so that all ranks have one clock."""
-
 FILE = "trace.csv"
-
-
 _NOTE = "torch's profiler (CUPTI) in the place of nsys"
 
 
@@ -74,7 +69,7 @@ def _step(session: Session) -> Step:
 
 def _together(file: Path) -> None:
     """The tables of all ranks as one, on one clock, if there are any; theirs go."""
-    ranks = sorted(file.parent.glob(f"{file.stem}.rank*[0-9].csv"), key=lambda one: int(one.stem.rpartition("rank")[2]))
+    ranks = rank_files(file)
     work: list[dict[str, str]] = []
     calls: list[dict[str, str]] = []
     for one in ranks:

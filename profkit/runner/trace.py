@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.cupti import HOST, TRACE, host_file, rank_file
+from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.kineto import host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from profkit import annotation
@@ -31,8 +31,6 @@ from profkit.runner.kineto import kind_of, said_by_user
 from profkit.runner.whole import whole_file
 
 MARK = "profkit:"
-CLOCK = "PROFKIT_TRACE_CLOCK"
-"""Environment variable: the moment [ns since 1970] from which all ranks count, so that their clocks are one."""
 
 
 def main(arguments: Sequence[str]) -> int:
