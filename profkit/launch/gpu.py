@@ -24,67 +24,53 @@ def _first() -> Iterator[tuple[Any, Any, Any] | None]:
 
 def visible() -> list[dict[str, str]]:
     """{"uuid", "name"} of every GPU, or slice of one, that this process may use, in CUDA's order; [] without a driver."""
-    try:
-        with nvml.driver() as library:
-            cards = nvml.cards(library)
-            found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
-            return [
-                {
-                    "uuid": cards[number].uuid if part is None else cards[number].slices[part],
-                    "name": nvml.text(library.nvmlDeviceGetName(cards[number].handle)),
-                }
-                for number, part in found
-            ]
-    except (RuntimeError, OSError):
-        return []
+    with nvml.unsaid(), nvml.driver() as library:
+        cards = nvml.cards(library)
+        found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return [
+            {
+                "uuid": cards[number].uuid if part is None else cards[number].slices[part],
+                "name": nvml.text(library.nvmlDeviceGetName(cards[number].handle)),
+            }
+            for number, part in found
+        ]
+    return []
 
 
 def gpu_present() -> bool:
     """Whether the driver reports a GPU that this process may see."""
-    try:
-        with _first() as found:
-            return found is not None
-    except (RuntimeError, OSError):
-        return False
+    with nvml.unsaid(), _first() as found:
+        return found is not None
+    return False
 
 
 def utilization() -> float:
     """Share of the time in which the first visible GPU has worked lately; NaN where the driver does not say."""
-    try:
-        with _first() as found:
-            return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
-    except (RuntimeError, OSError):
-        return float("nan")
-    except Exception as error:
-        if type(error).__module__.split(".")[0] != "pynvml":
-            raise
-        return float("nan")
+    with nvml.unsaid(), _first() as found:
+        return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
+    return float("nan")
 
 
 def compute_capability() -> str:
     """ "9.0" of the first visible GPU, or "" when there is none."""
-    try:
-        with _first() as found:
-            if found is None:
-                return ""
-            library, card, _ = found
-            major, minor = library.nvmlDeviceGetCudaComputeCapability(card)
-            return f"{major}.{minor}"
-    except (RuntimeError, OSError):
-        return ""
+    with nvml.unsaid(), _first() as found:
+        if found is None:
+            return ""
+        library, card, _ = found
+        major, minor = library.nvmlDeviceGetCudaComputeCapability(card)
+        return f"{major}.{minor}"
+    return ""
 
 
 def identity() -> dict[str, str]:
     """{"uuid", "name", "driver"} of the first visible GPU, or of its slice; empty when there is none."""
-    try:
-        with _first() as found:
-            if found is None:
-                return {}
-            library, _, handle = found
-            return {
-                "uuid": nvml.text(library.nvmlDeviceGetUUID(handle)),
-                "name": nvml.text(library.nvmlDeviceGetName(handle)),
-                "driver": nvml.text(library.nvmlSystemGetDriverVersion()),
-            }
-    except (RuntimeError, OSError):
-        return {}
+    with nvml.unsaid(), _first() as found:
+        if found is None:
+            return {}
+        library, _, handle = found
+        return {
+            "uuid": nvml.text(library.nvmlDeviceGetUUID(handle)),
+            "name": nvml.text(library.nvmlDeviceGetName(handle)),
+            "driver": nvml.text(library.nvmlSystemGetDriverVersion()),
+        }
+    return {}

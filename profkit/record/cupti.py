@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collectors import CollectError, read
@@ -15,7 +12,7 @@ from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.measure import CUPTI
 from profkit.record.session import Session, Step
-from profkit.rundir.files import write_atomic
+from profkit.rundir.files import read_rows, write_rows
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
 
@@ -86,26 +83,17 @@ def _together(file: Path) -> None:
         for row in (*work, *calls):
             row["start"] = f"{float(row['start']) - begin:.9f}"
             row["launch"] = place.get(row["launch"], "-1")
-        _write(file, TRACE, [work[at] for at in order])
-        _write(host_file(file), (*HOST, "process"), calls)
+        host = (*HOST, "process")
+        write_rows(file, [TRACE, *([work[at][name] for name in TRACE] for at in order)])
+        write_rows(host_file(file), [host, *([row[name] for name in host] for row in calls)])
     for one in ranks:
         one.unlink()
         host_file(one).unlink(missing_ok=True)
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
-def _write(file: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(file, text.getvalue().encode())
+    names, *rows = read_rows(file) or [[]]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 class Activities:

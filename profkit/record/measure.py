@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import shlex
 import time
@@ -20,7 +18,7 @@ from profkit.record.absorb import absorb, absorb_again
 from profkit.record.job import job
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
-from profkit.rundir.files import sha256, write_atomic
+from profkit.rundir.files import read_rows, sha256, write_rows
 from profkit.rundir.manifest import Capture
 
 CUPTI = "cupti.csv"
@@ -106,7 +104,7 @@ def _again(session: Session, many: int) -> None:
     """Compare and time what is sound in more processes, `many` in all; timings.csv then says which is of which."""
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
-    tables = [_rows(run.timings_csv)]
+    tables = [read_rows(run.timings_csv)]
     for number in range(2, many + 1):
         if not (tables[0] and any(impl.ok for impl in run.manifest.candidates)):
             break
@@ -122,7 +120,7 @@ def _again(session: Session, many: int) -> None:
             **fresh,
         }
         outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}", absorb_again)
-        tables.append(_rows(file))
+        tables.append(read_rows(file))
         file.unlink(missing_ok=True)
         if not outcome.finished:
             what = "not every process that was to be timed came to its end"
@@ -132,17 +130,7 @@ def _again(session: Session, many: int) -> None:
     wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}
     rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
     if tables[0]:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([[*tables[0][0], "process"], *rows])
-        write_atomic(run.timings_csv, text.getvalue().encode())
-
-
-def _rows(file: Path) -> list[list[str]]:
-    """Of a csv file, the names first; none when there is no file."""
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as stream:
-        return list(csv.reader(stream))
+        write_rows(run.timings_csv, [[*tables[0][0], "process"], *rows])
 
 
 def _ended_early(session: Session, outcome: runner.Outcome) -> None:

@@ -7,9 +7,11 @@ next such thing removes those of owners that are gone.
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import glob
 import hashlib
+import io
 import os
 import platform
 import re
@@ -97,6 +99,21 @@ def write_atomic(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def read_rows(file: Path) -> list[list[str]]:
+    """Of a CSV file, the names first; none when there is no file."""
+    if not file.exists():
+        return []
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))
+
+
+def write_rows(file: Path, rows: Iterable[Iterable[object]]) -> None:
+    """A whole CSV file or nothing."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_atomic(file, text.getvalue().encode())
 
 
 def sha256(path: Path) -> str:

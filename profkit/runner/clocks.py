@@ -11,6 +11,7 @@ import torch
 
 from profkit.runner import facts
 from profkit.runner.timing import Call
+from profkit.vendor.nvidia import nvml
 
 # Held from before any candidate is imported: what one puts in their place later times nothing here.
 _Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
@@ -175,21 +176,15 @@ class GraphClock:
 
 def telemetry(device: torch.device) -> dict[str, Any]:
     """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
-    try:
-        with facts.nvml(device) as (pynvml, handle):
-            return {
-                "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
-                "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
-                "power": pynvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
-                "temperature": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-                "throttle": int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
-            }
-    except (ImportError, RuntimeError, OSError, AttributeError):
-        return {}
-    except Exception as error:
-        if type(error).__module__.split(".")[0] != "pynvml":
-            raise
-        return {}
+    with nvml.unsaid(), facts.nvml(device) as (pynvml, handle):
+        return {
+            "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+            "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+            "power": pynvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
+            "temperature": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+            "throttle": int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        }
+    return {}
 
 
 class CpuClock:

@@ -11,6 +11,7 @@ import torch
 
 from profkit.runner import facts, outside
 from profkit.runner.timing import Sample
+from profkit.vendor.nvidia import nvml
 
 SECONDS = 1.2
 _MOST_CALLS = 1_000_000
@@ -57,12 +58,6 @@ def counter(device: torch.device) -> float | None:
     """Joules that the GPU has taken since its driver was loaded; None where it does not count."""
     if device.type != "cuda":
         return None
-    try:
-        with facts.nvml(device) as (pynvml, handle):
-            return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
-    except (ImportError, RuntimeError, OSError, AttributeError):
-        return None
-    except Exception as error:
-        if type(error).__module__.split(".")[0] != "pynvml":
-            raise
-        return None
+    with nvml.unsaid(), facts.nvml(device) as (pynvml, handle):
+        return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
+    return None

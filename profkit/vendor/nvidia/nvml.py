@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,18 @@ def driver() -> Iterator[Any]:
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+@contextlib.contextmanager
+def unsaid() -> Iterator[None]:
+    """A block that asks the driver; it is left where there is no driver, or where it does not say."""
+    try:
+        yield
+    except (ImportError, RuntimeError, OSError, AttributeError):
+        return
+    except Exception as error:
+        if not isinstance(error, getattr(sys.modules.get("pynvml"), "NVMLError", ())):
+            raise
 
 
 @dataclass(frozen=True)
@@ -48,24 +61,19 @@ def _card(nvml: Any, handle: Any) -> Card:
 
 def _uuid(nvml: Any, handle: Any) -> str:
     """The UUID of a GPU or a slice, "" where the driver will not say."""
-    from pynvml import NVMLError
-
-    try:
+    with unsaid():
         return text(nvml.nvmlDeviceGetUUID(handle))
-    except NVMLError:
-        return ""
+    return ""
 
 
 def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
     """(UUID, handle) of each MIG slice; none where MIG is off or not known to this driver."""
-    from pynvml import NVMLError
-
-    with contextlib.suppress(NVMLError, AttributeError):
+    with unsaid():
         if not nvml.nvmlDeviceGetMigMode(handle)[0]:
             return
         for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
             # Numbers without a slice are refused.
-            with contextlib.suppress(NVMLError):
+            with unsaid():
                 one = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
                 yield _uuid(nvml, one), one
 
