@@ -1,7 +1,6 @@
 """An index over run directories: ten thousand of them listed, filtered and ranked in a moment.
 
-One SQLite file in the folder of the runs, or in profkit's cache where that cannot be written. It holds nothing of its
-own: a row is what run.json and metrics.json say of one implementation, made again when one of them changes, and the
+One SQLite file for each folder of runs, in profkit's cache: the folder itself is only read. It holds nothing of its own: a row is what run.json and metrics.json say of one implementation, made again when one of them changes, and the
 whole file is made again when the columns change or the file is damaged. It may be deleted at any time.
 """
 
@@ -29,7 +28,6 @@ from profkit.errors import ProfkitError
 from profkit.launch import cache
 from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
-NAME = ".profkit-index.sqlite"
 NAN = math.nan
 WAIT = 10.0
 """Seconds to wait for another process that is writing the index."""
@@ -287,14 +285,18 @@ def moment(text: str, index: Index) -> str:
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
-    """In the folder, else in the cache, else in memory."""
-    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    for file in (folder / NAME, cache.root() / "index" / f"{digest}.sqlite"):
-        with contextlib.suppress(sqlite3.OperationalError, OSError):
-            if file.parent != folder:
-                file.parent.mkdir(parents=True, exist_ok=True)
-            return _opened(file)
+    """In the cache, else in memory."""
+    with contextlib.suppress(sqlite3.OperationalError, OSError):
+        file = file_of(folder)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return _opened(file)
     return _prepared(sqlite3.connect(":memory:"))
+
+
+def file_of(folder: Path) -> Path:
+    """Where the index of a folder of runs lies."""
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    return cache.root() / "index" / f"{digest}.sqlite"
 
 
 def _opened(file: Path) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -14,9 +15,16 @@ _ROOM = 1 << 24
 
 
 def root() -> Path:
-    """The cache that was asked for, or one among the system's temporary files where that cannot be written."""
+    """The cache that was asked for, or one among the system's temporary files where that could not be written when it was
+    first asked for.
+    """
     wanted = _wanted()
-    return wanted if not _trouble(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
+    return wanted if _usable(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
+
+
+@functools.cache
+def _usable(folder: Path) -> bool:
+    return not _trouble(folder)
 
 
 def doubts() -> list[Doubt]:

@@ -18,6 +18,11 @@ from profkit.campaign.index import Index
 from profkit.cli import main
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+
+
 def noisy(count, at=None, step=0.03, noise=0.01, seed=4):
     values = np.exp(noise * np.random.default_rng(seed).standard_normal(count))
     values[count if at is None else at :] *= 1 + step

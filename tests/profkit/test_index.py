@@ -10,9 +10,14 @@ import sqlite3
 import pytest
 from recorded_runs import H200, many, recorded, series, write
 
-from profkit.campaign.index import NAME, Index, moment
+from profkit.campaign.index import Index, file_of, moment
 from profkit.cli import main
 from profkit.errors import ProfkitError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -149,13 +154,13 @@ def test_a_damaged_run_is_said(runs, capsys):
 @pytest.mark.parametrize("content", [b"this is no database" * 99, b""])
 def test_a_damaged_index_is_made_again(runs, content):
     before = rows(runs)
-    (runs / NAME).write_bytes(content)
+    file_of(runs).write_bytes(content)
     assert rows(runs) == before
 
 
 def test_an_index_of_other_columns_is_made_again(runs):
     before = rows(runs)
-    with sqlite3.connect(runs / NAME) as base:
+    with sqlite3.connect(file_of(runs)) as base:
         base.execute("drop table rows")
         base.execute("create table rows (other)")
         base.execute("pragma user_version = 7")
@@ -163,17 +168,16 @@ def test_an_index_of_other_columns_is_made_again(runs):
     assert rows(runs) == before
 
 
-def test_where_the_runs_cannot_be_written_it_lies_in_the_cache(runs, tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    (runs / NAME).mkdir()
+def test_it_lies_in_the_cache_and_the_runs_are_only_read(runs, tmp_path):
+    before = sorted(runs.rglob("*"))
     assert len(rows(runs)) == 30
-    assert len(list((tmp_path / "cache/index").glob("*.sqlite"))) == 1
+    assert sorted(runs.rglob("*")) == before
+    assert list((tmp_path / "cache/index").glob("*.sqlite")) == [file_of(runs)]
 
 
 def test_where_nothing_can_be_written_it_answers_all_the_same(runs, tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("a file", "utf-8")
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    (runs / NAME).mkdir()
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "other"))
+    file_of(runs).mkdir(parents=True)
     assert len(rows(runs)) == 30
 
 
@@ -189,15 +193,8 @@ def test_a_full_disk_costs_the_index_alone(runs, monkeypatch):
 
 
 def test_a_run_directory_itself_is_a_folder_of_one_run():
-    found = rows_of_one(H200 / "ICVXKH")
+    found = rows(H200 / "ICVXKH")
     assert [(row.path, row.impl) for row in found] == [(".", "cuda")]
-
-
-def rows_of_one(path):
-    try:
-        return rows(path)
-    finally:
-        (path / NAME).unlink(missing_ok=True)
 
 
 def test_hidden_folders_and_what_lies_in_a_run_are_no_runs(runs):

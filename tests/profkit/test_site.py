@@ -19,6 +19,11 @@ needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium h
 EVIL = '</script><img src=x onerror="document.title=1">{{7*7}}'
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def runs(tmp_path):
     folder = tmp_path / "runs"
