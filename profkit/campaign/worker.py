@@ -7,7 +7,6 @@ It ends with its parent, and everything it started ends with it (launch/warden.p
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -26,8 +25,8 @@ from profkit.campaign.task import Answer, Task, interrupted, perform, warm
 from profkit.launch import process
 from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE
+from profkit.launch.warden import with_parent
 
-_PR_SET_PDEATHSIG = 1
 _FAREWELL = 5.0
 _TIDYING = 8.0
 MEMORY = 4 << 30
@@ -117,7 +116,7 @@ def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:
 
 def main() -> int:
     """Serve until there are no more tasks."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, interrupted)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # What anybody prints goes into the log.

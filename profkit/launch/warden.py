@@ -16,9 +16,15 @@ import sys
 import time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None)
 _PATIENCE = 2.0
 _GRACE = 1.0
 _CANNOT_START = 127
+
+
+def with_parent(number: int) -> None:
+    """This process gets a signal when the thread that started it ends; 0 for none."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def guard(parent: int = 0) -> None:
@@ -26,9 +32,8 @@ def guard(parent: int = 0) -> None:
 
     parent: who started this process, where the caller knows; it may be gone before this is reached.
     """
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with_parent(signal.SIGTERM)
     if parent and os.getppid() != parent:
         os._exit(_CANNOT_START)
     me = os.getpid()
@@ -37,7 +42,7 @@ def guard(parent: int = 0) -> None:
     child = os.fork()
     if not child:
         # From before anything is imported to its end: whoever kills this process has killed the child.
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        with_parent(signal.SIGKILL)
         if os.getppid() != me:
             os._exit(_CANNOT_START)
         signal.signal(signal.SIGINT, interrupted)

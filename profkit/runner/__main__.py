@@ -9,24 +9,22 @@ if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
     # What -P does: nothing that lies here is imported.
     del sys.path[0]
 
-import ctypes
 import signal
 from pathlib import Path
 
 import msgspec
 
 from profkit.launch.protocol import CANNOT_WRITE, Job
+from profkit.launch.warden import with_parent
 from profkit.runner.events import Events
 from profkit.runner.whole import CannotWriteError
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main(job_file: str, events_file: str, line: str = "") -> int:
     """Do the job; 0 when it was done, whatever became of the candidates. line: the descriptor that the key of the events
     is read from.
     """
-    _die_with_parent()
+    with_parent(signal.SIGKILL)
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
     job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
@@ -70,13 +68,6 @@ def _end() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from profkit.launch.process import FAMILY
 from profkit.launch.warm import MOST_FDS, NUMBER, UNMARKED, Request
 
 _HIGH = 200
-_PR_SET_PDEATHSIG = 1
 
 
 def _serve(control: socket.socket) -> Request | None:
@@ -128,11 +127,10 @@ def _touched_a_gpu() -> bool:
 
 def _main(control: str, *preload: str) -> None:
     # While it imports it cannot hear that nobody wants it any more; later its parent's threads may come and go.
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    warden.with_parent(signal.SIGKILL)
     for name in preload:
         importlib.import_module(name)
-    prctl(_PR_SET_PDEATHSIG, 0)
+    warden.with_parent(0)
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")
     request = _serve(socket.socket(fileno=int(control)))
