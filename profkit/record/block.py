@@ -15,7 +15,7 @@ from collectors.errors import CollectError
 from profkit import annotation
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.record.importing import import_files
-from profkit.rundir.directory import RUNS, now
+from profkit.rundir.directory import RUNS, places
 from profkit.rundir.files import temporary
 
 
@@ -66,11 +66,10 @@ class Block(AbstractContextManager["Block"]):
     def _kept(self) -> Any:
         """The trace as a run directory, or why there is none."""
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name).strip("-.") or "block"
-        stamp = re.sub(r"[^0-9TZ]", "", now())
         with temporary() as folder:
             file = Path(folder) / f"{name}.pt.trace.json"
             self._profiler.export_chrome_trace(str(file))
-            target = next(one for one in _places(self._root / name, stamp) if not one.exists())
+            target = next(one for one in places(self._root / name) if not one.exists())
             try:
                 found = import_files([file], target)
             except CollectError as error:
@@ -81,7 +80,3 @@ class Block(AbstractContextManager["Block"]):
         found.run.manifest.sample.id = name
         found.run.save()
         return self._shown(found.run, found.frames)
-
-
-def _places(root: Path, stamp: str) -> list[Path]:
-    return [root / (stamp if number == 1 else f"{stamp}-{number}") for number in range(1, 1000)]

@@ -63,11 +63,16 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def places(folder: Path) -> Iterator[Path]:
+    """Where a new run may go, by what is free: the second it is made in, then that with a number."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    yield folder / stamp
+    yield from (folder / f"{stamp}-{number}" for number in range(2, 1000))
+
+
 def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
     """A fresh run directory under `root`/<sample id>; two runs in one second get two directories."""
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    for attempt in range(1, 1000):
-        path = Path(root) / sample.id / (stamp if attempt == 1 else f"{stamp}-{attempt}")
+    for path in places(Path(root) / sample.id):
         try:
             path.mkdir(parents=True)
             (path / "logs").mkdir()
