@@ -117,7 +117,10 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
     answer = heard.answer
     if not heard.last or answer is None:
         return None
-    run = Path(answer.run) if answer.run else ledger.delivered([heard.piece]).get(heard.piece.key)
+    run = Path(answer.run) if answer.run else None
+    if run is None and answer.what == "report":
+        # Who delivered it may have died before saying so.
+        run = ledger.delivered([heard.piece]).get(heard.piece.key)
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 
