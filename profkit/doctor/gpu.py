@@ -10,7 +10,7 @@ from typing import Any
 
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.place import Place, surroundings
-from profkit.vendor.nvidia.nvml import Card, cards, chosen, driver, text, unsaid
+from profkit.vendor.nvidia.nvml import Card, Unsaid, cards, chosen, driver, text
 
 _SLOWED = {
     0x08: "hardware slowdown",
@@ -118,7 +118,7 @@ def _gpu(nvml: Any, index: int, card: Card) -> Gpu:
 
 def _ask(otherwise: Any, question: Callable[..., Any], *about: Any) -> Any:
     """An NVML answer, or `otherwise` where this driver or GPU has none."""
-    with unsaid():
+    with Unsaid():
         return question(*about)
     return otherwise
 

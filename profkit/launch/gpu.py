@@ -24,7 +24,7 @@ def _first() -> Iterator[tuple[Any, Any, Any] | None]:
 
 def visible() -> list[dict[str, str]]:
     """{"uuid", "name"} of every GPU, or slice of one, that this process may use, in CUDA's order; [] without a driver."""
-    with nvml.unsaid(), nvml.driver() as library:
+    with nvml.Unsaid(), nvml.driver() as library:
         cards = nvml.cards(library)
         found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
         return [
@@ -39,21 +39,21 @@ def visible() -> list[dict[str, str]]:
 
 def gpu_present() -> bool:
     """Whether the driver reports a GPU that this process may see."""
-    with nvml.unsaid(), _first() as found:
+    with nvml.Unsaid(), _first() as found:
         return found is not None
     return False
 
 
 def utilization() -> float:
     """Share of the time in which the first visible GPU has worked lately; NaN where the driver does not say."""
-    with nvml.unsaid(), _first() as found:
+    with nvml.Unsaid(), _first() as found:
         return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
     return float("nan")
 
 
 def compute_capability() -> str:
     """ "9.0" of the first visible GPU, or "" when there is none."""
-    with nvml.unsaid(), _first() as found:
+    with nvml.Unsaid(), _first() as found:
         if found is None:
             return ""
         library, card, _ = found
@@ -64,7 +64,7 @@ def compute_capability() -> str:
 
 def identity() -> dict[str, str]:
     """{"uuid", "name", "driver"} of the first visible GPU, or of its slice; empty when there is none."""
-    with nvml.unsaid(), _first() as found:
+    with nvml.Unsaid(), _first() as found:
         if found is None:
             return {}
         library, _, handle = found

@@ -176,7 +176,7 @@ class GraphClock:
 
 def telemetry(device: torch.device) -> dict[str, Any]:
     """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
-    with nvml.unsaid(), facts.nvml(device) as (pynvml, handle):
+    with nvml.Unsaid(), facts.nvml(device) as (pynvml, handle):
         return {
             "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
             "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,

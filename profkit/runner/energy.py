@@ -58,6 +58,6 @@ def counter(device: torch.device) -> float | None:
     """Joules that the GPU has taken since its driver was loaded; None where it does not count."""
     if device.type != "cuda":
         return None
-    with nvml.unsaid(), facts.nvml(device) as (pynvml, handle):
+    with nvml.Unsaid(), facts.nvml(device) as (pynvml, handle):
         return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
     return None

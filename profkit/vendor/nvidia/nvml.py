@@ -27,16 +27,15 @@ def driver() -> Iterator[Any]:
             pynvml.nvmlShutdown()
 
 
-@contextlib.contextmanager
-def unsaid() -> Iterator[None]:
+class Unsaid:
     """A block that asks the driver; it is left where there is no driver, or where it does not say."""
-    try:
-        yield
-    except (ImportError, RuntimeError, OSError, AttributeError):
+
+    def __enter__(self) -> None:
         return
-    except Exception as error:
-        if not isinstance(error, getattr(sys.modules.get("pynvml"), "NVMLError", ())):
-            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        told = getattr(sys.modules.get("pynvml"), "NVMLError", OSError)
+        return isinstance(error, (told, ImportError, RuntimeError, OSError, AttributeError))
 
 
 @dataclass(frozen=True)
@@ -61,19 +60,19 @@ def _card(nvml: Any, handle: Any) -> Card:
 
 def _uuid(nvml: Any, handle: Any) -> str:
     """The UUID of a GPU or a slice, "" where the driver will not say."""
-    with unsaid():
+    with Unsaid():
         return text(nvml.nvmlDeviceGetUUID(handle))
     return ""
 
 
 def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
     """(UUID, handle) of each MIG slice; none where MIG is off or not known to this driver."""
-    with unsaid():
+    with Unsaid():
         if not nvml.nvmlDeviceGetMigMode(handle)[0]:
             return
         for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
             # Numbers without a slice are refused.
-            with unsaid():
+            with Unsaid():
                 one = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
                 yield _uuid(nvml, one), one
 
