@@ -67,7 +67,7 @@ class Run(Study):
             return Text(markdown.report(self))
         if reader not in DIALECTS:
             raise ProfkitError(f"no report for {reader!r}", fix=f"these: {', '.join(DIALECTS)}")
-        return Text(DIALECTS[reader].document((str(self.path),), lang).text)
+        return Text(DIALECTS[reader].document((self,), lang).text)
 
     def compare(self, *others: Study | str | os.PathLike[str], **options: Any) -> Compared:
         """This run and others as steps; see `profkit.compare`."""
@@ -158,7 +158,7 @@ def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure
     """The roofline of a run, or of the one at a path, as a matplotlib Figure; `theme` is light or dark."""
     from profkit.report.figures import draw as draw_study
 
-    return draw_study(run if isinstance(run, Study) else open_study(run), theme=theme)
+    return draw_study(open_study(run), theme=theme)
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
@@ -167,7 +167,7 @@ def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
     """
     from profkit.report.figures import kernels_scene
 
-    scene = kernels_scene([one if isinstance(one, Study) else open_study(one) for one in runs], **options)
+    scene = kernels_scene([open_study(one) for one in runs], **options)
     figure: Figure = draw_scene(scene)
     return figure
 

@@ -98,40 +98,43 @@ def invoke(arguments: Sequence[str]) -> int:
         return _interrupted(143 if isinstance(error.__context__, Terminated) else 130)
     except click.ClickException as error:
         error.show()
-        _tell(arguments, error.format_message(), "see --help", error.exit_code)
+        _failed_for(_reader(arguments), error.format_message(), "see --help", error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ProfkitError as error:
-        click.echo(f"error: {harmless.lines(str(error))}", err=True)
-        if error.fix:
-            click.echo(f"fix: {harmless.lines(error.fix)}", err=True)
-        _tell(arguments, str(error), error.fix, error.exit_code)
+        complain(str(error), error.fix, _reader(arguments), error.exit_code)
         return error.exit_code
     except OSError as error:
-        return _failed(error)
+        # No room on stdout, a working directory that is gone.
+        with contextlib.suppress(OSError):
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+            complain(what, "is there room, may it be written, is the working directory still there?")
+        return ProfkitError.exit_code
     return int(result) if isinstance(result, int) else 0
 
 
-def _failed(error: OSError) -> int:
-    """What the system refused, in one line: no room on stdout, a working directory that is gone."""
-    what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    with contextlib.suppress(OSError):
-        click.echo(f"error: {harmless.lines(what)}", err=True)
-        click.echo("fix: is there room, may it be written, is the working directory still there?", err=True)
-    return ProfkitError.exit_code
+def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> None:
+    """An error on stderr; for a reader (`--for`) that cannot read prose on stdout as well."""
+    click.echo(f"error: {harmless.lines(what)}", err=True)
+    if fix:
+        click.echo(f"fix: {harmless.lines(fix)}", err=True)
+    _failed_for(reader, what, fix, exit_code)
 
 
-def _tell(arguments: Sequence[str], message: str, fix: str, exit_code: int) -> None:
-    """A failure on stdout as well, in the form of a `--for` whose readers cannot read prose."""
-    own = list(itertools.takewhile(lambda word: word != "--", arguments))
-    asked = [word.removeprefix("--for=") for word in own if word.startswith("--for=")]
-    asked += [after for word, after in itertools.pairwise(own) if word == "--for"]
-    dialect = import_module("profkit.report.dialects").DIALECTS.get(asked[-1]) if asked else None
+def _failed_for(reader: str, message: str, fix: str, exit_code: int) -> None:
+    dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
     if dialect is not None and dialect.failed is not None:
         click.echo(dialect.failed(message, fix, exit_code))
+
+
+def _reader(arguments: Sequence[str]) -> str:
+    """What --for asks for; "" without."""
+    own = list(itertools.takewhile(lambda word: word != "--", arguments))
+    asked = [word.removeprefix("--for=") for word in own if word.startswith("--for=")]
+    return ["", *asked, *(after for word, after in itertools.pairwise(own) if word == "--for")][-1]
 
 
 class Terminated(KeyboardInterrupt):

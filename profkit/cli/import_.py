@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from profkit.cli.group import complain
 from profkit.rundir import harmless
 
 PATIENCE = 2.0
@@ -56,9 +57,7 @@ def command(
         study = Study(found.run, found.frames)
         written = write(study)
     for error in found.failures:
-        click.echo(f"error: {harmless.lines(str(error))}", err=True)
-        if error.fix:
-            click.echo(f"fix: {harmless.lines(error.fix)}", err=True)
+        complain(str(error), error.fix)
     if as_json:
         click.echo(json.metrics(study), nl=False)
     else:

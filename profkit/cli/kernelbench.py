@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profkit.cli.group import complain
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
 from profkit.cli.options import Runners, campaign, fenced, measuring, request_of, say
@@ -137,7 +138,7 @@ def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
         with closing(whole.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
             for one in done:
                 if one.error:
-                    click.echo(f"error: {one.piece.label}: {one.error}", err=True)
+                    complain(f"{one.piece.label}: {one.error}", one.fix)
                 if one.run is None:
                     failed.append(one.piece.label)
                     continue

@@ -13,11 +13,11 @@ import click
 import msgspec
 
 from profkit.cli import options as shared
+from profkit.cli.group import complain
 from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
-from profkit.report.dialects import agent
 from profkit.targets.program import Program
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], f
             click.echo(f"  $ {shlex.join(step.argv)}", err=True)
         click.echo(terminal_table(seconds_table(run)), err=True)
     if form == "agent":
-        click.echo(agent.document(run))
+        click.echo(run.report(form))
     elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
@@ -232,13 +232,11 @@ def _many(
             run = profile(target, progress=say if verbose else lambda _: None, request=request)
             write(run)
         except ProfkitError as error:
-            click.echo(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""), err=True)
+            complain(f"{target}: {error}", error.fix, form, error.exit_code)
             codes.append(error.exit_code)
-            if form == "agent":
-                click.echo(agent.failure(f"{target}: {error}", error.fix, error.exit_code))
             continue
         if form == "agent":
-            click.echo(agent.document(run))
+            click.echo(run.report(form))
         runs.append(run)
         codes.append(exit_code(run))
     return _said(runs, codes, form)
@@ -252,9 +250,9 @@ def _campaign(
     form: str,
 ) -> int:
     """Every sample as a piece of a campaign."""
+    from profkit.api import open_run
     from profkit.campaign import piece
     from profkit.campaign.campaign import Campaign
-    from profkit.study.study import open_study
 
     folders = [one for one in targets if isinstance(one, Path)]
     if len(folders) < len(targets):
@@ -265,16 +263,12 @@ def _campaign(
     with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
         for one in done:
             if one.error:
-                click.echo(
-                    f"error: {one.piece.label}: {one.error}" + (f"\nfix: {one.fix}" if one.fix else ""), err=True
-                )
+                complain(f"{one.piece.label}: {one.error}", one.fix, "" if one.run is not None else form, one.code)
                 codes.append(one.code)
-                if form == "agent" and one.run is None:
-                    click.echo(agent.failure(f"{one.piece.label}: {one.error}", one.fix, one.code))
             if one.run is not None:
-                ran.append(open_study(one.run))
+                ran.append(open_run(one.run))
                 if form == "agent":
-                    click.echo(agent.document(ran[-1]))
+                    click.echo(ran[-1].report(form))
                 codes.append(exit_code(ran[-1]))
     return _said(sorted(ran, key=lambda run: run.manifest.sample.id), codes, form)
 

@@ -52,13 +52,13 @@ class Dialect:
     failed: Callable[[str, str, int], str] | None = None
     endings: tuple[str, ...] = ()
 
-    def document(self, runs: Sequence[str], lang: str, **options: Any) -> Written:
+    def document(self, runs: Sequence[str | Study], lang: str, **options: Any) -> Written:
         """What is handed out: `write`'s document, harmless."""
         written = self.write(runs, lang, **options)
         return replace(written, text=without_markup(written.text)) if self.markdown else written
 
 
-def the_one(runs: Sequence[str]) -> Study:
+def the_one(runs: Sequence[str | Study]) -> Study:
     """The study of the one run that was named. Raises ProfkitError when there are several, or none."""
     from profkit.study.study import open_study  # pandas stays out of start-up
 

@@ -28,10 +28,10 @@ class Chosen:
     label: str
 
 
-def choose(names: Sequence[str]) -> list[Chosen]:
-    """The runs and implementations that command-line words mean; words of one run share it: it is analysed once."""
+def choose(names: Sequence[str | Study]) -> list[Chosen]:
+    """The runs and implementations that command-line words mean, or runs that are open; words of one run share it: it is analysed once."""
     opened: dict[Path, Study] = {}
-    return [_choose(name, opened) for name in names]
+    return [_choose(one, opened) if isinstance(one, str) else chosen_of(one) for one in names]
 
 
 def _choose(name: str, opened: dict[Path, Study]) -> Chosen:

@@ -398,6 +398,9 @@ def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return part
 
 
-def open_study(path: str | os.PathLike[str]) -> Study:
-    """The study of a run directory, or of the newest run below `path`. Raises ProfkitError when there is none."""
-    return Study(open_run(path))
+def open_study(run: str | os.PathLike[str] | Study) -> Study:
+    """The study of a run directory, or of the newest run below a path; of one that is open itself.
+
+    Raises ProfkitError when there is none.
+    """
+    return run if isinstance(run, Study) else Study(open_run(run))

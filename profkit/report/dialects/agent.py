@@ -58,7 +58,7 @@ _ROOMS = (
 )
 
 
-def write(runs: Sequence[str], lang: str) -> Written:
+def write(runs: Sequence[str | Study], lang: str) -> Written:
     """The document of one run, for stdout."""
     return Written(document(the_one(runs), lang=lang))
 
@@ -66,9 +66,10 @@ def write(runs: Sequence[str], lang: str) -> Written:
 def document(study: Study, findings: Sequence[Finding] | None = None, lang: str = "en") -> str:
     """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
     found = study.findings() if findings is None else findings
+    sources = {id(one): _source(study, one) for one in found}
     text = ""
     for room in _ROOMS:
-        text = _json(_content(study, found, room, lang))
+        text = _json(_content(study, found, sources, room, lang))
         if len(text) <= LIMIT:
             break
     return text
@@ -84,7 +85,10 @@ def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _content(study: Study, findings: Sequence[Finding], room: _Room, lang: str) -> dict[str, Any]:
+def _content(
+    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room, lang: str
+) -> dict[str, Any]:
+    """The document; sources: where each finding's kernel stands in the source, by the finding's id()."""
     subject = _subject(study)
     mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == subject.name)]
     told = [one for one in mine if one.severity != COLLECT]
@@ -105,7 +109,7 @@ def _content(study: Study, findings: Sequence[Finding], room: _Room, lang: str) 
         "at_floor": _at_floor(known),
         "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
         "waterfall": _waterfall(fall, room) if fall is not None else None,
-        "findings": [_finding(study, one, room, lang) for one in told[: room.findings]],
+        "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
         "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
         "not_checked": _not_checked(study, mine, room),
@@ -192,13 +196,13 @@ def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
     }
 
 
-def _finding(study: Study, one: Finding, room: _Room, lang: str) -> dict[str, Any]:
+def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: str) -> dict[str, Any]:
     title, then, expect = worded(one, lang)
     return {
         "rule": one.rule,
         "title": cut(title, room.letters),
         "kernel": short_name(one.kernel, 40) if one.kernel else None,
-        "source": _source(study, one),
+        "source": source,
         "bound": _round(one.upper_bound),
         "share": _round(one.ratio),
         "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from profkit.report.dialect import Dialect, Written, the_one
 
+if TYPE_CHECKING:
+    from profkit.study.study import Study
 
-def write(runs: Sequence[str], lang: str) -> Written:
+
+def write(runs: Sequence[str | Study], lang: str) -> Written:
     """The page of one run."""
     from profkit.report.writers.html import page  # pandas stays out of start-up
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.ladder import Chosen, choose
 from profkit.report.layout import Table, pipe_table
 from profkit.report.words import say
+
+if TYPE_CHECKING:
+    from profkit.study.study import Study
 
 HEAD = (
     "Case No.",
@@ -48,7 +52,11 @@ class Case:
 
 
 def write(
-    runs: Sequence[str], lang: str, inputs: Sequence[str] = (), convention: str = "gain", lint: Path | None = None
+    runs: Sequence[str | Study],
+    lang: str,
+    inputs: Sequence[str] = (),
+    convention: str = "gain",
+    lint: Path | None = None,
 ) -> Written:
     """The table of pairs of runs, or what is wrong with the table that stands in a file."""
     if lint is not None:

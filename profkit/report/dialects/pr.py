@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LIGHT, DARK = "roofline-light.png", "roofline-dark.png"
 
 
-def write(runs: Sequence[str], lang: str) -> Written:
+def write(runs: Sequence[str | Study], lang: str) -> Written:
     """The snippet of one run, which goes into the run like report.md: it can be made again."""
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 

@@ -36,7 +36,7 @@ _STATUS = {
 such word."""
 
 
-def write(runs: Sequence[str], lang: str) -> Written:
+def write(runs: Sequence[str | Study], lang: str) -> Written:
     """The records of one run, for stdout."""
     return Written("".join(f"{line}\n" for line in lines(the_one(runs))).rstrip("\n"))
 

@@ -56,7 +56,7 @@ class Inputs:
 
 
 def write(
-    runs: Sequence[str],
+    runs: Sequence[str | Study],
     lang: str,
     trtexec: Sequence[Path] = (),
     evaluations: Sequence[Path] = (),
@@ -95,9 +95,9 @@ def read_notes(path: Path) -> dict[str, str]:
     return {f"{key}.{name}" if name else key: text for key, group in groups.items() for name, text in group.items()}
 
 
-def _expanded(names: Sequence[str]) -> list[Chosen]:
+def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
     """One run alone is its own ladder: the reference, then its candidates from slow to fast."""
-    if len(names) != 1 or ":" in names[0]:
+    if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
     timed = {str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records") if row["time"] > 0}

@@ -17,13 +17,15 @@ from profkit.report.dialect import Dialect, Written, the_one
 if TYPE_CHECKING:
     import pandas as pd
 
+    from profkit.study.study import Study
+
 KINDS = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
 _GPU = 1_000_000
 """Process ids of GPUs begin here: Chrome knows processes and threads, and nothing else."""
 Event = dict[str, Any]
 
 
-def write(runs: Sequence[str], lang: str) -> Written:
+def write(runs: Sequence[str | Study], lang: str) -> Written:
     """Raises ProfkitError for a run without a timeline."""
     study = the_one(runs)
     frame = study.captured.timeline
