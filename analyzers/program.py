@@ -94,9 +94,9 @@ class Budget:
         return self.window / max(self.steady.steps, 1)
 
 
-def steady_state(names: Sequence[str], starts: Times | None = None, *, after: int = 0) -> Steady:
+def steady_state(names: Sequence[str], starts: Times | None = None, *, after: int = 0, at_most: int = 0) -> Steady:
     """The repeating stretch of a sequence of launches, and when each began [s], so that cold steps are passed over.
-    after: steps to pass over beyond those.
+    after: steps to pass over beyond those; at_most: then so many, 0 for all.
 
     A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
     the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed
@@ -114,7 +114,10 @@ def steady_state(names: Sequence[str], starts: Times | None = None, *, after: in
         return Steady(0, count, count, 1, "all")
     period = round((end - first) / steps)
     passed = min(after + _cold(starts, first, end, steps), steps - 1)
-    return Steady(first + passed * period, end, period, steps - passed, "after" if after else "repeating")
+    left = min(at_most or steps, steps - passed)
+    begin = first + passed * period
+    end = end if left == steps - passed else begin + left * period
+    return Steady(begin, end, period, left, "after" if after else "repeating")
 
 
 def _cold(starts: Times | None, first: int, end: int, steps: int) -> int:
@@ -159,19 +162,25 @@ def budget(
     wall: float = math.nan,
     lead: float = math.nan,
     after: int = 0,
+    at_most: int = 0,
     within: str = "",
+    passages: int = 1,
 ) -> Budget:
     """The budget of one process and device. frame: launches with start and time [s] of one device in order of start.
 
     host: the CUDA calls (collectors.kineto.host_frame). wall [s]: of the process; lead [s]: of that before the first
-    launch. after: steps to pass over; within: only launches of ranges whose path contains this.
+    launch. after: steps to pass over; at_most: then so many; within: from the first
+    to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
     """
     ordered = frame.sort_values("start", kind="stable")
     if within:
-        rows = np.flatnonzero(ordered["range"].str.contains(within, regex=False))
-        steady = Steady(int(rows[0]), int(rows[-1]) + 1, len(rows), 1, "range")
+        inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
+        first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
+        steady = Steady(first, behind, (behind - first) // passages, passages, "range")
     else:
-        steady = steady_state(ordered["kernel"].tolist(), ordered["start"].to_numpy(dtype="float64"), after=after)
+        steady = steady_state(
+            ordered["kernel"].tolist(), ordered["start"].to_numpy(dtype="float64"), after=after, at_most=at_most
+        )
     part = ordered.iloc[steady.first : steady.end]
     begin = float(part["start"].iloc[0])
     # A step ends where the next one begins; the last one with its last piece of work.

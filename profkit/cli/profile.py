@@ -48,6 +48,9 @@ class WithProgram(Sectioned):
 @option("--candidate", "only", section=WHAT, multiple=True, metavar="NAME", help="Only this candidate; repeatable.")
 @shared.device
 @option("--hot", section=WHAT, type=click.IntRange(1), metavar="N", help="Commands: rank first, count the N hottest.")
+@option("--range", "range", section=WHAT, default="", metavar="NAME", help="Commands: only inside this range.")
+@option("--after", section=WHAT, default="", metavar="N|Ns", help="Commands: pass over N steps, or N seconds.")
+@option("--steps", section=WHAT, default=None, type=click.IntRange(1), metavar="N", help="Commands: then N steps.")
 @shared.trials
 @option(
     "--shapes",
@@ -122,6 +125,7 @@ def command(
     quiet: bool,
     counters: str | None,
     hot: int | None,
+    steps: int | None,
     jobs: int | None,
     dask: str,
     **options: Any,
@@ -144,7 +148,7 @@ def command(
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
     targets = _targets(sample, ctx.meta.get("program"))
-    request = Request(counters=counters or "auto", hot=hot or 0, **options)
+    request = Request(counters=counters or "auto", hot=hot or 0, steps=steps or 0, **options)
     given = {name: text for name, text in shared.written(ctx).items() if hasattr(request, name)}
     refuse("folder" if sample is not None else "program", request, given)
     if dry_run:

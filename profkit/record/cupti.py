@@ -38,9 +38,13 @@ class Cupti:
         session.settle(ended)
         _together(run.path / FILE)
         if not (run.path / FILE).exists():
-            raise ended.failed or ProfkitError(
-                f"torch's profiler wrote no record; see {run.logs / 'cupti.log'}",
-                fix="a program that ends by os._exit cannot be traced from inside: install nsys",
+            raise (
+                ended.failed
+                or session.missed(ended)
+                or ProfkitError(
+                    f"torch's profiler wrote no record; see {run.logs / 'cupti.log'}",
+                    fix="a program that ends by os._exit cannot be traced from inside: install nsys",
+                )
             )
         try:
             frame = read(run.path / FILE, "cupti")
@@ -57,7 +61,7 @@ class Cupti:
 def _step(session: Session) -> Step:
     program = session.target
     out = session.run.path / FILE
-    argv = bootstrapped(program.argv, out) if isinstance(program, Program) else None
+    argv = bootstrapped(program.argv, out, session.request.window.words()) if isinstance(program, Program) else None
     if argv is None:
         raise CannotProfileError(tools.NSYS.missing, fix=tools.NSYS.fix)
     env = {"PYTHONUNBUFFERED": "1", CLOCK: str(time.time_ns())}

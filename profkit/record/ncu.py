@@ -136,7 +136,9 @@ class Ncu:
         else:
             session.settle(ended)
         if frame.empty:
-            raise _none(counters, "ncu saw no kernel launch inside profkit's ranges", "see logs/ncu.log")
+            raise session.missed(ended) or _none(
+                counters, "ncu saw no kernel launch inside profkit's ranges", "see logs/ncu.log"
+            )
         counters.state, counters.why, counters.fix = "collected", "", ""
         if "passes" in frame and frame["passes"].notna().any():
             counters.passes = int(frame["passes"].max())
@@ -154,8 +156,8 @@ def options_of(
     """The capture's options, and the replay passes to expect. ranked: several processes work together by NCCL."""
     names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
-    # ncu counts launches within its ranges alone, and the ranking those of the whole program.
-    whole = None if wanted.include else hot
+    # ncu counts launches within its ranges and windows alone, and the ranking those of the whole program.
+    whole = None if wanted.include or wanted.window.inside else hot
     skip = wanted.skip if wanted.skip is not None or whole is None else whole.skip
     count = wanted.count if wanted.count is not None or whole is None else whole.count
     kill = hot is not None if wanted.kill is None else wanted.kill
@@ -167,6 +169,7 @@ def options_of(
         set_name=wanted.ncu_set,
         report=folder / "report" if wanted.keep_report or wanted.lines else None,
         sections=LINES if wanted.lines else (),
+        windowed=program and wanted.window.inside,
         count=count or 0,
         kill=kill and bool(count),
         extra=[*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])],
@@ -186,7 +189,9 @@ def _step(session: Session, options: ncu.Options, place: Path) -> Step:
     if session.request.lines and isinstance(session.target, Program):
         # What the program itself compiles while it runs; of a sample the runner sees to that.
         env["NVCC_APPEND_FLAGS"] = f"{os.environ.get('NVCC_APPEND_FLAGS', '')} -lineinfo".strip()
-    return Step("ncu", prefix, env, session.parts, slower=SLOWER)
+    # Every passage of a range is told by itself: ncu counts launches, and those between two passages are not asked for.
+    argv = session.windowed("--each") if options.windowed else ()
+    return Step("ncu", prefix, env, session.parts, slower=SLOWER, argv=argv)
 
 
 def _page(session: Session) -> list[str]:
@@ -250,6 +255,8 @@ def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
     if isinstance(session.target, Program) and ended.failed is not None:
         counters.why, counters.fix = str(ended.failed).splitlines()[0], ended.failed.fix
         return ended.failed
+    if (missed := session.missed(ended)) is not None:
+        return _none(counters, str(missed), missed.fix)
     if ended.hung:
         why = f"ncu did not come to an end in {ended.wall:.0f} s and was stopped"
         return _none(

@@ -49,7 +49,7 @@ class Nsys:
         session.settle(ended)
         if not (run.path / FILE).exists():
             why, fix = nsys.failure(said, run.path / "nsys")
-            raise ended.failed or ProfkitError(why, fix=fix)
+            raise ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
         try:
             frame = read(run.path / FILE, "nsys", adopt=True)
         except CollectError as error:
@@ -64,7 +64,8 @@ class Nsys:
 def _step(session: Session, tool: str, place: Path) -> Step:
     kept = session.request.keep_report and isinstance(session.target, Program)
     note = "nsys.nsys-rep holds the environment variables of the program" if kept else ""
-    prefix = nsys.prefix(tool, session.run.path / "nsys")
+    windowed = isinstance(session.target, Program) and session.request.window.inside
+    prefix = nsys.prefix(tool, session.run.path / "nsys", windowed=windowed)
     parts = session.parts
     return Step("nsys", prefix, nsys.environment(place), parts, note=note)
 

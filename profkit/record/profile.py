@@ -133,6 +133,10 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         if not session.frames:
             raise ProfkitError("nothing was captured")
         manifest.device = device_of(session.frames)
+        window = manifest.window
+        if window.range and window.taken is not None and window.taken < window.steps:
+            what = f"{window.taken} of the {window.steps} passages of range {window.range!r} were recorded"
+            manifest.doubts.append(Doubt(what, "the program ended before", "let it run longer, or ask for fewer steps"))
         known = ceilings.known(manifest.device) if "uuid" in manifest.device else None
         manifest.ceilings = known.ceilings if known is not None else []
     elif wanted.require_counters and manifest.counters.state != "collected":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import RUNS
+from profkit.rundir.manifest import Window
 
 MOST = {"cpu": 5, "cuda": 3}
 """Processes of every implementation that are timed unless it is said how many: on a GPU each pays for a context."""
@@ -36,7 +38,8 @@ class Request:
     alone. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
     on the device, 0 for not at all. campaign: the campaign and the piece of it that this is.
 
-    A program's: hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
+    A program's: range: record only inside this range; after: pass over so many steps ("3") or seconds ("30s"); steps:
+    then record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
     --nvtx-include, --launch-skip, --launch-count. kill: end the program once ncu has its launches, None for: with
     hot alone. limit: seconds after which a program counts as hung, None for never.
     """
@@ -69,6 +72,9 @@ class Request:
     energy: bool = False
     wait_quiet: float = 0.0
     campaign: str = ""
+    range: str = ""
+    after: str = ""
+    steps: int = 0
     hot: int = 0
     kernel: str = ""
     include: tuple[str, ...] = ()
@@ -86,7 +92,15 @@ class Request:
     @property
     def filtered(self) -> bool:
         """Whether only some launches of a program are counted."""
-        return bool(self.hot or self.kernel or self.include or self.skip or self.count)
+        return bool(self.hot or self.kernel or self.include or self.skip or self.count or self.window.inside)
+
+    @property
+    def window(self) -> Window:
+        """The part of a program that is wanted. Raises ProfkitError for an `after` that is neither steps nor seconds."""
+        found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)s", self.after or "0")
+        if found is None:
+            raise ProfkitError(f"after {self.after!r}: neither steps nor seconds", fix="write 3 or 30s")
+        return Window(self.range, int(found[1] or 0), float(found[2] or 0), self.steps)
 
     @property
     def given(self) -> dict[str, str]:
@@ -94,7 +108,7 @@ class Request:
         return {one.name: one.name for one in fields(self) if getattr(self, one.name) != one.default}
 
 
-_PROGRAM = {"hot", "kernel", "include", "skip", "count", "kill", "limit"}
+_PROGRAM = {"range", "after", "steps", "hot", "kernel", "include", "skip", "count", "kill", "limit"}
 _TOOLS = {
     "counters",
     "require_counters",
@@ -136,6 +150,13 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
     useless = [shown for name, shown in said.items() if name in _NCU and uncounted]
     if useless:
         raise ProfkitError(f"{', '.join(useless)}: for hardware counters, and none are asked for", fix="add --ncu")
+    counted = wanted.hot or wanted.counters == "ncu" or wanted.require_counters or not wanted.nsys
+    if (wanted.window.after or wanted.steps) and not wanted.range and counted:
+        steps = ", ".join(said[name] for name in ("after", "steps") if name in said)
+        raise ProfkitError(
+            f"{steps}: it is not said what a step is, and ncu counts launches",
+            fix="name a range that is entered once a step, --range NAME; or --nsys alone, where what repeats is a step",
+        )
     if wanted.hot and wanted.kernel:
         raise ProfkitError(f"{said['kernel']}: the ranking of --hot chooses the kernels", fix="leave one of them out")
     if wanted.kill and not (wanted.hot or wanted.count):

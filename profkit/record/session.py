@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from collectors.doubt import Doubt
 from profkit.annotation import VARIABLE
-from profkit.errors import ProgramFailedError
+from profkit.errors import ProfkitError, ProgramFailedError
 from profkit.launch import gpu, process, runner
 from profkit.record.absorb import absorb, portable
 from profkit.record.hot import Hot
@@ -19,12 +23,13 @@ from profkit.record.request import Request
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Capture, Command
-from profkit.targets.program import Program
+from profkit.targets.program import Program, bootstrapped
 from profkit.targets.target import Part, Target
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_WINDOW = re.compile(r"^profkit: range .*: (?P<taken>\d+) passages recorded.*$", re.MULTILINE)
 DEFAULT_CC = "9.0"
 """Whose metric names are asked for where the driver does not say what it drives."""
 
@@ -93,8 +98,30 @@ class Session:
 
     def _argv(self, step: Step) -> list[str]:
         if isinstance(self.target, Program):
-            return [*step.prefix, *(step.argv or self.target.argv)]
+            return [*step.prefix, *(step.argv or self.windowed())]
         return runner.planned(self.run.logs, step.name, step.prefix)
+
+    def windowed(self, *how: str) -> list[str]:
+        """The program's command line; one that tells a tool outside of its window, if it is to be recorded in part.
+
+        how: more words to profkit.runner.window. Raises ProfkitError for a program that is not Python's.
+        """
+        argv, words = list(self.target.argv) if isinstance(self.target, Program) else [], self.request.window.words()
+        found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv
+        if found is None:
+            raise ProfkitError(
+                "--range, --after: only a Python program can be asked from inside where it is",
+                fix="of any program --nvtx-include, --launch-skip and --launch-count choose launches",
+            )
+        return found
+
+    def missed(self, ended: Ended) -> ProfkitError | None:
+        """That the window never came, None where it did, or where all was recorded."""
+        if not self.request.window.inside or self.run.manifest.window.taken:
+            return None
+        said = _WINDOW.search(ended.said)
+        why = said[0].removeprefix("profkit: ") if said else "the program ended before"
+        return ProfkitError(f"nothing was recorded: {why}", fix="choose another --range or a smaller --after")
 
     def start(self, step: Step) -> Ended:
         """Run a step to its end. How the program or the implementations ended goes into the manifest."""
@@ -122,7 +149,11 @@ class Session:
     def _command(self, step: Step) -> Ended:
         notes = str(self.run.annotations(step.name).resolve())
         ended = self.helper(step.name, self._argv(step), {**step.env, VARIABLE: notes}, self.request.limit, step.note)
-        return Ended(ended.hung, ended.code, self._failed(ended, step.name), self.log(step.name), ended.wall)
+        said = self.log(step.name)
+        # Of several ranks the one that got least far.
+        taken = min((int(one["taken"]) for one in _WINDOW.finditer(said)), default=None)
+        self.run.manifest.window = msgspec.structs.replace(self.request.window, taken=taken)
+        return Ended(ended.hung, ended.code, self._failed(ended, step.name), said, ended.wall)
 
     def helper(
         self, name: str, argv: Sequence[str], env: Mapping[str, str], limit: float | None = None, note: str = ""

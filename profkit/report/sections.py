@@ -97,10 +97,11 @@ def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
 
 def wall_time(study: Study, lang: str = "en") -> list[str]:
     """Where the wall time of a program went in its steady state, a sentence a process and device."""
-    return [line for name, one in study.budgets.items() if (line := _budget(name, one, lang))]
+    within = study.manifest.window.range
+    return [line for name, one in study.budgets.items() if (line := _budget(name, one, within, lang))]
 
 
-def _budget(name: str, one: Budget, lang: str) -> str:
+def _budget(name: str, one: Budget, within: str, lang: str) -> str:
     """The parts of the window, the largest first; those below a hundredth of it are left out."""
     if not one.window > 0:
         return ""
@@ -117,9 +118,8 @@ def _budget(name: str, one: Budget, lang: str) -> str:
         f"{text} {units.percent(v / one.window)}" + (say("wall_of_idle", lang, why=why) if text == idle and why else "")
         for text, v in _large(shares, one.window)
     ]
-    steps = say("wall_steps", lang, steps=str(one.steady.steps), time=units.text(one.step, "s"))
-    whole = say("wall_whole", lang, time=units.text(one.window, "s"))
-    head = whole if one.steady.found in ("all", "range") else steps
+    known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within}
+    head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
     return (f"{name}: " if name else "") + head + comma.join(told)
 
 

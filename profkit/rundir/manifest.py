@@ -155,6 +155,33 @@ class Capture(msgspec.Struct):
     ended: bool = False
 
 
+class Window(msgspec.Struct, frozen=True):
+    """Which part of a program was asked for: within the passages of a range, or all of it; after so many steps or
+    seconds; so many steps, 0 for all that follow. A step is a passage of the range, without one what repeats.
+
+    `taken`: passages that were recorded, None where nobody counted them.
+    """
+
+    range: str = ""
+    after: int = 0
+    seconds: float = 0.0
+    steps: int = 0
+    taken: int | None = None
+
+    @property
+    def inside(self) -> bool:
+        """Whether the program itself has to say when it begins."""
+        return bool(self.range or self.seconds)
+
+    def words(self) -> list[str]:
+        """For profkit.runner.trace; none where the program is recorded whole."""
+        if not self.inside:
+            return []
+        found = {"--range": self.range, "--after": f"{self.seconds:g}s" if self.seconds else str(self.after or "")}
+        found["--steps"] = str(self.steps or "") if self.range else ""
+        return [*(word for pair in found.items() if pair[1] for word in pair), "--"]
+
+
 class Timing(msgspec.Struct):
     """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs;
     `energy` [J] of a call by implementation, where it was asked for and the GPU counts it; `processes`: fresh ones of
@@ -204,7 +231,7 @@ class Manifest(msgspec.Struct):
     of their own. `shapes`: what of get_more_inputs() was timed as well. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
-    this run belongs to and its piece of it, "" for none.
+    this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for.
     """
 
     sample: SampleInfo
@@ -235,6 +262,7 @@ class Manifest(msgspec.Struct):
     allowed: list[str] = []
     perturbed: list[Perturbed] = []
     campaign: str = ""
+    window: Window = Window()
 
     @property
     def reference(self) -> Impl | None:

@@ -1,8 +1,9 @@
 """Run a Python program under torch's profiler and write what the GPU did and what the host asked of it.
 
-    python -m profkit.runner.trace OUT.csv SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
+    python -m profkit.runner.trace OUT.csv [WINDOW... --] SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
 
-The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
+With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
+runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
 range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
 seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has the CUDA calls of the host: call, start [s], time [s], thread, launch (row of OUT.csv it
@@ -17,7 +18,7 @@ import runpy
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,24 +30,29 @@ from collectors.nsys.ranges import Range
 from profkit import annotation
 from profkit.runner.kineto import kind_of, said_by_user
 from profkit.runner.whole import whole_file
-
-MARK = "profkit:"
+from profkit.runner.window import MARK, Window, parsed
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
-    out, *target = arguments
+    out, *words = arguments
     import torch
     from torch.profiler import ProfilerActivity, profile
 
     annotation.listen(_mirror)
+    wanted, target = parsed(words)
+    if out == "-":
+        window = Window(wanted, _announced("start"), _announced("stop"))
+        code = run(target)
+        window.finish()
+        return code
     cuda = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
     profiler = profile(activities=[ProfilerActivity.CPU, *cuda])
-    profiler.__enter__()
+    window = Window(wanted, _settled(profiler.start), _settled(profiler.stop))
     code = run(target)
-    if cuda:
-        torch.cuda.synchronize()
-    profiler.__exit__(None, None, None)
+    window.finish()
+    if profiler.profiler is None:
+        return code
     events = profiler.profiler.kineto_results.events()
     names = {
         index: (torch.cuda.get_device_name(index), "{}.{}".format(*torch.cuda.get_device_capability(index)))
@@ -57,6 +63,31 @@ def main(arguments: Sequence[str]) -> int:
     write(rows(found, names), TRACE, file)
     write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     return code
+
+
+def _settled(act: Callable[[], object]) -> Callable[[], None]:
+    """What is queued on the GPU belongs to what was before."""
+
+    def settled() -> None:
+        import torch
+
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        act()
+
+    return settled
+
+
+def _announced(what: str) -> Callable[[], None]:
+    """Tell a tool outside; without a GPU there is nothing to tell."""
+
+    def announce() -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            getattr(torch.cuda.profiler, what)()
+
+    return _settled(announce)
 
 
 def rank() -> str:

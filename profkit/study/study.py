@@ -313,7 +313,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or self.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
             return {}
-        host = frame.attrs.get("host")
+        host, window = frame.attrs.get("host"), self.manifest.window
         owner = frame["process"].astype(str) if "process" in frame else pd.Series("", index=frame.index)
         keys = (owner + " " + device_labels(frame)).str.strip()
         several = keys.nunique() > 1
@@ -321,7 +321,16 @@ class Study:
         for key, part in frame.groupby(keys, sort=False):
             calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
             wall, lead = _lived(calls, float(part["start"].min()))
-            found[str(key) if several else ""] = budget(part, host=calls, wall=wall, lead=lead)
+            found[str(key) if several else ""] = budget(
+                part,
+                host=calls,
+                wall=wall,
+                lead=lead,
+                after=window.after,
+                at_most=window.steps,
+                within=window.range,
+                passages=max(window.taken or 1, 1),
+            )
         return dict(sorted(found.items()))
 
     @cached_property

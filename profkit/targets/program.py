@@ -65,8 +65,9 @@ def name_of(argv: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "program"
 
 
-def bootstrapped(argv: Sequence[str], out: Path) -> list[str] | None:
-    """The command that runs `argv` and writes its GPU activity to `out`; None when it is no Python program.
+def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> list[str] | None:
+    """The command that runs `argv` and writes its GPU activity to `out`; None when it is no Python program. window: what
+    of it, in profkit.runner.trace's words; with - for `out` a tool outside is told.
 
     Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun, whose
     ranks write a file each.
@@ -74,11 +75,13 @@ def bootstrapped(argv: Sequence[str], out: Path) -> list[str] | None:
     launched = _launched(argv)
     if launched is not None:
         found = _split(argv, launched)
-        return [*argv[:launched], *found[0], "-m", MODULE, str(out), *found[1]] if found is not None else None
+        return [*argv[:launched], *found[0], "-m", MODULE, str(out), *window, *found[1]] if found is not None else None
     if not _PYTHON.search(Path(argv[0]).name):
         interpreter = _shebang(argv[0])
         return (
-            [interpreter, "-m", MODULE, str(out), shutil.which(argv[0]) or argv[0], *argv[1:]] if interpreter else None
+            [interpreter, "-m", MODULE, str(out), *window, shutil.which(argv[0]) or argv[0], *argv[1:]]
+            if interpreter
+            else None
         )
     index = 1
     while index < len(argv) and argv[index].startswith("-") and argv[index] not in ("-m", "-c", "-"):
@@ -91,7 +94,7 @@ def bootstrapped(argv: Sequence[str], out: Path) -> list[str] | None:
     rest = list(argv[index:])
     if rest[0][:2] in ("-m", "-c") and len(rest[0]) > 2:
         rest[:1] = [rest[0][:2], rest[0][2:]]
-    return [*argv[:index], "-m", MODULE, str(out), *rest]
+    return [*argv[:index], "-m", MODULE, str(out), *window, *rest]
 
 
 def _launched(argv: Sequence[str]) -> int | None:

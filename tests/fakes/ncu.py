@@ -45,6 +45,7 @@ VALUED = {
     "--nvtx-exclude",
     "--nvtx-include",
     "--page",
+    "--profile-from-start",
     "--pm-sampling-interval",
     "--print-details",
     "--print-metric-name",

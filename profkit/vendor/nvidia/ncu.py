@@ -43,7 +43,8 @@ class Options:
 
     `set_name`: an extra section set ("full", "roofline") beside profkit's own metrics. `include`: NVTX
     expressions; `report`: keep the .ncu-rep here (without suffix). `clock`: none or base; profkit leaves
-    the clocks alone unless asked. `sections`: single sections; with any, sources go into the report. `count`: launches to capture, 0 for all; `kill`: then end the program.
+    the clocks alone unless asked. `sections`: single sections; with any, sources go into the report. `windowed`: only between cudaProfilerStart
+    and cudaProfilerStop. `count`: launches to capture, 0 for all; `kill`: then end the program.
     """
 
     metrics: Sequence[str]
@@ -57,6 +58,7 @@ class Options:
     kill: bool = False
     extra: Sequence[str] = ()
     sections: Sequence[str] = ()
+    windowed: bool = False
 
 
 def prefix(tool: str, options: Options) -> list[str]:
@@ -86,6 +88,8 @@ def prefix(tool: str, options: Options) -> list[str]:
         argv += ["-f", "-o", str(options.report)]
     if options.count:
         argv += ["--launch-count", str(options.count)]
+    if options.windowed:
+        argv += ["--profile-from-start", "off"]
     if options.kill:
         argv += ["--kill", "yes"]
     return [*argv, *options.extra]

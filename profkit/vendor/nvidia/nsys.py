@@ -13,8 +13,10 @@ from pathlib import Path
 from collectors.doubt import TRACE_CUT, Doubt
 
 
-def prefix(tool: str, base: Path) -> list[str]:
-    """The command line up to the program; the record is `base`.nsys-rep."""
+def prefix(tool: str, base: Path, *, windowed: bool = False) -> list[str]:
+    """The command line up to the program; the record is `base`.nsys-rep. windowed: from cudaProfilerStart to
+    cudaProfilerStop alone; the program goes on behind that.
+    """
     return [
         tool,
         "profile",
@@ -23,6 +25,7 @@ def prefix(tool: str, base: Path) -> list[str]:
         "--sample=none",
         "--cpuctxsw=none",
         "--cuda-graph-trace=node",
+        *(["--capture-range=cudaProfilerApi", "--capture-range-end=stop"] if windowed else []),
         "-f",
         "true",
         "-o",

@@ -1,0 +1,242 @@
+"""A program recorded in part: which passages of a range, what the tools are told, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from analyzers.program import budget, steady_state
+from collectors.frame import build
+from profkit import annotation
+from profkit.api import open_run, profile
+from profkit.cli import main
+from profkit.errors import ProfkitError
+from profkit.record.profile import plan
+from profkit.record.request import Request, refuse
+from profkit.report import sections
+from profkit.rundir.manifest import Window as Wanted
+from profkit.targets.program import Program
+
+torch = pytest.importorskip("torch")
+from profkit.runner import trace, window  # noqa: E402
+
+PYTHON = [sys.executable, "train.py", "--lr", "1"]
+STEPS = """
+import sys, torch
+from torch.profiler import record_function
+from profkit.runner import kineto
+# On a CPU its operators stand for kernels.
+torch.autograd.DeviceType = type("Devices", (), {"CUDA": torch.autograd.DeviceType.CPU})
+kineto.WORK["cpu_op"] = "kernel"
+operators = [torch.exp, torch.sin, torch.cos, torch.tan, torch.sqrt, torch.tanh]
+x = torch.ones(8)
+for one in operators:
+    torch.neg(x)
+    with record_function("step"):
+        one(x)
+"""
+
+
+@pytest.fixture
+def ranges(monkeypatch):
+    """What a window changes is undone."""
+    from torch.autograd.profiler import record_function
+    from torch.cuda import nvtx
+
+    for name in ("__enter__", "__exit__"):
+        monkeypatch.setattr(record_function, name, getattr(record_function, name))
+    for name in ("range_push", "range_pop"):
+        monkeypatch.setattr(nvtx, name, lambda *_: None)
+    yield record_function, nvtx
+    annotation.listen()
+
+
+def marks(words, ranges):
+    """What a window told, with six steps of which each has something inside."""
+    told = []
+    wanted, rest = window.parsed([*words, "--", "train.py", "--", "x"])
+    assert rest == ["train.py", "--", "x"]
+    one = window.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
+    for number in range(6):
+        with ranges[0]("step"):
+            told.append(number)
+        told.append("-")
+    one.finish()
+    return told
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        (["--after", "2", "--steps", "2"], "0 - 1 - begin 2 - 3 end - 4 - 5 -"),
+        (["--after", "2", "--steps", "2", "--each"], "0 - 1 - begin 2 end - begin 3 end - 4 - 5 -"),
+        (["--after", "4"], "0 - 1 - 2 - 3 - begin 4 - 5 - end"),
+        (["--after", "4", "--each"], "0 - 1 - 2 - 3 - begin 4 end - begin 5 end -"),
+        (["--after", "600s"], "0 - 1 - 2 - 3 - 4 - 5 -"),
+    ],
+)
+def test_the_passages_that_were_asked_for(words, want, ranges, capsys):
+    assert " ".join(map(str, marks(["--range", "step", *words], ranges))) == want
+    said = capsys.readouterr().err
+    assert "range 'step': " in said
+    assert ("entered: " in said) == ("begin" not in want)
+
+
+def test_what_did_not_come_is_said_with_what_did(ranges, capsys):
+    marks(["--range", "stpe"], ranges)
+    assert "range 'stpe': 0 passages recorded; ranges that were entered: step (6)" in capsys.readouterr().err
+    marks(["--range", "step", "--after", "5", "--steps", "3"], ranges)
+    assert "range 'step': 1 passages recorded; ranges" in capsys.readouterr().err
+
+
+def test_ranges_of_annotate_and_of_nvtx_are_heard_of(ranges):
+    told = []
+    wanted, _ = window.parsed(["--range", "mlp", "--each", "--", "x"])
+    one = window.Window(wanted, lambda: told.append("begin"), lambda: told.append("end"))
+    annotation.listen(trace._mirror)
+    with annotation.annotate("block"), annotation.annotate("mlp"):
+        told.append(1)
+    ranges[1].range_push("mlp")
+    ranges[1].range_push("inner")
+    told.append(2)
+    ranges[1].range_pop()
+    ranges[1].range_pop()
+    one.finish()
+    assert told == ["begin", 1, "end", "begin", 2, "end"]
+
+
+def test_seconds_begin_on_the_main_thread():
+    told, came = [], threading.Event()
+
+    def begin():
+        told.append(threading.current_thread() is threading.main_thread())
+        came.set()
+
+    wanted, _ = window.parsed(["--after", "0.01s", "--", "x"])
+    one = window.Window(wanted, begin, lambda: told.append("end"))
+    while not came.wait(0.01):
+        pass
+    one.finish()
+    assert told == [True, "end"]
+
+
+def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
+    """From the command line to the report, with torch's own profiler."""
+    monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "no-such-nsys"))
+    monkeypatch.setenv("PROFKIT_NCU", str(tmp_path / "no-such-ncu"))
+    script = tmp_path / "train.py"
+    script.write_text(STEPS)
+    program = Program.of([sys.executable, str(script)])
+    run = profile(program, nsys=True, range="step", after="2", steps=2, runs=tmp_path / "runs")
+    frame = run.captured.timeline
+    assert [name for name in frame["kernel"] if name != "aten::neg"] == ["aten::cos", "aten::tan"]
+    again = open_run(run.path)
+    assert again.manifest.window == Wanted("step", 2, 0.0, 2, 2)
+    assert "range step, passages: 2, " in sections.wall_time(again)[0]
+    assert "区间 step，经过 2 次" in sections.wall_time(again, "zh")[0]
+    with pytest.raises(ProfkitError, match=r"'stpe': 0 passages recorded; .*: step \(6\)"):
+        profile(program, nsys=True, range="stpe", runs=tmp_path / "runs")
+
+
+@pytest.mark.parametrize("tool", ["ncu", "nsys"])
+def test_a_dry_run_shows_what_the_tools_are_told(tool, fake_ncu, fake_nsys, tmp_path):
+    fake_ncu("ok")
+    fake_nsys("ok")
+    asked = {"counters": "ncu"} if tool == "ncu" else {"nsys": True}
+    program = Program((sys.executable, "train.py", "--lr", "1"))
+    line = next(one for one in plan(program, Request(range="step", after="3", steps=2, **asked)) if tool in one)
+    each = "--each " if tool == "ncu" else ""
+    assert f"-m profkit.runner.trace - {each}--range step --after 3 --steps 2 -- train.py --lr 1" in line
+    start = "--profile-from-start off" if tool == "ncu" else "--capture-range=cudaProfilerApi --capture-range-end=stop"
+    assert start in line
+    whole = next(one for one in plan(program, Request(**asked)) if tool in one)
+    assert start not in whole
+    assert "profkit.runner.trace" not in whole
+
+
+def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
+    log = tmp_path / "argv.jsonl"
+    fake_ncu("ok", log=log)
+    script = tmp_path / "train.py"
+    script.write_text("from profkit import annotate\nfor _ in range(3):\n    with annotate('step'): pass\n")
+    run = profile(Program.of([sys.executable, str(script)]), counters="ncu", range="step", steps=5, runs=tmp_path / "r")
+    argv = json.loads(log.read_text().splitlines()[-1])
+    assert argv[argv.index("--profile-from-start") + 1] == "off"
+    assert run.manifest.window.taken == 3
+    assert run.manifest.captures[0].filtered
+    assert any(one.what.startswith("3 of the 5 passages") for one in run.manifest.doubts)
+    fake_ncu("no_kernels", log=log)
+    with pytest.raises(ProfkitError, match=r"range 'other': 0 passages recorded; .*: step \(3\)"):
+        profile(Program.of([sys.executable, str(script)]), counters="ncu", range="other", runs=tmp_path / "r")
+
+
+def test_the_command_line_asks_for_the_same(fake_nsys, capsys):
+    fake_nsys("ok")
+    words = [
+        *["profile", "--nsys", "--dry-run", "--range", "step", "--after", "3", "--steps", "2", "--"],
+        sys.executable,
+        "train.py",
+    ]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert not end.value.code
+    assert "--range step --after 3 --steps 2 -- train.py" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["profile", "--dry-run", "--device", "cpu", "S1/ICVXKH"])
+    assert not end.value.code
+
+
+def test_what_cannot_apply_is_refused():
+    with pytest.raises(ProfkitError, match="not for a sample"):
+        refuse("folder", Request(range="step"))
+    for asked in ({"steps": 3}, {"after": "3"}):
+        for more in ({}, {"counters": "ncu"}, {"nsys": True, "hot": 2}):
+            with pytest.raises(ProfkitError, match="what a step is"):
+                refuse("program", Request(**asked, **more))
+        refuse("program", Request(**asked, nsys=True))
+        refuse("program", Request(**asked, range="step"))
+    refuse("program", Request(after="2.5s"))
+    with pytest.raises(ProfkitError, match="neither steps nor seconds"):
+        refuse("program", Request(after="a while"))
+
+
+def test_a_program_that_is_not_pythons_cannot_be_asked(fake_nsys, tmp_path):
+    fake_nsys("ok")
+    with pytest.raises(ProfkitError, match="only a Python program"):
+        plan(Program(("/bin/true",)), Request(nsys=True, after="3s"))
+
+
+def frame_of(count):
+    """Steps of two kernels, 10 s each; every second one is inside of a range."""
+    start = np.arange(count, dtype=float) * 5
+    return build(
+        {
+            "range": ["train/step" if number % 2 else "train" for number in range(count)],
+            "kernel": ["a" if number % 2 else "b" for number in range(count)],
+            "start": start,
+            "time": np.full(count, 2.0),
+            "kind": ["kernel"] * count,
+        },
+        tool="nsys",
+    )
+
+
+def test_steps_that_repeat_are_cut_to_those_asked_for():
+    names = frame_of(40)["kernel"].tolist()
+    whole, part = steady_state(names), steady_state(names, after=3, at_most=4)
+    assert (part.first, part.steps) == (whole.first + 6, 4)
+    assert part.end == part.first + 8
+    one = budget(frame_of(40), after=3, at_most=4)
+    # The last step ends with its last piece of work.
+    assert one.window == pytest.approx(37.0)
+    assert one.step == pytest.approx(37.0 / 4)
+
+
+def test_a_range_is_one_of_a_path():
+    one = budget(frame_of(40), within="step", passages=20)
+    assert (one.steady.found, one.steady.steps, one.steady.first) == ("range", 20, 1)
+    assert budget(frame_of(40), within="ste").steady.first == 0
