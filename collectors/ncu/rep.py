@@ -5,13 +5,14 @@ Both give base units; the package all digits, the export of ncu two decimals.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,7 +44,7 @@ def is_report(path: Path) -> bool:
 
 def launches(path: Path, wanted: Callable[[str], bool], *, keep_text: bool = False) -> Launches:
     """The launches of a report; raises CollectError when it is cut, empty, or nothing here can read it."""
-    results = _count_results(path)
+    results = count_results(path)
     try:
         import ncu_report
     except ImportError:
@@ -58,7 +59,7 @@ def launches(path: Path, wanted: Callable[[str], bool], *, keep_text: bool = Fal
     return found
 
 
-def _count_results(path: Path) -> int | None:
+def count_results(path: Path) -> int | None:
     """How many launches a report says it has; None for the compressed form.
 
     The reader package takes a cut report for a shorter one, so the blocks are walked here: four bytes of
@@ -237,9 +238,26 @@ def _integer(action: Any, name: str) -> str:
 
 
 def _by_ncu(path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> Launches:
+    with exported(path, "raw", "--print-units", "base") as export:
+        scan = Scan(export)
+        reader = RawReader(scan, wanted, keep_text=keep_text)
+        for row in scan:
+            reader.add(row)
+        found = reader.result()
+    if not found.rows:
+        why = reason(diagnose(scan.text))
+        raise CollectError(f"{path}: {why.message if why else 'no launches in it'}", fix=why.fix if why else "")
+    return found
+
+
+@contextlib.contextmanager
+def exported(path: Path, *page: str) -> Iterator[Path]:
+    """A page of a report as a CSV file for a while, by the ncu on PATH. Raises CollectError."""
     program = shutil.which("ncu")
     if program is None:
-        raise CollectError(f"{path}: nothing here reads ncu reports", fix="pip install ncu-report, or put ncu on PATH")
+        raise CollectError(
+            f"{path}: nothing here reads ncu reports", fix="pip install 'profkit[ncu]' (ncu-report), or put ncu on PATH"
+        )
     command = [
         program,
         "--config-file",
@@ -248,9 +266,7 @@ def _by_ncu(path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> La
         str(path),
         "--csv",
         "--page",
-        "raw",
-        "--print-units",
-        "base",
+        *page,
     ]
     with tempfile.TemporaryDirectory() as folder:
         export = Path(folder, "export.csv")
@@ -267,12 +283,4 @@ def _by_ncu(path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> La
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise CollectError(f"{path}: {program} could not export it: {error}") from error
-        scan = Scan(export)
-        reader = RawReader(scan, wanted, keep_text=keep_text)
-        for row in scan:
-            reader.add(row)
-        found = reader.result()
-    if not found.rows:
-        why = reason(diagnose(scan.text))
-        raise CollectError(f"{path}: {why.message if why else 'no launches in it'}", fix=why.fix if why else "")
-    return found
+        yield export

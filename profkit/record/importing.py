@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from collectors import CollectError, Format, Role, head_of, sniffed
 from collectors.doubt import Doubt
 from collectors.errors import NoLaunchesError
+from collectors.ncu import source
+from collectors.ncu.rep import is_report
 from collectors.nsys.scrub import scrub as write_scrubbed
 from profkit.errors import ProfkitError
 from profkit.record.device import KINDS, device_facts
@@ -206,6 +209,11 @@ def _write(
         digest = sample.files[file].sha256
         capture = Capture(file, one.format.name, role, one.path.name, digest, one.rows, copied, partial=partial)
         manifest.captures.append(capture)
+        if one.format.name == "ncu" and is_report(run.path / file):
+            # Its instructions, where they were sampled.
+            with contextlib.suppress(CollectError):
+                rows = sum(len(kernel.instructions) for kernel in source.read(run.path / file))
+                manifest.captures.append(Capture(file, "ncu", "lines", one.path.name, digest, rows))
     manifest.device = _device(found, device)
     manifest.counters = _counters(found)
     manifest.commands = [Command("import", ["profkit", "import", *(one.path.name for one in found)])]

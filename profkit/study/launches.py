@@ -110,7 +110,11 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
 
 def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Doubt]:
-    left = [one for one in every if one.origin and one.role != "report" and not any(one is other for other in used)]
+    left = [
+        one
+        for one in every
+        if one.origin and one.role not in ("report", "lines") and not any(one is other for other in used)
+    ]
     return [
         Doubt(
             f"not added to the kernels: {one.origin}",

@@ -299,7 +299,12 @@ def test_recorded_exports_are_imported(tmp_path, names):
     found = import_files([SHARED / name for name in names], tmp_path / "run")
     assert found.failures == []
     assert isinstance(Study(found.run).kernels, pd.DataFrame)
-    assert len(Study(found.run).kernels)
+    study = Study(found.run)
+    assert len(study.kernels)
+    if names[0].endswith("ncu-rep"):
+        assert [one.role for one in found.run.manifest.captures] == ["counters", "lines"]
+        assert {one.kernel for one in study.lines} <= set(study.kernels["kernel"])
+        assert not any("not added" in one.what for one in study.analysis.doubts)
 
 
 def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
