@@ -59,7 +59,8 @@ class Check(msgspec.Struct):
 
 class Finding(msgspec.Struct):
     """What a tool of compute-sanitizer found in one kernel at one place. `severity`: error, warning, info; `own`:
-    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first.
+    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first. `again`:
+    whether a second look found an error in this kernel too; only errors in kernels of its own are looked for again.
     """
 
     tool: str
@@ -70,6 +71,12 @@ class Finding(msgspec.Struct):
     severity: str = "error"
     own: bool = True
     detail: str = ""
+    again: bool = True
+
+    @property
+    def serious(self) -> bool:
+        """Whether it is an error in a kernel of the candidate's own."""
+        return self.own and self.severity == "error"
 
 
 class Sanitized(msgspec.Struct):
@@ -113,9 +120,9 @@ class Impl(msgspec.Struct):
 
     @property
     def unsound(self) -> list[Finding]:
-        """Errors that compute-sanitizer found in kernels of its own."""
+        """Errors that compute-sanitizer found in kernels of its own, and found again."""
         found = [finding for one in self.sanitized for finding in one.findings]
-        return [finding for finding in found if finding.own and finding.severity == "error"]
+        return [finding for finding in found if finding.serious and finding.again]
 
 
 class Counters(msgspec.Struct):
