@@ -104,6 +104,10 @@ _SENTENCES = [
         "输出所在的内存页在被访问时才生成",
     ),
     (r"replaces (?P<names>.+); put back", "替换了 {names}；已恢复"),
+    (r"sent (?P<what>\S+) to another process of this run; that was refused", "向本次运行的其他进程发送 {what}，已被拦下"),
+    (r"sent (?P<what>\S+) to every process there is; that was refused", "向所有进程发送 {what}，已被拦下"),
+    (r"(?P<who>.+) was ended from outside in its turn, twice", "两次在轮到它时，{who} 被外部信号终止"),
+    ("ended by a signal from outside, twice, in the turns of others", "两次在轮到其他候选时被外部信号终止"),
     (
         r"patched timer: its process reports (?P<a>\S+) us a call, from outside a call takes at least (?P<b>\S+) us",
         "计时被改：其进程报告每次调用 {a} us，从外部看至少 {b} us",

@@ -80,8 +80,8 @@ class Event(msgspec.Struct, omit_defaults=True):
     `limit` seconds until the next event is due), impl, check, fragile (an unusual input on which an
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a
-    judge also seeds, lost (a candidate's process has ended) and overdue (it has not answered in time and is to be
-    killed). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
+    judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
+    killed) and struck (it stood still, and was ended from outside in the turn of the candidate `by`). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
     only who has the key of the run can write, of the line's number and all else in it.
     """
 

@@ -7,7 +7,7 @@ import io
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -61,6 +61,7 @@ class Measure:
         outcome = _start(session, msgspec.structs.replace(made, budget=wanted.budget / many), self.name, absorb)
         took = time.monotonic() - began - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
+        _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
             if not wanted.processes and took > PATIENCE:
                 run.manifest.doubts.append(_one_process(took, many))
@@ -135,6 +136,17 @@ def _again(session: Session, many: int) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([[*tables[0][0], "process"], *rows])
         write_atomic(run.timings_csv, text.getvalue().encode())
+
+
+def _leave_out(run: Run, wrong: Collection[str]) -> None:
+    """Take the samples of those out about whom something came to light when all were timed."""
+    for file in [run.timings_csv, *(run.path / one.file for one in run.manifest.shapes)]:
+        table = _rows(file)
+        kept = [row for row in table if row[0] not in wrong]
+        if len(kept) < len(table):
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(kept)
+            write_atomic(file, text.getvalue().encode())
 
 
 def _rows(file: Path) -> list[list[str]]:
