@@ -140,7 +140,8 @@ def _again(session: Session, many: int) -> None:
 
 def _leave_out(run: Run, wrong: Collection[str]) -> None:
     """Take the samples of those out about whom something came to light when all were timed."""
-    for file in [run.timings_csv, *(run.path / one.file for one in run.manifest.shapes)]:
+    more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
+    for file in [run.timings_csv, *(run.path / name for name in more)]:
         table = _rows(file)
         kept = [row for row in table if row[0] not in wrong]
         if len(kept) < len(table):

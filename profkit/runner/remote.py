@@ -247,6 +247,21 @@ class RemoteModel:
         self.remote.ask("plain", given=self.remote.hand_over(arguments), output=answer.name, seed=seed)
         return self.remote.output(answer)
 
+    def parameters(self) -> dict[str, list[int]]:
+        """The shapes of its floating parameters by name, as its process says."""
+        self.remote.phase = "check"
+        told = self.remote.ask("parameters").get("shapes")
+        if not isinstance(told, dict):
+            raise self.remote.nonsense()
+        return told
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        """What backward.Gradients gives there."""
+        self.remote.phase = "first"
+        answer = self.remote.fresh_file()
+        self.remote.ask("gradients", given=self.remote.hand_over(given), output=answer.name, wanted=list(wanted))
+        return self.remote.output(answer)
+
     def __call__(self, *arguments: Any) -> Any:
         self.remote.phase = "check" if self._called else "first"
         if self.remote.device.type == "cuda":
