@@ -176,8 +176,9 @@ class Guest:
     ) -> dict[str, Any]:
         """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
-        arguments = exchange.read(self._folder / given, self._device, trusted=True)
-        before, switches = inputs.clone(arguments), settings.read()
+        before, switches = exchange.read(self._folder / given, self._device, trusted=True), settings.read()
+        # The call gets memory like any other, whose pages are there.
+        arguments = inputs.clone(before)
         torch.manual_seed(seed)
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
