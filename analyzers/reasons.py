@@ -51,6 +51,12 @@ _SENTENCES = [
         r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are (?P<what>NaN|infinite) where the reference is not",
         "{where}：{b} 个元素中有 {a} 个为 {what}，而参考实现不是",
     ),
+    (r"the gradient of (?P<where>\S+): (?P<rest>.+)", "{where} 的梯度：{rest}"),
+    (
+        r"(?P<a>\d+) of (?P<b>\d+) elements differ, the worst by (?P<c>\S+) \(rms (?P<d>\S+)\)",
+        "{b} 个元素中有 {a} 个不符，最大相差 {c}（均方根 {d}）",
+    ),
+    (r"no gradient reaches (?P<where>\S+): its output is detached from it", "{where} 得不到梯度：输出与其脱离"),
     (r"(?P<a>\d+) outputs, the reference has (?P<b>\d+)", "{a} 个输出，参考实现有 {b} 个"),
     (r"(?P<where>output\S*) is (?P<a>.+), the reference gives (?P<b>.+)", "{where} 为 {a}，参考实现为 {b}"),
     (
@@ -104,6 +110,13 @@ _SENTENCES = [
         "输出所在的内存页在被访问时才生成",
     ),
     (r"replaces (?P<names>.+); put back", "替换了 {names}；已恢复"),
+    (
+        r"sent (?P<what>\S+) to another process of this run; that was refused",
+        "向本次运行的其他进程发送 {what}，已被拦下",
+    ),
+    (r"sent (?P<what>\S+) to every process there is; that was refused", "向所有进程发送 {what}，已被拦下"),
+    (r"(?P<who>.+) was ended from outside in its turn, twice", "两次在轮到它时，{who} 被外部信号终止"),
+    ("ended by a signal from outside, twice, in the turns of others", "两次在轮到其他候选时被外部信号终止"),
     (
         r"patched timer: its process reports (?P<a>\S+) us a call, from outside a call takes at least (?P<b>\S+) us",
         "计时被改：其进程报告每次调用 {a} us，从外部看至少 {b} us",

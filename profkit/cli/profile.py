@@ -60,6 +60,7 @@ class WithProgram(Sectioned):
     show_default=True,
     help="Time get_inputs() alone, or all of get_more_inputs() too.",
 )
+@option("--backward", section=RIGHT, is_flag=True, help="Compare the gradients too, and time them apart.")
 @option("--seed", section=RIGHT, type=int, help="Fix the inputs; by default fresh in every run.")
 @shared.fenced()
 @shared.budget

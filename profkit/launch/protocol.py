@@ -31,7 +31,7 @@ class Job(msgspec.Struct):
     "sanitize" (one call of each candidate, to be run under compute-sanitizer), or "build" (one candidate's extensions alone).
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
-    shapes: time get_more_inputs() as well.
+    shapes: time get_more_inputs() as well. backward: compare and time the gradients as well; a task may ask for that too.
     precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
     process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
     were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
@@ -66,6 +66,7 @@ class Job(msgspec.Struct):
     memory: int = 0
     gpu_memory: int = 0
     shapes: bool = False
+    backward: bool = False
     again: bool = False
     lines: bool = False
     probe: dict[str, Any] = {}
@@ -78,10 +79,10 @@ class Event(msgspec.Struct, omit_defaults=True):
 
     kind: facts, allowed (precisions that the sample names), task (types of inputs, weights and outputs), probe (what would pass by accident), phase (with
     `limit` seconds until the next event is due), impl, check, fragile (an unusual input on which an
-    implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, written (the digest of what was timed), work, ceilings, corrupt, doubt,
+    implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a
-    judge also seeds, lost (a candidate's process has ended) and overdue (it has not answered in time and is to be
-    killed). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
+    judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
+    killed) and struck (it stood still, and was ended from outside in the turn of the candidate `by`). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
     only who has the key of the run can write, of the line's number and all else in it.
     """
 

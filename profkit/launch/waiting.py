@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -33,6 +34,11 @@ _STARVED = 0.5
 """A process that wants to run and has had less than this share of a core is not the one that is slow."""
 _MOST_STARVED = 4.0
 """Times a limit that a starved process may take."""
+
+
+_EXITING = 0x4
+_DEADLY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGSEGV, signal.SIGABRT)
+"""What another process sends to end one. Timers and children send others."""
 
 
 class Excuse:
@@ -113,6 +119,19 @@ def seconds_of(pid: int) -> float:
     """CPU seconds a process has used; 0 when it is gone."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def dying(pid: int) -> bool:
+    """Whether a process is gone, or will be as soon as it runs: a signal waits for it that ends processes."""
+    fields = _stat(pid)
+    if not fields or fields[0] in "ZX" or int(fields[6]) & _EXITING:
+        return True
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines()
+    except OSError:
+        return True
+    waiting = (int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:")))
+    return any(mask >> (number - 1) & 1 for mask in waiting for number in _DEADLY)
 
 
 def _stat(pid: int) -> list[str]:

@@ -45,6 +45,7 @@ def job(
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
         shapes=wanted.shapes == "all",
+        backward=wanted.backward,
         lines=wanted.lines,
         energy=wanted.energy,
         campaign=run.manifest.campaign.partition("/")[0],

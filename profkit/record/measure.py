@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -59,6 +59,7 @@ class Measure:
         outcome = _start(session, msgspec.structs.replace(made, budget=wanted.budget / many), self.name, absorb)
         took = time.monotonic() - began - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
+        _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
             if not wanted.processes and took > PATIENCE:
                 run.manifest.doubts.append(_one_process(took, many))
@@ -131,6 +132,16 @@ def _again(session: Session, many: int) -> None:
     rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
     if tables[0]:
         write_rows(run.timings_csv, [[*tables[0][0], "process"], *rows])
+
+
+def _leave_out(run: Run, wrong: Collection[str]) -> None:
+    """Take the samples of those out about whom something came to light when all were timed."""
+    more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
+    for file in [run.timings_csv, *(run.path / name for name in more)]:
+        table = read_rows(file)
+        kept = [row for row in table if row[0] not in wrong]
+        if len(kept) < len(table):
+            write_rows(file, kept)
 
 
 def _ended_early(session: Session, outcome: runner.Outcome) -> None:

@@ -35,7 +35,7 @@ class Request:
     compute all the same (tf32, bf16, ...). trust: the candidates in the judge's own process, each in a process of its
     own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
     limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs()
-    alone. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
+    alone. backward: compare the gradients and time them, with that budget too, as a sample may ask for itself. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
     on the device, 0 for not at all. campaign: the campaign and the piece of it that this is.
 
     A program's: range: record only inside this range; after: pass over so many steps ("3") or seconds ("30s"); steps:
@@ -68,6 +68,7 @@ class Request:
     memory: int = 0
     gpu_memory: int = 0
     shapes: str = "first"
+    backward: bool = False
     sanitize: tuple[str, ...] = ()
     energy: bool = False
     wait_quiet: float = 0.0

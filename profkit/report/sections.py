@@ -580,9 +580,10 @@ def _fault(name: str, finding: Finding) -> str:
     detail = f" ({finding.detail})" if finding.detail else ""
     level = "" if finding.severity == "error" else f", {finding.severity}"
     foreign = "" if finding.own else ", a library's kernel"
+    once = "" if finding.again else ", seen once and not again"
     return (
         f"{name}: {finding.tool}: {finding.kind} in {finding.kernel or 'no kernel'}{where}, "
-        f"{finding.count} times{level}{foreign}{detail}"
+        f"{finding.count} times{level}{foreign}{once}{detail}"
     )
 
 
@@ -598,6 +599,21 @@ def shapes_table(study: Study, lang: str = "en") -> Table:
     return Table([say("inputs", lang), *names], rows)
 
 
+def passes_table(study: Study, lang: str = "en") -> Table:
+    """One row a pass (forward, backward, both): times, and speed-ups of the candidates; no rows without gradients."""
+    passes = study.passes
+    if not passes:
+        return Table([], [])
+    names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for _, one in passes)]
+    head = [say("pass", lang), say("reference", lang), *(part for n in names for part in (n, say("speedup", lang)))]
+    rows = []
+    for name, one in passes:
+        times = {who: units.text(seconds, "s") for who, seconds in one.times.items()}
+        mine = (part for who in names for part in (times.get(who, ""), _ratio(one.ratios.get(who))))
+        rows.append([say(f"pass_{name}", lang), times.get("reference", ""), *mine])
+    return Table(head, rows)
+
+
 def _ratio(one: Ratio | None) -> str:
     known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
     return speedup({**known, "verdict": "undecided"})
@@ -607,6 +623,13 @@ def _shapes(study: Study) -> Iterator[Section]:
     table = shapes_table(study)
     if table.rows:
         yield Section(say("by_shape", "en"), say("shapes_note", "en"), tables=(table,))
+
+
+def _passes(study: Study) -> Iterator[Section]:
+    table = passes_table(study)
+    if table.rows:
+        by = ", ".join(study.passes[-1][1].inputs)
+        yield Section(say("by_pass", "en"), say("passes_note", "en").format(by=by), tables=(table,))
 
 
 def _sanitizer(study: Study) -> Iterator[Section]:
@@ -656,5 +679,18 @@ def _again(study: Study) -> Iterator[Section]:
 
 def sections(study: Study) -> list[Section]:
     """Everything after the parts and the picture, in order; what is empty is not there."""
-    makers = (_shapes, _findings, _lines, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
+    makers = (
+        _shapes,
+        _passes,
+        _findings,
+        _lines,
+        _kernels,
+        _floor,
+        _timelines,
+        _sanitizer,
+        _method,
+        _doubts,
+        _trouble,
+        _again,
+    )
     return [section for make in makers for section in make(study)]

@@ -59,7 +59,8 @@ class Check(msgspec.Struct):
 
 class Finding(msgspec.Struct):
     """What a tool of compute-sanitizer found in one kernel at one place. `severity`: error, warning, info; `own`:
-    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first.
+    whether the kernel is the candidate's and not a library's; `detail`: thread and address of the first. `again`:
+    whether a second look found an error in this kernel too; only errors in kernels of its own are looked for again.
     """
 
     tool: str
@@ -70,6 +71,12 @@ class Finding(msgspec.Struct):
     severity: str = "error"
     own: bool = True
     detail: str = ""
+    again: bool = True
+
+    @property
+    def serious(self) -> bool:
+        """Whether it is an error in a kernel of the candidate's own."""
+        return self.own and self.severity == "error"
 
 
 class Sanitized(msgspec.Struct):
@@ -87,7 +94,7 @@ class Impl(msgspec.Struct):
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or what it was caught
     at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, side-stream, unwritten-output,
-    stops-computing, timer-lie.
+    stops-computing, timer-lie, sabotage, wrong-gradient (where gradients were asked for).
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
     Triton ones among them whose dots take TF32. `fragile`: unusual inputs, which nothing says it has to take, on which
     it is wrong all the same, each with what was seen.
@@ -113,9 +120,9 @@ class Impl(msgspec.Struct):
 
     @property
     def unsound(self) -> list[Finding]:
-        """Errors that compute-sanitizer found in kernels of its own."""
+        """Errors that compute-sanitizer found in kernels of its own, and found again."""
         found = [finding for one in self.sanitized for finding in one.findings]
-        return [finding for finding in found if finding.own and finding.severity == "error"]
+        return [finding for finding in found if finding.serious and finding.again]
 
 
 class Counters(msgspec.Struct):
@@ -211,6 +218,16 @@ class ShapeInfo(msgspec.Struct):
     file: str
 
 
+class PassInfo(msgspec.Struct):
+    """A pass with gradients that was timed: "backward" alone, or "both" (forward and backward); the file of its samples;
+    the inputs and parameters that the gradients are by.
+    """
+
+    name: str
+    file: str
+    wanted: list[str] = []
+
+
 class Perturbed(msgspec.Struct):
     """One implementation under other conditions. `seconds`: of each sample, by condition: usual, warm (a warm L2),
     half_sms, half_warps (half of the GPU, or of every SM, is taken), half_size; one that could not be tried is not
@@ -228,7 +245,7 @@ class Manifest(msgspec.Struct):
     `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
     of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
-    of their own. `shapes`: what of get_more_inputs() was timed as well. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
+    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
     this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for.
@@ -258,6 +275,7 @@ class Manifest(msgspec.Struct):
     probe: dict[str, Any] = {}
     inputs: list[str] = []
     shapes: list[ShapeInfo] = []
+    passes: list[PassInfo] = []
     isolated: bool = False
     allowed: list[str] = []
     perturbed: list[Perturbed] = []

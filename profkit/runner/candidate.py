@@ -19,7 +19,20 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job
-from profkit.runner import cupti, exchange, facts, heap, inputs, integrity, lazy, loading, precision, settings, weights
+from profkit.runner import (
+    backward,
+    cupti,
+    exchange,
+    facts,
+    heap,
+    inputs,
+    integrity,
+    lazy,
+    loading,
+    precision,
+    settings,
+    weights,
+)
 from profkit.runner.channel import Channel, EndedError
 from profkit.runner.check import tensors
 from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
@@ -144,13 +157,28 @@ class Guest:
         exchange.write(exchange.describe(got), self._folder / output)
         return {}
 
+    def parameters(self) -> dict[str, Any]:
+        """Its floating parameters, by name, with their shapes."""
+        return {"shapes": {name: list(one.shape) for name, one in backward.parameters(self._model).items()}}
+
+    def gradients(self, given: str, output: str, wanted: Sequence[str]) -> dict[str, Any]:
+        """The gradients of one call, made as anybody would make it."""
+        loading.use(self._lock)
+        arguments = exchange.read(self._folder / given, self._device, trusted=True)
+        got = backward.Gradients(self._model, wanted)(*arguments)
+        facts.settle(self._device)
+        integrity.check()
+        exchange.write(exchange.describe(got), self._folder / output)
+        return {}
+
     def call(
         self, given: str, output: str, seed: int, kinds: Sequence[str], tolerances: Mapping[str, float]
     ) -> dict[str, Any]:
         """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
-        arguments = exchange.read(self._folder / given, self._device, trusted=True)
-        before, switches = inputs.clone(arguments), settings.read()
+        before, switches = exchange.read(self._folder / given, self._device, trusted=True), settings.read()
+        # The call gets memory like any other, whose pages are there.
+        arguments = inputs.clone(before)
         torch.manual_seed(seed)
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
@@ -170,11 +198,14 @@ class Guest:
         """One more input set for the timed calls."""
         self._sets.append(exchange.read(self._folder / given, self._device, trusted=True))
 
-    def ready(self) -> None:
+    def ready(self, of: str, wanted: Sequence[str]) -> None:
+        """Time the call itself, or a pass of backward.PASSES, from now on."""
         self._watched.forget()
+        self._kinds = {*self._watched.kinds, *([lazy.SHARED] if of else [])}
+        model = backward.Gradients(self._model, wanted, alone=of == backward.BACKWARD) if of else self._model
         # Timing may begin anew, with sets of its own.
         self._given, self._sets = Given(self._sets), []
-        self._call = TimedCall(self._model, self._given)
+        self._call = TimedCall(model, self._given)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
         """Take in what the next turns will bring."""
@@ -198,8 +229,8 @@ class Guest:
         if self._call.last is None:
             return {"there": False}
         self._call.settled()
-        lazy.refuse(self._call.last, self._watched.kinds)
-        self._call.refuse_shared(self._watched.kinds)
+        lazy.refuse(self._call.last, self._kinds)
+        self._call.refuse_shared(self._kinds)
         exchange.write(exchange.describe(self._call.last), self._folder / output)
         return {"there": True}
 

@@ -23,7 +23,9 @@ _PROBE_RTOL = 0.05
 
 
 class RemoteCall:
-    """What TimedCall is for a candidate of this process; the clocks there are asked through it."""
+    """What TimedCall is for a candidate of this process; the clocks there are asked through it. of, wanted: a pass of
+    backward.PASSES and the gradients it gives, "" for the call itself.
+    """
 
     def __init__(
         self,
@@ -31,6 +33,8 @@ class RemoteCall:
         data: Data,
         answer: Callable[[list[Any]], Any] | None = None,
         tolerances: Mapping[str, float] | None = None,
+        of: str = "",
+        wanted: Sequence[str] = (),
     ) -> None:
         self.remote = model.remote
         self._data = data
@@ -40,7 +44,7 @@ class RemoteCall:
         self.remote.phase = "check"
         for arguments in data.sets:
             self.remote.ask("set", given=self.remote.hand_over(arguments))
-        self.remote.ask("ready")
+        self.remote.ask("ready", of=of, wanted=list(wanted))
 
     def __call__(self) -> None:
         self.remote.phase = "time"

@@ -1,6 +1,8 @@
 """Tensors from process to process: a file each in a private directory, deleted once read.
 
-What comes from a candidate is read with torch's weights-only loader: data, never code.
+What comes from a candidate is read with torch's weights-only loader: data, never code. What comes from the judge, who
+writes a file once, is mapped and not copied; what comes from a candidate is copied before anything looks at it, because it
+may still hold the file open.
 """
 
 from __future__ import annotations
@@ -48,12 +50,15 @@ def write(value: Any, file: Path) -> None:
 
 
 def read(file: Path, device: torch.device, *, trusted: bool) -> Any:
-    """Load what `write` saved, onto the device, and delete the file. Raises ValueError for anything else."""
+    """Load what `write` saved, onto the device, and delete the file. What is `trusted` and stays on the CPU lies in the file's
+    own pages, from which they are private copies where they are written to. Raises ValueError for anything else.
+    """
     try:
         if not stat.S_ISREG(os.lstat(file).st_mode):
             raise ValueError(f"{file.name} is no file")
-        # What goes to a GPU is copied there once; what stays must not change when the file does.
-        value = torch.load(file, map_location="cpu", weights_only=not trusted, mmap=device.type == "cuda")
+        # What goes to a GPU is copied there once; what stays must not change when its writer changes the file.
+        mapped = trusted or device.type == "cuda"
+        value = torch.load(file, map_location="cpu", weights_only=not trusted, mmap=mapped)
     except OSError as error:
         raise ValueError(f"{file.name}: {error.strerror}") from error
     finally:

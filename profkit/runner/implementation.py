@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import inputs, loading, precision, prober, weights
+from profkit.runner import backward, inputs, loading, precision, prober, weights
 from profkit.runner.remote import RemoteModel
 
 
@@ -56,6 +56,19 @@ class Implementation:
             return self.model.plain(arguments, seed)
         inputs.seed_all(seed)
         return self.call(arguments)
+
+    def parameters(self) -> dict[str, list[int]]:
+        """The shapes of its floating parameters by name."""
+        if isinstance(self.model, RemoteModel):
+            return self.model.parameters()
+        return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        """Its gradients, wherever it lives: see backward.Gradients."""
+        if isinstance(self.model, RemoteModel):
+            return self.model.gradients(given, wanted)
+        loading.use(self.lock)
+        return backward.Gradients(self.model, wanted)(*given)
 
     def take(self, values: Mapping[str, torch.Tensor]) -> None:
         """Put values, by the reference's names, into its weights."""

@@ -38,6 +38,8 @@ def loaded(job: Job, device: torch.device, events: Events) -> list[tuple[Remote,
     """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
+    for remote in remotes:
+        remote.neighbours = [other for other in remotes if other is not remote]
     seconds = _wait_for_all(remotes, job, events)
     return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]
 
@@ -92,7 +94,9 @@ def build(
         with contextlib.suppress(LostCandidateError):
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
-    found = (_built(remote, first, given["constructed"], seconds, events) for remote, seconds in asked)
+    found = [_built(remote, first, given["constructed"], seconds, events) for remote, seconds in asked]
+    for remote, _ in asked:
+        remote.rest()
     return [one for one in found if one is not None]
 
 

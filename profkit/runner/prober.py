@@ -112,7 +112,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
     noise = distances(again.thinned("float64"), answer)
-    tolerances = _wider(answer, noise, again.notes)
+    tolerances = wider(answer, noise, again.notes)
     floors = _floors(answer, noise, depth)
     tightened: list[str] = []
     passing: list[str] = []
@@ -252,7 +252,7 @@ def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
     return float(((a - b).abs() / size).max())
 
 
-def _wider(answer: Mapping[str, Any], noise: Mapping[str, float], notes: list[str]) -> dict[str, float]:
+def wider(answer: Mapping[str, Any], noise: Mapping[str, float], notes: list[str]) -> dict[str, float]:
     """rtol of the outputs whose own rounding leaves the usual one no room."""
     found = {}
     for where, leaf in answer.items():

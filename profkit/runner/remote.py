@@ -73,6 +73,8 @@ class Remote:
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
+        self.neighbours: Sequence[Remote] = ()
+        self._struck = False
 
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
@@ -97,18 +99,11 @@ class Remote:
 
     def answer(self, limit: float) -> dict[str, Any]:
         """What comes within `limit` seconds, or later where the process is at a compiler's mercy or a busy machine's."""
-        excuse = waiting.Excuse(self.process, limit, self._limits["build"])
-        while True:
-            try:
-                reply = self.channel.receive(excuse.left())
-                break
-            except OverdueError as error:
-                if not excuse.more():
-                    raise self.overdue(limit) from error
-                self._announce()
-            except EndedError as error:
-                raise self._lost() from error
-        self._halt(self.phase == "time")
+        try:
+            reply = self._received(limit)
+        finally:
+            self._look_round()
+        self._halt(self.phase != "build")
         doubts, failed = reply.get("doubts", []), reply.get("failed", {})
         if not (isinstance(failed, dict) and isinstance(doubts, list) and all(isinstance(d, dict) for d in doubts)):
             raise self.nonsense()
@@ -119,6 +114,25 @@ class Remote:
         if "failed" in reply:
             raise RemoteError(self.subject.name, failed)
         return reply
+
+    def _received(self, limit: float) -> dict[str, Any]:
+        excuse = waiting.Excuse(self.process, limit, self._limits["build"])
+        while True:
+            try:
+                return self.channel.receive(excuse.left())
+            except OverdueError as error:
+                if not excuse.more():
+                    raise self.overdue(limit) from error
+                self._announce()
+            except EndedError as error:
+                raise self._lost() from error
+
+    def _look_round(self) -> None:
+        """Say who of the others was ended in this one's turn: they stand still, and can have done nothing themselves."""
+        for other in self.neighbours:
+            if other._halted and not (other.gone or other._struck) and waiting.dying(other.process):
+                other._struck = True
+                self._events.send("struck", other.subject.name, by=self.subject.name, phase=self.phase)
 
     def nonsense(self) -> RemoteError:
         """What to raise when an answer is none."""
@@ -174,6 +188,10 @@ class Remote:
                 os.kill(pid, number)
         self._halted = family if yes else []
 
+    def rest(self) -> None:
+        """Stand still until it is asked again."""
+        self._halt(not self.gone)
+
     def let_go(self) -> None:
         """Hang up; the process ends when it notices."""
         self._halt(False)
@@ -227,6 +245,21 @@ class RemoteModel:
         self.remote.phase = "check"
         answer = self.remote.fresh_file()
         self.remote.ask("plain", given=self.remote.hand_over(arguments), output=answer.name, seed=seed)
+        return self.remote.output(answer)
+
+    def parameters(self) -> dict[str, list[int]]:
+        """The shapes of its floating parameters by name, as its process says."""
+        self.remote.phase = "check"
+        told = self.remote.ask("parameters").get("shapes")
+        if not isinstance(told, dict):
+            raise self.remote.nonsense()
+        return told
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        """What backward.Gradients gives there."""
+        self.remote.phase = "first"
+        answer = self.remote.fresh_file()
+        self.remote.ask("gradients", given=self.remote.hand_over(given), output=answer.name, wanted=list(wanted))
         return self.remote.output(answer)
 
     def __call__(self, *arguments: Any) -> Any:

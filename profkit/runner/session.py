@@ -8,8 +8,8 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 
 from profkit.launch.protocol import PATIENT, Job, Subject
 from profkit.runner import (
+    backward,
     engine,
     facts,
     heap,
@@ -59,6 +60,28 @@ SHAPES = "shapes"
 """Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
 
 
+_WRONG_GRADIENT = "wrong-gradient"
+_SLOPES = 2
+"""Times that a candidate's gradients are compared before they are timed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is timed: on which data, what is right for them with these weights alive, and to which tolerances; `of`: a
+    pass of backward.PASSES, whose gradients are by what is `wanted`, "" for the call itself.
+    """
+
+    draw: Callable[[], list[Any]]
+    answer: Callable[[list[Any], frozenset[str]], Any]
+    tolerances: Mapping[str, float]
+    of: str = ""
+    wanted: tuple[str, ...] = ()
+
+    def called(self, model: Any) -> Any:
+        """What is called of a model of this process."""
+        return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
+
+
 class LostContextError(Exception):
     """The CUDA context is lost: nothing more can run in this process."""
 
@@ -85,7 +108,7 @@ class Session:
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
         self._drawn: Any = None
-        self._shapes: list[str] = []
+        self._apart: list[str] = []
 
     def run(self) -> None:
         """See `run`."""
@@ -122,12 +145,13 @@ class Session:
         sound = self._time([self.reference, *sound])[1:]
         if self._job.shapes and not again:
             sound = self._more_shapes(sound)
+        if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
+            sound = self._backward(sound)
         # What may bring a process down comes last, and only where there is one for each.
         apart = [c for c in sound if c.remote and not again]
         left = self._hold(apart, properties.FORMS)
-        for wrong in (c for c in apart if c not in left):
-            timing.remove(wrong.subject.name, Path(self._job.timings))
-        others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._shapes}
+        self._forget([one for one in apart if one not in left])
+        others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
         self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         if self._job.ceilings and self._device.type == "cpu" and not again:
@@ -541,27 +565,111 @@ class Session:
 
     def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
         """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
-        main = Path(self._job.timings)
         for shape in [one for _, one in self._rounds() if one is not None]:
             if not sound:
                 break
-            file = f"{SHAPES}/{shape}/{main.name}"
-            (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
-            job = msgspec.structs.replace(self._job, timings=str(main.parent / file), energy=False)
-            left = self._time([self.reference, *sound], job, shape)[1:]
-            for wrong in (one for one in sound if one not in left):
-                for written in (main, *(main.parent / other for other in self._shapes)):
-                    timing.remove(wrong.subject.name, written)
-            sound = left
-            self._shapes.append(file)
+            sound, file = self._time_apart(sound, f"{SHAPES}/{shape}", self._plan(shape))
             self._events.send("shape", inputs=inputs.described(self._unseen(shape)), file=file)
         return sound
 
+    def _time_apart(self, sound: list[Implementation], where: str, plan: Plan) -> tuple[list[Implementation], str]:
+        """(those that are still sound, the file beside timings.csv): timed once more, into a folder there."""
+        main = Path(self._job.timings)
+        file = f"{where}/{main.name}"
+        (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
+        job = msgspec.structs.replace(self._job, timings=str(main.parent / file), energy=False)
+        left = self._time([self.reference, *sound], job, plan)[1:]
+        self._forget([one for one in sound if one not in left])
+        self._apart.append(file)
+        return left, file
+
+    def _forget(self, wrong: list[Implementation]) -> None:
+        """Take the samples of those out that were found wrong after they had been timed."""
+        main = Path(self._job.timings)
+        for one in wrong:
+            for written in (main, *(main.parent / other for other in self._apart)):
+                timing.remove(one.subject.name, written)
+
+    # Gradients
+
+    def _backward(self, sound: list[Implementation]) -> list[Implementation]:
+        """Compare the gradients and time them; who has others goes."""
+        slopes = self._slopes()
+        if slopes is None or not sound:
+            return sound
+        named = {one.subject.name: self._wanted(one, slopes) for one in sound}
+        left = [one for one in sound if self._slopes_right(one, slopes, named[one.subject.name])]
+        judge.let_go(one for one in sound if one not in left)
+        self._forget([one for one in sound if one not in left])
+        wanted = backward.shared(slopes.wanted, set.intersection(*map(set, named.values())))
+
+        def answer(given: list[Any], alive: frozenset[str]) -> Any:
+            self._put(alive)
+            found = slopes.answer(given, wanted)
+            self._put(frozenset(self._live.live))
+            return found
+
+        for name in backward.PASSES if wanted else ():
+            if left:
+                draw = functools.partial(self._slope_data, slopes)
+                plan = Plan(draw, answer, slopes.by_place(wanted), name, wanted)
+                left, file = self._time_apart(left, name, plan)
+                self._events.send("pass", name=name, file=file, wanted=list(wanted))
+        return left
+
+    def _slopes(self) -> backward.Slopes | None:
+        """The reference's gradients; None, and a doubt, where it has none to compare with."""
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        self._put(frozenset(self._live.live))
+        why, found = "the reference draws random numbers or changes its inputs", None
+        try:
+            if self.reference.probe.repeatable:
+                found = backward.Slopes(self.reference.model, self._unseen())
+            facts.settle(self._device)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        if found is None:
+            what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
+            self._events.send("doubt", what=what, how_much=why, fix=fix, code="no-gradients")
+            return None
+        for doubt in found.doubts():
+            self._events.send("doubt", **doubt)
+        return found
+
+    def _slope_data(self, slopes: backward.Slopes) -> list[Any]:
+        return slopes.data(self._unseen())
+
+    def _wanted(self, candidate: Implementation, slopes: backward.Slopes) -> tuple[str, ...]:
+        """What the candidate's gradients can be asked by: a parameter it has under another name cannot be."""
+        own: dict[str, list[int]] = {}
+        with self._blame(candidate.subject, "error"):
+            own = candidate.parameters()
+        theirs = {n for n, one in backward.parameters(self.reference.model).items() if own.get(n) == list(one.shape)}
+        wanted = backward.shared(slopes.wanted, theirs)
+        if missing := [name for name in slopes.wanted if name not in wanted]:
+            self._doubt_match(candidate, f"its gradients by {', '.join(missing)} were not compared: none of that name")
+        return wanted
+
+    def _slopes_right(self, candidate: Implementation, slopes: backward.Slopes, wanted: tuple[str, ...]) -> bool:
+        name, what = candidate.subject.name, ""
+        with self._blame(candidate.subject, _WRONG_GRADIENT) as failed:
+            for _ in range(_SLOPES if wanted else 0):
+                self._events.phase("first", name)
+                given = self._slope_data(slopes)
+                got = candidate.gradients(inputs.clone(given), wanted)
+                self._put(candidate.alive)
+                what = what or slopes.wrong(got, given, wanted)
+                facts.settle(self._device)
+        if what:
+            self._events.send("impl", name, status=_WRONG_GRADIENT, reason=what)
+        return not (failed or what)
+
     def _time(
-        self, sound: list[Implementation], job: Job | None = None, shape: int | None = None
+        self, sound: list[Implementation], job: Job | None = None, plan: Plan | None = None
     ) -> list[Implementation]:
-        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, shape: where
-        the samples go, and which of get_more_inputs, for other inputs than those of get_inputs.
+        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, plan: where
+        the samples go, and what is called, for other calls than those of get_inputs.
         """
         current: list[Subject] = []
 
@@ -573,7 +681,7 @@ class Session:
             current.clear()
             try:
                 with annotated(self._job.sample, "time"):
-                    calls = self._calls(sound, turn, shape)
+                    calls = self._calls(sound, turn, plan or self._plan())
                     timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
                 if job is None:
                     self._events.send("timing", **timed)
@@ -589,21 +697,25 @@ class Session:
                 sound = [i for i in sound if i.subject is not culprit]
         return sound
 
-    def _calls(
-        self, sound: list[Implementation], turn: Callable[[str], None], shape: int | None = None
-    ) -> dict[str, Any]:
+    def _plan(self, shape: int | None = None) -> Plan:
+        return Plan(lambda: self._unseen(shape), self._judged, self.reference.probe.tolerances)
+
+    def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
         """Every implementation with input sets of its own; the reference answers for the others when they are compared."""
-        probe, count = self.reference.probe, set_count(self._unseen(shape), len(sound))
+        probe, count = self.reference.probe, set_count(plan.draw(), len(sound))
         self._put(frozenset(self._live.live))
         calls: dict[str, Any] = {}
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            data = Data(lambda: self._unseen(shape), count)
+            data = Data(plan.draw, count)
             compared = probe.repeatable and one is not self.reference
-            answer = (lambda given, alive=one.alive: self._judged(given, alive)) if compared else None
-            kind = RemoteCall if isinstance(one.model, RemoteModel) else TimedCall
-            calls[one.subject.name] = kind(one.model, data, answer, probe.tolerances)
+            answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
+            if isinstance(one.model, RemoteModel):
+                call: Any = RemoteCall(one.model, data, answer, plan.tolerances, plan.of, plan.wanted)
+            else:
+                call = TimedCall(plan.called(one.model), data, answer, plan.tolerances)
+            calls[one.subject.name] = call
         return calls
 
     def _judged(self, given: list[Any], alive: frozenset[str]) -> Any:

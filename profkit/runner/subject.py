@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, integrity, lazy, pages
+from profkit.runner.backward import Gradients
 from profkit.runner.check import compare, tensors
 from profkit.runner.offence import OffenceError
 
@@ -150,6 +151,8 @@ class TimedCall:
         """Go to the next input set and poison the memory of the last output. Raises OffenceError for that output."""
         change, self._pending = self._pending or self._data.turn(), None
         self._turns.turn(change)
+        if isinstance(self._model, Gradients):
+            self._model.ready(*self._turns.arguments)
 
     def prepare(self) -> None:
         """Have the data of the next turn at hand, so that the turn takes no time."""

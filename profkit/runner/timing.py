@@ -25,6 +25,10 @@ Call = Callable[[], Any]
 
 MIN_ROUNDS = 12
 MAX_ROUNDS = 400
+DECIDING = 6
+"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/statistics.py)."""
+_PATIENCE = 8
+"""Budgets beyond the first that those may take, on a machine that is busy."""
 PER_ROUND = 3
 RETRIES = 3
 """An unsound sample is taken again so often before it is kept as dropped."""
@@ -115,7 +119,7 @@ def measure(
         number += 1
         if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
             break
-        if number >= 3 and time.monotonic() > end + budget:
+        if number >= 3 and time.monotonic() > end + budget * (1 if number >= DECIDING else _PATIENCE):
             break
     return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
 

@@ -136,6 +136,18 @@ class Study:
                 found.append(by_shape.shape(one.inputs, frame, "reference"))
         return found
 
+    @cached_property
+    def passes(self) -> list[tuple[str, by_shape.Shape]]:
+        """The passes that were timed with their figures, "forward" first; none where no gradients were."""
+        first, found = self.timings, []
+        if first is None:
+            return []
+        for one in self.manifest.passes:
+            frame = read_csv(self.path / one.file)
+            if frame is not None:
+                found.append((one.name, by_shape.shape(one.wanted, frame, "reference")))
+        return [("forward", by_shape.shape(self.manifest.inputs, first, "reference")), *found] if found else []
+
     @property
     def over_shapes(self) -> Mapping[str, Ratio]:
         """The geometric mean of the speed-ups over all shapes, by candidate; none where one shape alone was timed."""

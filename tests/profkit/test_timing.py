@@ -65,6 +65,21 @@ def test_an_unsound_sample_is_taken_again_and_dropped_only_then():
     assert stubborn.dropped == 1
 
 
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.01, 12), (0.1, 6), (0.25, 6), (0.5, 4), (1.5, 3)])
+def test_rounds_that_decide_get_more_time_than_others(monkeypatch, seconds, rounds):
+    """The budget is 1 s; a round is two calls, PER_ROUND times."""
+    now = [0.0]
+
+    class Slow(FakeClock):
+        def sample(self, call):
+            now[0] += seconds
+            return super().sample(call)
+
+    monkeypatch.setattr(timing.time, "monotonic", lambda: now[0])
+    found = timing.measure({"a": lambda: 1, "b": lambda: 1}, Slow(), budget=1.0, target=0.0, most=12)
+    assert found.rounds == rounds
+
+
 def test_slow_rounds_are_dropped_unless_slow_is_the_rule():
     sample = timing.Sample("a", "event", 0, 0, 1.0)
     clocks = [1.98e9, 1.98e9, 1.0e9]

@@ -16,7 +16,9 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    more = {"shapes": study.shape_figures} if study.shapes else {}
+    more: dict[str, Any] = {"shapes": study.shape_figures} if study.shapes else {}
+    if study.passes:
+        more["passes"] = {name: _pass(one.to_dict()) for name, one in study.passes}
     return {
         **study.analysis.to_dict(),
         "verdicts": [one.to_dict() for one in study.verdicts.values()],
@@ -24,3 +26,8 @@ def document(study: Study) -> dict[str, Any]:
         "lines": [one.to_dict() for one in study.lines],
         **more,
     }
+
+
+def _pass(figures: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a pass of its own; of the gradients what they are by."""
+    return {"by": figures["inputs"], "times": figures["times"], "speedups": figures["speedups"]}

@@ -25,8 +25,8 @@ def summary(study: Study) -> str:
     blocks = [sections.title(study), "", *_first_lines(study), ""]
     parts = sections.parts_table(study)
     blocks += [terminal_table(parts)] if parts.rows else []
-    shapes = sections.shapes_table(study)
-    blocks += ["", terminal_table(shapes)] if shapes.rows else []
+    for more in (sections.shapes_table(study), sections.passes_table(study)):
+        blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(sections.kernels_table(study)))
     missing, fix = sections.counters_line(study), study.manifest.counters.fix

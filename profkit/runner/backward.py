@@ -1,0 +1,142 @@
+"""Gradients: the second thing a task may ask for, compared and timed in passes of their own.
+
+What is differentiated is the sum of every output times a drawn number for each of its elements, by the floating inputs and by
+the parameters that both sides have under one name. Timed is the backward pass alone, its graph made before the clock
+runs, and forward and backward together: work that one of them leaves to the other shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import compare, tensors
+from profkit.runner.lowered import Again, thinned
+from profkit.runner.prober import distances, wider
+
+BACKWARD, BOTH = "backward", "both"
+PASSES = (BACKWARD, BOTH)
+_INPUT = "input"
+
+
+class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
+    """Called with inputs and with a gradient for each floating output: the gradients of what is `wanted` ("input[0]", or
+    a parameter's name), None for what no gradient reaches. `alone`: the graph is made in `ready`, not in the call.
+    """
+
+    def __init__(self, model: Any, wanted: Sequence[str], *, alone: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.wanted, self.alone = tuple(wanted), alone
+        self._graph: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
+
+    def ready(self, arguments: list[Any], _: Sequence[torch.Tensor]) -> None:
+        """Make the graph of these inputs for the calls that follow."""
+        self._graph = self._forward(arguments) if self.alone else None
+
+    def forward(self, arguments: list[Any], seeds: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+        outputs, leaves = self._graph or self._forward(arguments)
+        pairs = [(output, seed) for output, seed in zip(outputs, seeds, strict=True) if output.requires_grad]
+        if not pairs:
+            return [None] * len(leaves)
+        ends, begin = zip(*pairs, strict=True)
+        return list(torch.autograd.grad(ends, leaves, begin, retain_graph=self.alone, allow_unused=True))
+
+    def _forward(self, arguments: list[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """(floating outputs, what they are differentiated by)."""
+        names = iter([name for name, leaf in tensors(arguments, _INPUT) if isinstance(leaf, torch.Tensor)])
+        leaves = {name: one.requires_grad_() for name, one in parameters(self.model).items() if name in self.wanted}
+
+        def leaf(tensor: torch.Tensor) -> torch.Tensor:
+            name = next(names)
+            if name in self.wanted:
+                tensor = leaves[name] = tensor.detach().requires_grad_()
+            return tensor
+
+        with torch.enable_grad():
+            outputs = floating(self.model(*inputs.mapped(arguments, leaf)))
+        return outputs, [leaves[name] for name in self.wanted]
+
+
+def parameters(model: Any) -> dict[str, torch.Tensor]:
+    """The floating parameters of a model by name; none of what is no module."""
+    named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
+    return {name: one for name, one in named if one.is_floating_point()}
+
+
+def floating(output: Any) -> list[torch.Tensor]:
+    """The leaves of an output that have a gradient."""
+    return [leaf for _, leaf in tensors(output) if _is_floating(leaf)]
+
+
+class Slopes:
+    """What is right of a reference's gradients. `wanted`: what they are by; `tolerances`: rtol of those that have another
+    than the usual one. Raises what the reference raises, ValueError when nothing in it has a gradient.
+    """
+
+    def __init__(self, model: Any, arguments: list[Any]) -> None:
+        self._model = model
+        self._like = [torch.empty_like(one, device="meta") for one in floating(model(*inputs.clone(arguments)))]
+        self._device = next((leaf.device for leaf in floating(arguments)), torch.device("cpu"))
+        names = [name for name, leaf in tensors(arguments, _INPUT) if _is_floating(leaf)]
+        names += [name for name in parameters(model) if name not in names]
+        given = self.data(arguments)
+        found = Gradients(model, names)(*inputs.clone(given))
+        self.wanted = tuple(name for name, one in zip(names, found, strict=True) if one is not None)
+        if not self.wanted:
+            raise ValueError("no gradient reaches an input or a parameter of the reference")
+        answer = thinned(self.answer(given, self.wanted))
+        again = Again(Gradients(model, self.wanted), given, 0.0)
+        self.notes = again.notes
+        spread = wider(answer, distances(again.thinned("float64"), answer), self.notes)
+        self.tolerances = {
+            name: spread[f"output[{n}]"] for n, name in enumerate(self.wanted) if f"output[{n}]" in spread
+        }
+        self.dead = [name for n, name in enumerate(self.wanted) if not bool(answer[f"output[{n}]"].any())]
+
+    def data(self, arguments: list[Any]) -> list[Any]:
+        """These inputs, and a gradient for each output drawn for them."""
+        seeds = [torch.randn(one.shape, dtype=one.dtype, device=self._device) for one in self._like]
+        return [arguments, seeds]
+
+    def answer(self, given: list[Any], wanted: Sequence[str]) -> list[torch.Tensor | None]:
+        """The reference's gradients for `data`, which stays as it is."""
+        found: list[torch.Tensor | None] = Gradients(self._model, wanted)(*inputs.clone(given))
+        return found
+
+    def by_place(self, wanted: Sequence[str]) -> dict[str, float]:
+        """The tolerances by where each gradient is in an answer."""
+        return {f"output[{n}]": self.tolerances[name] for n, name in enumerate(wanted) if name in self.tolerances}
+
+    def wrong(self, got: Any, given: list[Any], wanted: Sequence[str]) -> str:
+        """What is wrong with a candidate's gradients; "" for nothing."""
+        if not isinstance(got, list) or len(got) != len(wanted):
+            return "its process gave another number of gradients"
+        for name, mine, want in zip(wanted, got, self.answer(given, wanted), strict=True):
+            if mine is None:
+                return f"no gradient reaches {name}: its output is detached from it"
+            verdict = compare(mine, want, {"output": self.tolerances[name]} if name in self.tolerances else None)
+            if verdict.status != "ok":
+                return f"the gradient of {name}: {verdict.what.removeprefix('output: ')}"
+        return ""
+
+    def doubts(self) -> list[dict[str, str]]:
+        """What the comparison cannot tell."""
+        dead = {
+            "what": f"gradients that are zero for the drawn inputs tell nothing: {', '.join(self.dead)}",
+            "how_much": "a candidate that leaves them out is right there",
+            "fix": "draw inputs on which they depend",
+        }
+        return [dead] if self.dead else []
+
+
+def shared(wanted: Sequence[str], theirs: Collection[str]) -> tuple[str, ...]:
+    """What is wanted and there: every input, and the parameters of these names."""
+    return tuple(name for name in wanted if name.startswith(f"{_INPUT}[") or name in theirs)
+
+
+def _is_floating(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
