@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
-from analyzers.verdict import PACED
+from analyzers.verdict import PACED, brief
 from profkit.report import lines, units
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
@@ -60,7 +60,7 @@ def first_lines(study: Study, lang: str = "en") -> list[str]:
     """A sentence a candidate: its verdict, how long, how far, bound by what; of ranges how much ran, and the hottest."""
     reference = study.manifest.reference
     if reference is not None and not reference.ok:
-        return [say("reference_failed", lang, status=reference.status, reason=reference.reason)]
+        return [say("reference_failed", lang, status=reference.status, reason=brief(reference.reason))]
     if not study.manifest.impls:
         return [*wall_time(study, lang), _how_much(study, lang)]
     said = [
@@ -616,14 +616,16 @@ def _sanitizer(study: Study) -> Iterator[Section]:
 
 
 def last_lines(study: Study) -> list[tuple[Impl, str]]:
-    """Whoever went wrong, and the last lines it printed."""
-    impls = study.manifest.impls
-    return [(impl, impl.tail) for impl in impls if impl.tail and not impl.ok and impl.status != "skipped"]
+    """Whoever went wrong, and the last lines it printed, if any; all it said where the first line cuts that."""
+    gone = [impl for impl in study.manifest.impls if not impl.ok and impl.status != "skipped"]
+    whole = [(impl, impl.reason if brief(impl.reason) != impl.reason else "") for impl in gone]
+    told = [(impl, "\n".join(part for part in (impl.tail, reason) if part)) for impl, reason in whole]
+    return [(impl, text) for impl, text in told if text]
 
 
 def _trouble(study: Study) -> Iterator[Section]:
     for impl, tail in last_lines(study):
-        yield Section(f"{impl.name}: {impl.status}", impl.reason, block=tail.replace("```", "'''"))
+        yield Section(f"{impl.name}: {impl.status}", brief(impl.reason), block=tail.replace("```", "'''"))
 
 
 def again(study: Study) -> str:
