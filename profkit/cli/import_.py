@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from profkit.cli.screen import show
 from profkit.rundir import harmless
 
 PATIENCE = 2.0
@@ -62,7 +63,7 @@ def command(
     if as_json:
         click.echo(json.metrics(study), nl=False)
     else:
-        click.echo(terminal.summary(study))
+        show(terminal.summary(study))
         click.echo(terminal.next_steps(study, written), err=True)
     return 2 if found.failures else 0
 

@@ -74,4 +74,4 @@ def _models_table(rows: list[dict[str, Any]]) -> str:
         ]
         for r in rows
     ]
-    return terminal_table(Table(head, cells)).rstrip()
+    return terminal_table(Table(head, cells, (0, 3, 2, 2, 0, 0, 1, 1, 5, 5, 4, 0))).rstrip()

@@ -14,6 +14,7 @@ import msgspec
 
 from profkit.cli import options as shared
 from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
+from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
@@ -211,7 +212,7 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], f
     elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
-        click.echo(terminal.summary(run))
+        show(terminal.summary(run))
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
         click.echo(_ending(run), err=True)
@@ -286,7 +287,7 @@ def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
     if form == "json":
         click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
     elif not form:
-        click.echo(terminal.overview(runs))
+        show(terminal.overview(runs))
     return max(codes)
 
 

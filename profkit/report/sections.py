@@ -171,7 +171,7 @@ def parts_table(study: Study, lang: str = "en") -> Table:
     return Table.of(
         [
             Column(say("range", lang) if ranged else "", [part.name or NO_RANGE for part in parts]),
-            Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 1),
+            Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 2),
             Column(say("speedup", lang), [speedup(part.row) for part in parts], 1),
             Column(say("js_launches", lang), launches, 5),
             column(say("time", lang), rows, "time", "s"),
@@ -244,17 +244,22 @@ def speedup(row: Mapping[str, Any] | None) -> str:
     return f"{units.digits(value)}x"
 
 
+def tried(studies: Iterable[Study]) -> list[tuple[Study, Part]]:
+    """The parts of many runs, each with its run: the rows of their overview."""
+    return [(study, part) for study in studies for part in study.parts]
+
+
 def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
     """One row a candidate of many runs, and what is missing."""
     studies = list(studies)
-    tried = [(study, part) for study in studies for part in study.parts]
-    rows: _Rows = [part.row or {} for _, part in tried]
+    parts = tried(studies)
+    rows: _Rows = [part.row or {} for _, part in parts]
     table = Table.of(
         [
-            Column("sample", [study.manifest.sample.id for study, _ in tried]),
-            Column("candidate", [part.name for _, part in tried]),
-            Column("correct", [correctness(part.impl) for _, part in tried], 1),
-            Column("speedup", [speedup(part.row) for _, part in tried], 1),
+            Column("sample", [study.manifest.sample.id for study, _ in parts]),
+            Column("candidate", [part.name for _, part in parts]),
+            Column("correct", [correctness(part.impl) for _, part in parts], 2),
+            Column("speedup", [speedup(part.row) for _, part in parts], 1),
             Column("time", [units.text(units.number(row, "time"), "s") for row in rows]),
             column("x floor", rows, "floor_ratio", "", 3),
             column("DRAM of peak", rows, "dram_fraction", "%", 5),
