@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import click
@@ -27,8 +28,9 @@ def with_plain(command: click.Command) -> click.Command:
     """The command taking --plain, and so every command below it."""
     if not any("--plain" in param.opts for param in command.params):
         command.params.append(plain())
-    for one in command.commands.values() if isinstance(command, click.Group) else ():
-        with_plain(one)
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            with_plain(one)
     return command
 
 
@@ -47,7 +49,7 @@ def redrawn() -> bool:
     """Whether standard error is a terminal on which lines may be drawn again and again."""
     context = click.get_current_context(silent=True)
     allowed = context is None or context.color is not False
-    return allowed and click.get_text_stream("stderr").isatty()
+    return allowed and sys.stderr.isatty()
 
 
 def show(text: str, **how: Any) -> None:
