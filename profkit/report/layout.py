@@ -162,11 +162,17 @@ def code(name: str) -> str:
 
 _SPAN = re.compile(r"(`+)(?:(?!\1).)*?\1(?!`)")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_PICTURE = re.compile(
+    r'</?picture>| *<source media="\(prefers-color-scheme: dark\)" srcset="[\w.-]+">'
+    r'| *<img alt="[^"<>]*" src="[\w.-]+" width="800">'
+)
+"""The lines of a picture of ours, of a file beside the document."""
 _LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
 
 
 def without_markup(text: str) -> str:
-    """A Markdown document of ours with nobody else's markup: no tag, no link but to a file beside it.
+    """A Markdown document of ours with nobody else's markup: no tag but those of `_PICTURE`, no link but to a file
+    beside it.
 
     What stands in code spans and fenced blocks is shown as it is anyhow.
     """
@@ -179,6 +185,8 @@ def without_markup(text: str) -> str:
 
 
 def _plain(line: str) -> str:
+    if _PICTURE.fullmatch(line):
+        return _LINK.sub(r"]\(", line)
     parts, at = [], 0
     for span in _SPAN.finditer(line):
         parts += [_unlinked(line[at : span.start()]), span[0]]

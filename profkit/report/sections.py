@@ -57,15 +57,17 @@ def title(study: Study) -> str:
 
 
 def first_lines(study: Study, lang: str = "en") -> list[str]:
-    """A sentence a candidate: its verdict, how long, how far, bound by what; of ranges how much ran, and the hottest."""
+    """A sentence a candidate, the best first: its verdict, how long, how far, bound by what; of ranges how much ran, and
+    the hottest.
+    """
     reference = study.manifest.reference
     if reference is not None and not reference.ok:
         return [say("reference_failed", lang, status=reference.status, reason=brief(reference.reason))]
     if not study.manifest.impls:
         return [*wall_time(study, lang), _how_much(study, lang)]
-    said = [
-        _sentence(part, part.impl, study.verdicts.get(part.name), lang) for part in study.parts if part.impl is not None
-    ]
+    best = study.best.name if study.best is not None else ""
+    tried = sorted(study.parts, key=lambda part: part.name != best)
+    said = [_sentence(part, part.impl, study.verdicts.get(part.name), lang) for part in tried if part.impl is not None]
     nothing = "no_candidate" if reference is not None else "nothing_timed"
     return [line for line in said if line] or [say(nothing, lang)]
 
@@ -395,6 +397,10 @@ def _findings(study: Study) -> Iterator[Section]:
         yield Section("What next", note, tuple(lines))
 
 
+def _plot(_study: Study) -> Iterator[Section]:
+    yield Section("Roofline", after="![roofline](roofline.png)")
+
+
 # ---- how it was measured
 
 
@@ -560,12 +566,21 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
 
 
 def _doubts(study: Study) -> Iterator[Section]:
+    """Those that matter; the others are counted."""
     said = [
         one.what + (f": {one.how_much}" if one.how_much else "") + (f". Fix: {one.fix}" if one.fix else "")
-        for one in doubts(study)
+        for one in that_matter(study)
     ]
-    if said:
-        yield Section("Doubts", lines=tuple(said))
+    more = more_doubts(study)
+    if said or more:
+        yield Section("Doubts", lines=tuple(said), after=f"{more}." if more else "")
+
+
+def more_doubts(study: Study) -> str:
+    """How many doubts the answer does not rest on, and where they are; "" for none."""
+    count = len(doubts(study)) - len(that_matter(study))
+    whose = "about other implementations and figures beside the answer"
+    return f"{count} more, {whose}, in metrics.json" if count else ""
 
 
 def sanitizer_lines(study: Study) -> list[str]:
@@ -662,6 +677,19 @@ def _again(study: Study) -> Iterator[Section]:
 
 
 def sections(study: Study) -> list[Section]:
-    """Everything after the parts and the picture, in order; what is empty is not there."""
-    makers = (_shapes, _findings, _lines, _kernels, _floor, _timelines, _sanitizer, _method, _doubts, _trouble, _again)
+    """Everything after the parts, in order; what is empty is not there."""
+    makers = (
+        _findings,
+        _plot,
+        _shapes,
+        _lines,
+        _kernels,
+        _floor,
+        _timelines,
+        _sanitizer,
+        _method,
+        _doubts,
+        _trouble,
+        _again,
+    )
     return [section for make in makers for section in make(study)]

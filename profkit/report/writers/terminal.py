@@ -43,7 +43,8 @@ def summary(study: Study) -> str:
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    blocks += _listed("doubts:", [_doubt(one) for one in sections.doubts(study)])
+    told = [_doubt(one) for one in sections.that_matter(study)]
+    blocks += _listed("doubts:", [line for line in (*told, sections.more_doubts(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
