@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline.marks import above
+from roofline.marks import FLOOR, above
 from roofline.scene import Scene, compute_names, impls, level_names
 from roofline.sheet import WIDTH, Sheet, fit, measure
 from roofline.style import MARKERS, Theme, colours
 from roofline.wording import roof_name, showable
 
-TEXT = 8.0
+TEXT = 8.4
 ROW = 0.21
 LEFT = 0.2
 GLYPH = 0.2
@@ -69,7 +69,7 @@ def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
         for level in levels:
             yield Key(f"{roof_name(level)} intensity", look.muted, MARKERS.get(level, "D"))
     if any(math.isfinite(f.intensity) for f in scene.floors):
-        yield Key("algorithm's floor", look.text, "o", filled=False)
+        yield Key("algorithm's floor", look.text, FLOOR, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key("area: share of time", look.muted, "o")
     if any(p.placed for p in above(scene)):

@@ -10,8 +10,8 @@ from roofline.scene import ABOVE, Scene, share_of_roof
 from roofline.sheet import WIDTH, Sheet, fit
 from roofline.wording import percent, roof_unit, showable, si
 
-TEXT = 6.8
-ROW = 0.158
+TEXT = 7.8
+ROW = 0.178
 HEAD = 0.2
 LEFT = 0.2
 GAP = 0.3
@@ -42,14 +42,14 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
     short = names(scene.points, 30 if side == 2 else 84)
     for block in range(side):
         left = LEFT + block * (width + GAP)
-        _row(sheet, left, width, top, ("", "kernel", "time", "achieved", "of roof"), sheet.look.muted)
+        _row(sheet, left, width, top, ("", "kernel", "of time", "achieved", "of roof"), sheet.look.muted)
         for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
             share = share_of_roof(tag.point, scene.roofline)
             impl = f" ({tag.point.impl})" if tag.point.impl and len({p.impl for p in scene.points}) > 1 else ""
             cells = (
                 str(tag.number),
                 f"{short[tag.point.label]}{impl}  {gains.get(tag.point, '')}".rstrip(),
-                percent(tag.point.share),
+                percent(tag.point.share) if math.isfinite(tag.point.share) else "all",
                 si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
                 percent(share),
             )
@@ -61,7 +61,7 @@ def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ..
     number, name, share, achieved, roof = cells
     right = left + width
     sheet.text(left + 0.2, y, number, TEXT, ha="right", color=colour, weight="bold")
-    sheet.text(left + 0.28, y, fit(name, TEXT, width - 0.28 - 1.64), TEXT, color=colour)
-    sheet.text(right - 1.27, y, share, TEXT, ha="right", color=colour)
-    sheet.text(right - 0.45, y, achieved, TEXT, ha="right", color=colour)
+    sheet.text(left + 0.28, y, fit(name, TEXT, width - 0.28 - 1.84), TEXT, color=colour)
+    sheet.text(right - 1.42, y, share, TEXT, ha="right", color=colour)
+    sheet.text(right - 0.52, y, achieved, TEXT, ha="right", color=colour)
     sheet.text(right, y, roof, TEXT, ha="right", color=colour)
