@@ -19,6 +19,7 @@ from roofline.wording import distinct_names, percent, showable
 
 NAME = 8.6
 NUMBER = 8.2
+FEW = 5
 FLOOR_AREA = 58.0
 FLOOR = "D"
 """Hollow as the ring round a point above its roof is, and of another shape."""
@@ -66,13 +67,14 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax  2.3x  91 % of roof"."""
+    """Tags with names: "softmax  2.3x  91 % of roof"; of many "91 %" alone, and the key says of what."""
     short = names(scene.points)
+    unit = "" if terse(scene) else " of roof"
     gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
         Tag(
             p,
-            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene)) if part),
+            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene, unit)) if part),
         )
         for p in ranked(scene)
     ]
@@ -83,9 +85,14 @@ def number_tags(scene: Scene, most: int) -> list[Tag]:
     return [Tag(p, str(n), n) for n, p in enumerate(ranked(scene)[:most], start=1)]
 
 
-def _share(point: Point, scene: Scene) -> str:
+def terse(scene: Scene) -> bool:
+    """Whether so many names stand in the plot that the key says what their percent is of."""
+    return len(ranked(scene)) > FEW
+
+
+def _share(point: Point, scene: Scene, unit: str) -> str:
     share = share_of_roof(point, scene.roofline)
-    return f"{percent(share)} of roof" if math.isfinite(share) else ""
+    return f"{percent(share)}{unit}" if math.isfinite(share) else ""
 
 
 def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> None:
