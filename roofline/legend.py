@@ -42,12 +42,12 @@ class Keys:
         return ROW * len(self.rows) + 0.06
 
 
-def keys(scene: Scene, look: Theme) -> Keys:
-    """The keys a scene needs, wrapped to the page; a plain scene needs few."""
+def keys(scene: Scene, look: Theme, *, named: bool = True) -> Keys:
+    """The keys a scene needs, wrapped to the page; a plain scene needs few. named: whether names stand in the plot."""
     rows: list[tuple[tuple[float, Key], ...]] = []
     row: list[tuple[float, Key]] = []
     x = LEFT
-    for key in _wanted(scene, look):
+    for key in _wanted(scene, look, named):
         width = (GLYPH if key.marker or key.line else 0.0) + measure(key.text, TEXT)[0] + GAP
         if row and x + width > WIDTH - LEFT + GAP:
             rows.append(tuple(row))
@@ -57,7 +57,7 @@ def keys(scene: Scene, look: Theme) -> Keys:
     return Keys(tuple([*rows, tuple(row)] if row else rows))
 
 
-def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
+def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     placed = [p for p in scene.points if p.placed]
     drawn = {p.impl for p in scene.points}
     tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
@@ -72,7 +72,7 @@ def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
         yield Key("algorithm's floor", look.text, FLOOR, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key("area: share of time", look.muted, "o")
-    if terse(scene):
+    if named and terse(scene):
         yield Key("%: of its roof", look.muted)
     if any(p.placed for p in above(scene)):
         yield Key("above its roof", look.warning, "o", filled=False)

@@ -27,7 +27,7 @@ RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
 
 
-DEAR = 75.0
+DEAR = 110.0
 """Cost of a place from which a name confuses more than a number: far away, or over other markers."""
 
 

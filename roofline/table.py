@@ -43,7 +43,7 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     tint = colours(impls(scene), sheet.look)
     per_block = math.ceil(len(tags) / side)
-    short = names(scene.points, 30 if side == 2 else 84)
+    short = names(scene.points, 20 if side == 2 else 84)
     for block in range(side):
         left = LEFT + block * (width + GAP)
         _row(sheet, left, width, top, ("", "kernel", "of time", "achieved", "of roof"), sheet.look.muted)
@@ -58,7 +58,7 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
             )
             colour = sheet.look.warning if share > ABOVE else sheet.look.text
             _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
-            _dot(sheet, left + 0.32, top + HEAD + (row + 0.36) * ROW, tint[tag.point.impl])
+            _dot(sheet, left + 0.32, top + HEAD + (row + 0.31) * ROW, tint[tag.point.impl])
 
 
 def _dot(sheet: Sheet, x: float, y: float, colour: str) -> None:
