@@ -36,7 +36,14 @@ _ANSWERS = {
 }
 _WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
 _LISTED = "|".join(re.escape(one) for one in _WORDS)
+_DONE = {"refuses": "拒绝", "wrong for": "答错"}
+_KINDS = {"layout": "内存布局", "shape": "形状", "value": "取值"}
 _SENTENCES = [
+    (r"(?P<did>refuses|wrong for) (?P<n>\d+) (?P<kind>layout|shape|value)s?", "{did} {n} 种{kind}"),
+    (
+        r"(?P<did>refuses|wrong for) (?P<n>\d+) (?P<kind>layout|shape|value)s?, (?P<rest>(?:refuses|wrong for) .+)",
+        "{did} {n} 种{kind}、{rest}",
+    ),
     (rf"(?P<what>{_LISTED})", "{what}"),
     (rf"(?P<what>{_LISTED}): (?P<rest>.+)", "{what}：{rest}"),
     (rf"(?P<what>(?:{_LISTED})(?:, (?:{_LISTED}))*) would pass", "{what}也会被判为正确"),
@@ -152,6 +159,8 @@ def in_chinese(said: str) -> str:
 def _part(name: str, text: str) -> str:
     if name in ("rest", "more"):
         return in_chinese(text)
+    if name in ("did", "kind"):
+        return {**_DONE, **_KINDS}.get(text, text)
     if name == "what":
         return "、".join(_WORDS.get(one, one) for one in re.findall(_LISTED, text)) or text
     return text

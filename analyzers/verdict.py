@@ -17,6 +17,7 @@ a win that counts nowhere. A program's ranges have no verdict: nothing is compar
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,8 @@ BROKE = ("compile-error", "load-error", "error", "crash", "corrupt", "hang", "me
 """What became of an implementation that could not be run to its end; whatever else is not ok is wrong."""
 WIDE = 0.05
 """Half-width of an interval, relative, from which a speed-up says so itself."""
+LONGEST = 120
+"""Characters of somebody else's words in a sentence: an exception's, a list's. `Verdict.why` has all of them."""
 
 Language = tuple[str, str]
 SENTENCES: Mapping[str, Language] = {
@@ -62,6 +65,15 @@ CONDITIONS: Mapping[str, Language] = {
     "fragile": ("fragile: {what}", "脆弱：{what}"),
 }
 SPOILS = ("reduced", "unexplained")
+_KINDS = {
+    "inputs with gaps between the elements": "layout",
+    "inputs that start one element later": "layout",
+    "rows that are one row in memory": "layout",
+    "a batch of one": "shape",
+}
+"""Unusual inputs, as the runner names them, that are not unusual for their values."""
+_COMPARED = re.compile(r"output|\d+ outputs?, the reference")
+"""How a comparison with the reference's answer begins; anything else is what the implementation said itself."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -76,8 +88,27 @@ class Condition(msgspec.Struct, frozen=True):
         return self.code in SPOILS
 
     def text(self, lang: str = "en") -> str:
-        values = {key: in_chinese(value) for key, value in self.values.items()} if lang == "zh" else self.values
+        values = {key: brief(in_chinese(one) if lang == "zh" else one) for key, one in self.values.items()}
         return CONDITIONS[self.code][lang == "zh"].format(**values)
+
+
+def brief(text: str) -> str:
+    """Text on one line, cut after LONGEST characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 3].rstrip() + "..."
+
+
+def weakness(notes: Sequence[str]) -> str:
+    """What a fragile implementation does on how many unusual inputs, "refuses 2 layouts, wrong for 1 value"; "" without.
+
+    notes: "the input: what came of it", as the runner writes them; an exception is a refusal.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    for note in notes:
+        name, _, what = note.partition(": ")
+        key = "wrong for" if _COMPARED.match(what) else "refuses", _KINDS.get(name, "value")
+        counts[key] = counts.get(key, 0) + 1
+    return ", ".join(f"{did} {n} {kind}{'s' if n > 1 else ''}" for (did, kind), n in sorted(counts.items()))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -114,7 +145,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
-        kind, why = (in_chinese(self.kind), in_chinese(self.why)) if lang == "zh" else (self.kind, self.why)
+        kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
         said = SENTENCES[self.word][lang == "zh"].format(
             value=f"{self.speedup:.3g}x",
             inverse=f"{1 / self.speedup if self.speedup else NAN:.3g}x",
@@ -142,7 +173,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     verdict of the interval of the speed-up. `time` [s] of a call; `hard` [s]: the least that the task's model allows;
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
-    kernel of its own source ran (None: not known); `fallback`: the place in the source of a way round it.
+    kernel of its own source ran (None: not known); `fallback`: the place in the source of a way round it. `fragile`: a
+    note for each unusual input that it is wrong on or refuses.
     """
 
     impl: str
@@ -164,7 +196,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     own_ran: bool | None = None
     fallback: str = ""
-    fragile: str = ""
+    fragile: Sequence[str] = ()
 
 
 def decide(known: Evidence) -> Verdict:
@@ -208,5 +240,5 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     if half > WIDE:
         found.append(Condition("wide", {"half": f"{half:.0%}"}))
     if known.fragile:
-        found.append(Condition("fragile", {"what": known.fragile}))
+        found.append(Condition("fragile", {"what": weakness(known.fragile)}))
     return tuple(found)

@@ -13,11 +13,13 @@ from roofline.labels import Board, Box, first_free
 from roofline.marks import Tag, above, names, ranked
 from roofline.roofs import write
 from roofline.scene import Scene, compute_names, level_names, share_of_roof
-from roofline.sheet import WIDTH, Sheet, measure, wrap
+from roofline.sheet import WIDTH, Sheet, fit, measure, wrap
 from roofline.style import DPI
 from roofline.wording import percent, roof_name, showable
 
-TITLE, SUBTITLE, CAPTION = 12.5, 8.8, 7.0
+TITLE, SUBTITLE, CAPTION = 12.5, 9.0, 8.0
+MOST = 2
+"""Lines of a caption; the rest of how it was measured is in the run."""
 LEFT = 0.2
 SPACING = 1.45
 
@@ -50,14 +52,19 @@ def head(scene: Scene) -> Lines:
 
 
 def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
-    """Warnings first, then what the caller says, then the source of every roof."""
+    """Warnings first, then two lines of what is not drawn, where every roof comes from, and what the caller says."""
     width = WIDTH - 2 * LEFT
-    warnings = [(w, "warning") for w in _warnings(scene)]
-    plain = [(showable(t), "muted") for t in (*_counts(scene, tags), *scene.caption, *_sources(scene))]
-    lines = [
-        (line, CAPTION, "normal", colour) for text, colour in (*warnings, *plain) for line in wrap(text, CAPTION, width)
-    ]
-    return Lines(tuple(lines), above=0.04, below=0.14)
+    warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
+    told = " ".join(_sentence(showable(t)) for t in (*_counts(scene, tags), *_sources(scene), *scene.caption) if t)
+    plain = wrap(told, CAPTION, width)
+    if len(plain) > MOST:
+        plain = [*plain[: MOST - 1], fit(" ".join(plain[MOST - 1 :]), CAPTION, width)]
+    lines = [(line, CAPTION, "normal", "warning") for line in warned]
+    return Lines((*lines, *((line, CAPTION, "normal", "muted") for line in plain)), above=0.04, below=0.14)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def _warnings(scene: Scene) -> Iterator[str]:
@@ -90,27 +97,24 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
 
 
 def _sources(scene: Scene) -> Iterator[str]:
-    """One paragraph: "Roofs: FP32 measured (FMA chain; SM clock 1980 MHz). DRAM measured (copy, 8 GiB)."."""
+    """ "Roofs: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
     found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in found:
         if ceiling is not None:
-            groups.setdefault((ceiling.source, _detail(ceiling)), []).append(roof_name(ceiling.name))
+            groups.setdefault((ceiling.source, _sheet(ceiling)), []).append(roof_name(ceiling.name))
     words = {"measured": "measured", "ncu": "from ncu's counters", "datasheet": "listed, dense"}
     parts = [
-        f"{', '.join(members)} {words[source]}" + (f" ({detail})." if detail else ".")
-        for (source, detail), members in groups.items()
+        f"{', '.join(members)} {words[source]}" + (f" ({sheet})" if sheet else "")
+        for (source, sheet), members in groups.items()
     ]
     if parts:
-        yield "Roofs: " + " ".join(parts)
+        yield f"Roofs: {'; '.join(parts)}."
 
 
-def _detail(ceiling: Ceiling) -> str:
-    if ceiling.source == "datasheet":
-        # The rest of a sheet's note is for the JSON; a figure only names the document.
-        return re.split(r" \(|;", ceiling.note, maxsplit=1)[0]
-    clock = f"SM clock {ceiling.clock / 1e6:.0f} MHz" if math.isfinite(ceiling.clock) else ""
-    return "; ".join(part for part in (ceiling.variant, ceiling.note, clock) if part)
+def _sheet(ceiling: Ceiling) -> str:
+    """The document a listed roof is from; the rest of its note is for the JSON."""
+    return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
 
 
 def draw_lines(sheet: Sheet, block: Lines, top: float) -> float:

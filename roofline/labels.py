@@ -131,7 +131,7 @@ def beside(point: Floats, radius: float, size: tuple[float, float], unit: float)
             cos, sin = math.cos(turn), math.sin(turn)
             x = point[0] + reach * cos + np.sign(round(cos, 6)) * width / 2
             y = point[1] + reach * sin + (sin * height / 2)
-            yield Box(float(x), float(y), width, height), ring * 10.0 + order * 0.6
+            yield Box(float(x), float(y), width, height), ring * 7.0 + order * 0.6
 
 
 def place(board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float) -> Placed | None:
@@ -143,9 +143,9 @@ def place(board: Board, point: Floats, radius: float, size: tuple[float, float],
     for box, cost in beside(point, radius, size, unit):
         if (best is not None and cost >= best.cost) or not board.free(box):
             continue
-        total = cost + 60.0 * board.covered_discs(box) + 26.0 * board.crossings(box)
+        total = cost + 60.0 * board.covered_discs(box) + 34.0 * board.crossings(box)
         near = nearest(box, point)
-        leader = near if float(np.hypot(*(near - point))) > radius + 9.0 * unit else None
+        leader = near if float(np.hypot(*(near - point))) > radius + 7.0 * unit else None
         if leader is not None:
             total += 30.0 * board.in_the_way(point, leader)
         if best is None or total < best.cost:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline.marks import above
+from roofline.marks import FLOOR, above, terse
 from roofline.scene import Scene, compute_names, impls, level_names
 from roofline.sheet import WIDTH, Sheet, fit, measure
 from roofline.style import MARKERS, Theme, colours
 from roofline.wording import roof_name, showable
 
-TEXT = 8.0
+TEXT = 8.4
 ROW = 0.21
 LEFT = 0.2
 GLYPH = 0.2
@@ -21,7 +21,7 @@ GAP = 0.2
 
 @dataclass(frozen=True)
 class Key:
-    """One glyph (a marker, or a line where `line` is a style) and its meaning."""
+    """One glyph (a marker, a line where `line` is a style, or none) and its meaning."""
 
     text: str
     colour: str
@@ -42,13 +42,13 @@ class Keys:
         return ROW * len(self.rows) + 0.06
 
 
-def keys(scene: Scene, look: Theme) -> Keys:
-    """The keys a scene needs, wrapped to the page; a plain scene needs few."""
+def keys(scene: Scene, look: Theme, *, named: bool = True) -> Keys:
+    """The keys a scene needs, wrapped to the page; a plain scene needs few. named: whether names stand in the plot."""
     rows: list[tuple[tuple[float, Key], ...]] = []
     row: list[tuple[float, Key]] = []
     x = LEFT
-    for key in _wanted(scene, look):
-        width = GLYPH + measure(key.text, TEXT)[0] + GAP
+    for key in _wanted(scene, look, named):
+        width = (GLYPH if key.marker or key.line else 0.0) + measure(key.text, TEXT)[0] + GAP
         if row and x + width > WIDTH - LEFT + GAP:
             rows.append(tuple(row))
             row, x = [], LEFT
@@ -57,7 +57,7 @@ def keys(scene: Scene, look: Theme) -> Keys:
     return Keys(tuple([*rows, tuple(row)] if row else rows))
 
 
-def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
+def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     placed = [p for p in scene.points if p.placed]
     drawn = {p.impl for p in scene.points}
     tint = {impl: colour for impl, colour in colours(impls(scene), look).items() if impl in drawn}
@@ -69,9 +69,11 @@ def _wanted(scene: Scene, look: Theme) -> Iterator[Key]:
         for level in levels:
             yield Key(f"{roof_name(level)} intensity", look.muted, MARKERS.get(level, "D"))
     if any(math.isfinite(f.intensity) for f in scene.floors):
-        yield Key("algorithm's floor", look.text, "o", filled=False)
+        yield Key("algorithm's floor", look.text, FLOOR, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key("area: share of time", look.muted, "o")
+    if named and terse(scene):
+        yield Key("%: of its roof", look.muted)
     if any(p.placed for p in above(scene)):
         yield Key("above its roof", look.warning, "o", filled=False)
     if placed or scene.floors or not any(p.copies for p in scene.points):
@@ -96,7 +98,7 @@ def draw_keys(sheet: Sheet, found: Keys, top: float) -> float:
         middle = top + ROW * (index + 0.5)
         height = 1 - middle / sheet.height
         for x, key in row:
-            ends = [x, x + 0.14] if key.line else [x + 0.09]
+            ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []
             face = key.colour if key.filled else "none"
             sheet.figure.add_artist(
                 Line2D(
@@ -111,5 +113,12 @@ def draw_keys(sheet: Sheet, found: Keys, top: float) -> float:
                     linewidth=1.4,
                 )
             )
-            sheet.text(x + GLYPH, middle, key.text, TEXT, va="center", color=sheet.look.muted)
+            sheet.text(
+                x + (GLYPH if key.marker or key.line else 0.0),
+                middle,
+                key.text,
+                TEXT,
+                va="center",
+                color=sheet.look.muted,
+            )
     return top + found.height

@@ -17,14 +17,17 @@ from roofline.sheet import Sheet, measure
 from roofline.style import DPI, MARKERS, area, colours, radius
 from roofline.wording import distinct_names, percent, showable
 
-NAME = 7.8
-NUMBER = 7.2
-FLOOR_AREA = 52.0
+NAME = 8.6
+NUMBER = 8.2
+FEW = 5
+FLOOR_AREA = 58.0
+FLOOR = "D"
+"""Hollow as the ring round a point above its roof is, and of another shape."""
 RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
 
 
-DEAR = 75.0
+DEAR = 110.0
 """Cost of a place from which a name confuses more than a number: far away, or over other markers."""
 
 
@@ -38,8 +41,8 @@ class Tag:
 
 
 def ranked(scene: Scene) -> list[Point]:
-    """One point a kernel, in order of time: other memory levels of a kernel, and the start of an arrow
-    that ends at a point of the same name, need no text of their own."""
+    """One point a kernel, the winner's first, in order of time: other memory levels of a kernel, and the start of an
+    arrow that ends at a point of the same name, need no text of their own."""
     silent = {a.start for a in scene.arrows if a.start.label == a.end.label}
     seen: set[tuple[str, str, float]] = set()
     found = []
@@ -48,7 +51,7 @@ def ranked(scene: Scene) -> list[Point]:
         if point.placed and point not in silent and key not in seen:
             seen.add(key)
             found.append(point)
-    return sorted(found, key=lambda p: -p.share if math.isfinite(p.share) else 0.0)
+    return sorted(found, key=lambda p: (p.impl != scene.winner, -p.share if math.isfinite(p.share) else 0.0))
 
 
 def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
@@ -64,13 +67,14 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax 2.3x  91 %"."""
+    """Tags with names: "softmax  2.3x  91 % of roof"; of many "91 %" alone, and the key says of what."""
     short = names(scene.points)
+    unit = "" if terse(scene) else " of roof"
     gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
         Tag(
             p,
-            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene)) if part),
+            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene, unit)) if part),
         )
         for p in ranked(scene)
     ]
@@ -81,9 +85,14 @@ def number_tags(scene: Scene, most: int) -> list[Tag]:
     return [Tag(p, str(n), n) for n, p in enumerate(ranked(scene)[:most], start=1)]
 
 
-def _share(point: Point, scene: Scene) -> str:
+def terse(scene: Scene) -> bool:
+    """Whether so many names stand in the plot that the key says what their percent is of."""
+    return len(ranked(scene)) > FEW
+
+
+def _share(point: Point, scene: Scene, unit: str) -> str:
     share = share_of_roof(point, scene.roofline)
-    return percent(share) if math.isfinite(share) else ""
+    return f"{percent(share)}{unit}" if math.isfinite(share) else ""
 
 
 def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> None:
@@ -106,7 +115,7 @@ def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Seque
             alpha=0.3 if faint else 0.92,
             edgecolors=sheet.look.surface,
             linewidths=0.0 if faint else 0.8,
-            zorder=4 if faint else 5,
+            zorder=4 if faint else 5.5 if scene.winner and impl == scene.winner else 5,
         )
     _ring_above(sheet, axes, scene, placed)
     discs = pixels(axes, [(p.intensity, p.flops_per_s) for p in placed])
@@ -147,7 +156,7 @@ def _ring_above(sheet: Sheet, axes: Any, scene: Scene, placed: Sequence[Point]) 
 
 
 def draw_floors(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
-    """Hollow points on the roof: what each algorithm could reach at best."""
+    """Hollow diamonds on the roof: what each algorithm could reach at best."""
     spots = [
         (f.intensity, y)
         for f in scene.floors
@@ -160,6 +169,7 @@ def draw_floors(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
         xs,
         ys,
         s=FLOOR_AREA,
+        marker=FLOOR,
         facecolors=sheet.look.surface,
         edgecolors=sheet.look.text,
         linewidths=1.1,

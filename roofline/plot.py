@@ -84,7 +84,7 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     has_roofs = bool(scene.floors) or not bars or any(p.placed for p in scene.points)
     plan = Plan(
         captions.head(scene),
-        legend.keys(scene, look),
+        legend.keys(scene, look, named=not any(t.number for t in tags)),
         has_roofs,
         bars,
         tuple(tags),

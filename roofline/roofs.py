@@ -16,8 +16,8 @@ from roofline.sheet import Sheet, measure
 from roofline.style import DPI
 from roofline.wording import digits, roof_name, roof_unit, si
 
-LABEL = 8.0
-SMALL = 7.0
+LABEL = 8.6
+SMALL = 8.0
 POINT = DPI / 72.0
 
 
@@ -106,7 +106,7 @@ def _draw_ridges(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Boa
             if math.isnan(x) or f"{x:.2e}{y:.2e}" in seen:
                 continue
             seen.add(f"{x:.2e}{y:.2e}")
-            axes.plot([x], [y], "o", ms=4.2, mfc=look.background, mec=look.roof, mew=1.1, zorder=3)
+            axes.plot([x], [y], "o", ms=3.4, mfc=look.roof, mec=look.roof, mew=0, zorder=3)
             if level == levels[0]:
                 _ridge_label(sheet, axes, x, y, limits, board)
 
@@ -162,7 +162,9 @@ def _along(axes: Any, line: Line, limits: View, width: float, height: float) -> 
     else:
         right = length - width / 2 - 2 * POINT
         rows = ((pad, pad + 6 * POINT), (-pad, -pad - 6 * POINT))
-        centres = [right - shift * width for shift in (0.0, 0.35, 0.7, 1.05, 1.5, 2.0, 2.6)]
+        shifts = (0.0, 0.35, 0.7, 1.05, 1.5, 2.0, 2.6)
+        # Beyond the start of its line a label would be nobody's.
+        centres = [c for c in (right - shift * width for shift in shifts) if c >= width / 2] or [right]
     for offsets in rows:
         for centre in centres:
             for offset in offsets:

@@ -71,7 +71,7 @@ class Scene:
     """Everything in one figure.
 
     `order`: implementations in the order in which they get their colours, so that a colour means the same in every
-    picture; those it leaves out follow. `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
+    picture; those it leaves out follow. `winner`: the one that is labelled first and lies in front, "" for none. `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
     `caption`: lines below (clocks, versions, method); the source of every roof is added to them.
     """
 
@@ -86,6 +86,7 @@ class Scene:
     levels: tuple[str, ...] = ()
     roofs: tuple[str, ...] = ()
     theme: str = "light"
+    winner: str = ""
 
 
 def impls(scene: Scene) -> tuple[str, ...]:

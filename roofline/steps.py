@@ -10,9 +10,9 @@ from roofline.plot import settings
 from roofline.sheet import WIDTH, Sheet, fit, new_figure, wrap
 from roofline.style import Theme, theme
 
-ROW, HEAD, FOOT = 0.34, 0.78, 0.14
-NAMES, AMOUNTS = 2.9, 1.25
-NAME, NOTE, AMOUNT, TITLE, SUBTITLE = 8.2, 6.8, 8.2, 12.5, 8.8
+ROW, HEAD, FOOT = 0.38, 0.78, 0.14
+NAMES, AMOUNTS = 3.1, 1.3
+NAME, NOTE, AMOUNT, TITLE, SUBTITLE = 8.8, 7.8, 8.6, 12.5, 9.0
 HATCHES = {"floor": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
 """Kinds are told apart without their colour, too."""
 
@@ -80,10 +80,10 @@ def _bars(sheet: Sheet, steps: Sequence[Step], top: float) -> None:
             below = steps[row + 1].end
             axes.plot([below, below], [row - 0.31, row + 1.31], color=look.muted, linewidth=0.6, zorder=1)
         middle = top + ROW * (row + 0.5)
-        above = middle - 0.07 if one.note else middle
+        above = middle - 0.08 if one.note else middle
         name = fit(one.label, NAME, NAMES - 0.35)
         sheet.text(NAMES - 0.12, above, name, NAME, ha="right", va="center", weight="bold" if not row else "normal")
         if one.note:
             note = fit(one.note, NOTE, NAMES - 0.3)
-            sheet.text(NAMES - 0.12, middle + 0.075, note, NOTE, ha="right", va="center", color=look.muted)
+            sheet.text(NAMES - 0.12, middle + 0.085, note, NOTE, ha="right", va="center", color=look.muted)
         sheet.text(WIDTH - AMOUNTS + 0.1, middle, one.amount, AMOUNT, va="center")

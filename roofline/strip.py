@@ -14,17 +14,18 @@ from roofline.style import colours
 from roofline.wording import percent, roof_name, si
 
 MOST = 8
-ROW = 0.235
+ROW = 0.25
 HEAD = 0.36
-TEXT = 7.8
+TEXT = 8.4
+NOTE = 7.8
 LEFT = 2.0
-RIGHT = 1.62
+RIGHT = 1.9
 
 
 def rows(scene: Scene) -> list[Point]:
-    """The copies to show, the longest first; at most eight."""
+    """The copies to show, the winner's first, then the longest; at most eight."""
     copies = [p for p in scene.points if p.copies]
-    return sorted(copies, key=lambda p: -p.time if math.isfinite(p.time) else 0.0)[:MOST]
+    return sorted(copies, key=lambda p: (p.impl != scene.winner, -p.time if math.isfinite(p.time) else 0.0))[:MOST]
 
 
 def height(count: int) -> float:
@@ -62,4 +63,4 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
     known = f"{percent(share)} of {roof_name(point.level)}" if math.isfinite(share) else "roof unknown"
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
-    sheet.text(left + offset, middle, known, 6.8, va="center", color=sheet.look.muted)
+    sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)

@@ -6,18 +6,21 @@ import math
 from collections.abc import Sequence
 
 from roofline.marks import Tag, names
-from roofline.scene import ABOVE, Scene, share_of_roof
+from roofline.scene import ABOVE, Scene, impls, share_of_roof
 from roofline.sheet import WIDTH, Sheet, fit
+from roofline.style import colours
 from roofline.wording import percent, roof_unit, showable, si
 
-TEXT = 6.8
-ROW = 0.158
+TEXT = 7.8
+ROW = 0.178
 HEAD = 0.2
 LEFT = 0.2
 GAP = 0.3
+NAMES = 0.42
+"""Where names begin, right of the number and its dot [inch]."""
 ALONE = 5.6
 """Width [inch] of a single block: lines stay easy to follow."""
-SINGLE = 14
+SINGLE = 18
 """Up to this many rows in one block; more go side by side."""
 
 
@@ -32,36 +35,44 @@ def height(count: int) -> float:
 
 
 def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> None:
-    """Number, name, share of the time, achieved, percent of the own roof; flagged rows in the warning
-    colour.
+    """Number, a dot in the colour of its implementation, name, share of the time, achieved, percent of the own roof;
+    flagged rows in the warning colour.
     """
     side = blocks(len(tags))
     width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
+    tint = colours(impls(scene), sheet.look)
     per_block = math.ceil(len(tags) / side)
-    short = names(scene.points, 30 if side == 2 else 84)
+    short = names(scene.points, 20 if side == 2 else 84)
     for block in range(side):
         left = LEFT + block * (width + GAP)
-        _row(sheet, left, width, top, ("", "kernel", "time", "achieved", "of roof"), sheet.look.muted)
+        _row(sheet, left, width, top, ("", "kernel", "of time", "achieved", "of roof"), sheet.look.muted)
         for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
             share = share_of_roof(tag.point, scene.roofline)
-            impl = f" ({tag.point.impl})" if tag.point.impl and len({p.impl for p in scene.points}) > 1 else ""
             cells = (
                 str(tag.number),
-                f"{short[tag.point.label]}{impl}  {gains.get(tag.point, '')}".rstrip(),
-                percent(tag.point.share),
+                f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
+                percent(tag.point.share) if math.isfinite(tag.point.share) else "all",
                 si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
                 percent(share),
             )
             colour = sheet.look.warning if share > ABOVE else sheet.look.text
             _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
+            _dot(sheet, left + 0.32, top + HEAD + (row + 0.31) * ROW, tint[tag.point.impl])
+
+
+def _dot(sheet: Sheet, x: float, y: float, colour: str) -> None:
+    from matplotlib.lines import Line2D
+
+    spot = Line2D([x / WIDTH], [1 - y / sheet.height], marker="o", markersize=4.6, linestyle="none", color=colour)
+    sheet.figure.add_artist(spot)
 
 
 def _row(sheet: Sheet, left: float, width: float, y: float, cells: tuple[str, ...], colour: str) -> None:
     number, name, share, achieved, roof = cells
     right = left + width
     sheet.text(left + 0.2, y, number, TEXT, ha="right", color=colour, weight="bold")
-    sheet.text(left + 0.28, y, fit(name, TEXT, width - 0.28 - 1.64), TEXT, color=colour)
-    sheet.text(right - 1.27, y, share, TEXT, ha="right", color=colour)
-    sheet.text(right - 0.45, y, achieved, TEXT, ha="right", color=colour)
+    sheet.text(left + NAMES, y, fit(name, TEXT, width - NAMES - 1.84), TEXT, color=colour)
+    sheet.text(right - 1.42, y, share, TEXT, ha="right", color=colour)
+    sheet.text(right - 0.52, y, achieved, TEXT, ha="right", color=colour)
     sheet.text(right, y, roof, TEXT, ha="right", color=colour)

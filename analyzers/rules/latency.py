@@ -77,7 +77,7 @@ def _few_blocks(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "less than one wave of blocks ({waves}), {us} us in all: start-up and memory latency show",
+                "less than one wave of blocks ({waves}), {us} us under Nsight Compute: start-up and memory latency show",
                 "smaller blocks or less work a thread, more loads in flight a thread; or do more in one launch",
                 "waves near 1, time near the launch floor",
             ),

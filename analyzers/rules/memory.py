@@ -62,7 +62,7 @@ def fixed_traffic(subject: Subject) -> float:
         },
         "headroom": {
             "en": (
-                "DRAM-bound with headroom: at {share} of the DRAM roof, where plain copies reach 80 to 90 %",
+                "DRAM-bound with headroom: at {share} of the DRAM roof, which plain copies come near",
                 "more bytes in flight: 16 B accesses, several independent loads a thread, more resident warps; then fewer bytes",
                 "the DRAM share rises to 80 % and more",
             ),

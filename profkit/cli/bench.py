@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from profkit.cli import options as shared
+from profkit.cli.progress import progress
 from profkit.record.request import Request
 from profkit.rundir.files import write_atomic
 
@@ -44,7 +45,8 @@ def command(
     from profkit.contests.gpucodeforces import bench  # pandas
 
     request = Request(counters=counters or "auto", device=device, budget=budget, trials=trials, runs=runs, **fences)
-    document = bench.bench(folder, request, limit=limit, progress=shared.say(quiet))
+    with progress(quiet) as now:
+        document = bench.bench(folder, request, limit=limit, progress=now)
     text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
     write_atomic(Path(document["run"]) / "bench.json", text.encode())
     if as_json:

@@ -76,7 +76,7 @@ def _table(found: Measured) -> str:
     ]
     lines = [
         f"{device.get('name', 'unknown device')}, measured {found.created} ({_age(found.age)} ago)",
-        terminal_table(Table(head, rows)),
+        terminal_table(Table(head, rows, (0, 0, 3, 2, 1, 4, 5, 5, 6))),
     ]
     lines += [f"refused: {reason}" for reason in found.refused]
     if spec is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.report import ladder as view
 from profkit.report.words import LANGUAGES
@@ -84,7 +85,7 @@ def command(
         gate = {"limit": limit, "regressions": [rung.label for rung in slower]} if limit is not None else None
         click.echo(json.dumps({**ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
     else:
-        click.echo(view.text(ladder))
+        show(view.text(ladder))
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     return 1 if slower else 0

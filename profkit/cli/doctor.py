@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profkit.cli.screen import show
+
 if TYPE_CHECKING:
     from profkit.doctor import Finding
 
@@ -46,7 +48,7 @@ def command(as_json: bool, probe: bool, runs: Path) -> int:
         checks = [asdict(finding) for finding in findings]
         click.echo(json.dumps({"schema": SCHEMA, "checks": checks, "can": can}, ensure_ascii=False, indent=1))
     else:
-        click.echo(render(findings, can), color=_colour())
+        show(render(findings, can))
     return doctor.exit_code(findings)
 
 
@@ -65,12 +67,3 @@ def render(findings: Sequence[Finding], can: dict[str, bool]) -> str:
         "profiling with " + ", ".join(f"{words[key]}: {'yes' if can[key] else 'no'}" for key in words),
     ]
     return "\n".join(lines)
-
-
-def _colour() -> bool | None:
-    """None lets click decide by the terminal; NO_COLOR and FORCE_COLOR decide before it."""
-    import os
-
-    if os.environ.get("NO_COLOR"):
-        return False
-    return True if os.environ.get("FORCE_COLOR") else None

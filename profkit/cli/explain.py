@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from profkit.cli import options as shared
+from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.report import explain
 from profkit.report import lines as source_lines
@@ -54,7 +55,7 @@ def command(run: Path, kernel: str, lines: bool, as_json: bool, reader: str | No
         told = source_lines.text(study.lines, kernel=kernel)
         if not told:
             raise ProfkitError(f"{study.path}: no source lines in this run", fix=explain.runnable(LINES, study))
-        click.echo(told)
+        show(told)
         return 0
-    click.echo(explain.text(study, findings))
+    show(explain.text(study, findings))
     return 0

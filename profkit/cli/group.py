@@ -21,6 +21,7 @@ import click
 
 from profkit import contests
 from profkit._version import __version__
+from profkit.cli import screen
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 
@@ -54,7 +55,7 @@ class Verbs(click.Group):
             return None
         file = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         command = import_module(f"profkit.cli.{file}").command
-        return command if isinstance(command, click.Command) else None
+        return screen.with_plain(command) if isinstance(command, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -74,17 +75,18 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="profkit %(version)s")
-@click.option("--plain", is_flag=True, help="No colour on a terminal either; so does NO_COLOR in the environment.")
 @click.pass_context
-def cli(context: click.Context, plain: bool) -> None:
+def cli(context: click.Context) -> None:
     """From a kernel's folder to a verdict that can be trusted: correctness, time, roofline, report.
 
     \b
     profkit profile S1/ICVXKH          the best this machine can do: ncu, else CUDA events, else the CPU
     profkit report profkit-runs        the newest run again, from its files
     """
-    if plain or os.environ.get("NO_COLOR"):
-        context.color = False
+    screen.settle(context)
+
+
+cli.params.append(screen.plain())
 
 
 def invoke(arguments: Sequence[str]) -> int:
@@ -98,7 +100,7 @@ def invoke(arguments: Sequence[str]) -> int:
         return _interrupted(143 if isinstance(error.__context__, Terminated) else 130)
     except click.ClickException as error:
         error.show()
-        _failed_for(_reader(arguments), error.format_message(), "see --help", error.exit_code)
+        failed_for(_reader(arguments), error.format_message(), "see --help", error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); silence the flush at exit as well.
@@ -121,10 +123,11 @@ def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> 
     click.echo(f"error: {harmless.lines(what)}", err=True)
     if fix:
         click.echo(f"fix: {harmless.lines(fix)}", err=True)
-    _failed_for(reader, what, fix, exit_code)
+    failed_for(reader, what, fix, exit_code)
 
 
-def _failed_for(reader: str, message: str, fix: str, exit_code: int) -> None:
+def failed_for(reader: str, message: str, fix: str, exit_code: int) -> None:
+    """What a reader (`--for`) that cannot read prose is told of a failure, on stdout; nothing for others."""
     dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
     if dialect is not None and dialect.failed is not None:
         click.echo(dialect.failed(message, fix, exit_code))

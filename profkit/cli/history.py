@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profkit.cli.screen import show
+
 if TYPE_CHECKING:
     from profkit.campaign.history import Again, Change, Series
 
@@ -52,7 +54,7 @@ def command(sample: str, runs: Path, since: str, device: str, again: bool, as_js
     if as_json:
         click.echo(_document(found, answers))
     else:
-        click.echo("\n".join(_text(found, answers, bool(name))))
+        show("\n".join(_text(found, answers, bool(name))))
     for path, why in damaged:
         click.echo(f"damaged, not looked at: {runs / path}: {why}", err=True)
     return int(any(one is not None and one.state == "confirmed" for one in answers))

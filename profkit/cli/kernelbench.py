@@ -14,7 +14,8 @@ import click
 from profkit.cli.group import complain
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
-from profkit.cli.options import Runners, campaign, fenced, measuring, request_of, say
+from profkit.cli.options import Runners, campaign, fenced, measuring, request_of
+from profkit.cli.progress import progress
 from profkit.contests.kernelbench import files, official
 from profkit.contests.kernelbench.files import Generated, Problem
 from profkit.errors import ProfkitError
@@ -105,17 +106,19 @@ def eval_(
         runner = _campaign(
             f"profkit kernelbench eval {checkout} {run_dir} --level {level}", Runners(jobs or 0, dask, quiet), failed
         )
-    results = evaluate(
-        _chosen(checkout, level, ids),
-        run_dir,
-        level,
-        request_of(**options),
-        samples=_ids(samples),
-        backend=backend,
-        again=again,
-        progress=say(quiet),
-        runner=runner,
-    )
+    # A campaign draws its own table.
+    with progress(quiet or runner is not None) as now:
+        results = evaluate(
+            _chosen(checkout, level, ids),
+            run_dir,
+            level,
+            request_of(**options),
+            samples=_ids(samples),
+            backend=backend,
+            again=again,
+            progress=now,
+            runner=runner,
+        )
     files.write_json(files.results_file(run_dir, level, files.PASSES), pass_at_k(results, _ids(ks) or [1]))
     rows = [row for many in results.values() for row in many]
     for pid in sorted(results, key=int):
@@ -177,9 +180,9 @@ def baseline_(
     """Time the references of CHECKOUT; writes an official baseline file. What is in it already stays."""
     from profkit.contests.kernelbench.evaluation import baseline  # pandas
 
-    done = baseline(
-        _chosen(checkout, level, ids), output, request_of(**options), compiled=compiled, progress=say(quiet)
-    )
+    with progress(quiet) as now:
+        chosen = _chosen(checkout, level, ids)
+        done = baseline(chosen, output, request_of(**options), compiled=compiled, progress=now)
     count = len(done.get(f"level{level}", {}))
     click.echo(f"{output}: {count} problems of level {level}")
     return 0 if count else 1

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from profkit.cli.options import fenced, measuring, request_of, say
+from profkit.cli.options import fenced, measuring, request_of
+from profkit.cli.progress import progress
 from profkit.contests.kernelbench.files import write_json
 from profkit.contests.kernelbench.models.config import read_config
 
@@ -31,9 +32,10 @@ def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: 
 
     wanted = read_config(config)
     asked = arena.questions(wanted, config.resolve().parent)
-    arena.ask_all(wanted, asked, progress=say(quiet))
-    if not no_eval:
-        arena.evaluate_all(asked, request_of(**options), say(quiet))
+    with progress(quiet) as now:
+        arena.ask_all(wanted, asked, progress=now)
+        if not no_eval:
+            arena.evaluate_all(asked, request_of(**options), now)
     rows = arena.table(wanted, asked)
     document = {"schema": arena.SCHEMA, "level": wanted.task.level, "models": rows}
     write_json(asked[0].folder.parent / "models.json", document)
@@ -74,4 +76,4 @@ def _models_table(rows: list[dict[str, Any]]) -> str:
         ]
         for r in rows
     ]
-    return terminal_table(Table(head, cells)).rstrip()
+    return terminal_table(Table(head, cells, (0, 3, 2, 2, 0, 0, 1, 1, 5, 5, 4, 0))).rstrip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profkit.campaign.ledger import Seen, unfinished
+from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.targets import find_samples, resolve
 
 if TYPE_CHECKING:
     from profkit.campaign.index import Row
 
+_VERDICT = 48
+"""Characters of a verdict on a terminal; in a pipe it stands whole."""
 WORDS = ("skipped", "failed", "wrong", "void", "impossible", "undecided", "faster", "slower", "same")
 
 
@@ -71,12 +73,12 @@ def command(
         return 0
     click.echo(f"samples in {folder}:" if samples else f"no samples in {folder}")
     for sampled in samples:
-        click.echo(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}")
+        show(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}")
     chosen = any((sample, device, since, words))
     none = "none of them fits" if chosen else f"`profkit profile {folder}/ID` makes one"
     click.echo(f"runs in {runs}:" if rows else f"no runs in {runs}; {none}")
-    for line in _table(runs, rows[: top or None]):
-        click.echo(f"  {line}")
+    if rows:
+        click.echo(_table(runs, rows[: top or None]), nl=False)
     if top and len(rows) > top:
         click.echo(f"  and {len(rows) - top} more: --top 0 shows them")
     if campaigns:
@@ -120,27 +122,27 @@ def _document(
     return msgspec.json.encode(document).decode()
 
 
-def _table(runs: Path, rows: Sequence[Row]) -> list[str]:
-    """Aligned columns: when, where, on what, how long, how far from the floor, and the verdict in words."""
+def _table(runs: Path, rows: Sequence[Row]) -> str:
+    """Where, when, on what, how long, how far from the floor, and the verdict in words; on a terminal as much of them as
+    leaves room for the rest.
+    """
     from profkit.report import units
+    from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
+    from profkit.report.writers.terminal import tone
 
-    cells = [
-        (
-            row.created,
-            str(runs / row.path),
-            row.impl,
-            row.device,
-            units.text(row.time, "s"),
-            f"{units.digits(row.floor)}x floor" if math.isfinite(row.floor) else "",
-            _said(row),
-        )
-        for row in rows
-    ]
-    wide = [max(len(one[column]) for one in cells) for column in range(6)] if cells else []
-    return [
-        "  ".join([*(text.ljust(width) for text, width in zip(one, wide, strict=False)), one[6]]).rstrip()
-        for one in cells
-    ]
+    most = UNLIMITED if room() >= UNLIMITED else _VERDICT
+    table = Table.of(
+        [
+            Column("run", [str(runs / row.path) for row in rows]),
+            Column("", [row.impl for row in rows]),
+            Column("measured", [row.created for row in rows], 4),
+            Column("device", [row.device for row in rows], 3),
+            Column("time", [units.text(row.time, "s") for row in rows]),
+            Column("x floor", [units.digits(row.floor) for row in rows], 2),
+            Column("verdict", [cut(_said(row), most) for row in rows]),
+        ]
+    )
+    return terminal_table(table, tones=[tone(row.word) for row in rows])
 
 
 def _said(row: Row) -> str:

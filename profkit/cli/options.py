@@ -221,11 +221,6 @@ def request_of(counters: str | None, **options: Any) -> Request:
     return Request(counters=counters or "off", **options)
 
 
-def say(quiet: bool) -> Callable[[str], None]:
-    """Progress on stderr, or none."""
-    return (lambda _: None) if quiet else (lambda text: click.echo(f"  {text}", err=True))
-
-
 def written(ctx: click.Context) -> dict[str, str]:
     """The options that stand on the command line, by parameter, each as its longest name."""
     found: dict[str, str] = {}

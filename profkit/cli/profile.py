@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,10 @@ import click
 import msgspec
 
 from profkit.cli import options as shared
-from profkit.cli.group import complain
+from profkit.cli.group import complain, failed_for
 from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
+from profkit.cli.progress import Progress, progress
+from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
@@ -158,13 +160,11 @@ def command(
                 click.echo("\n".join(plan(found, request)))
         return 0
     form = reader or ("json" if as_json else "")
-    say = shared.say(quiet)
     if jobs is not None or dask:
         return _campaign(sample, targets, request, shared.Runners(jobs or 0, dask, quiet), form)
     if len(targets) == 1:
-        return _one(targets[0], request, say, form, verbose)
-    with warm.runners():
-        return _many(targets, request, say, form, verbose)
+        return _one(targets[0], request, form, verbose=verbose, quiet=quiet)
+    return _many(targets, request, form, verbose=verbose, quiet=quiet)
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path | Program]:
@@ -197,7 +197,7 @@ def _sample_of(target: Path | Program, device: str) -> Iterator[Path | Program]:
         yield folder
 
 
-def _one(target: Path | Program, request: Request, say: Callable[[str], None], form: str, verbose: bool) -> int:
+def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, quiet: bool) -> int:
     """`form`: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
@@ -205,8 +205,10 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], f
     from profkit.report.seconds import seconds_table
     from profkit.report.writers import terminal
 
-    run = profile(target, progress=say, request=request)
-    files = write(run)
+    with progress(quiet) as now:
+        run = profile(target, progress=now, request=request)
+        now("writing the report")
+        files = write(run)
     if verbose:
         for step in run.manifest.commands:
             click.echo(f"  $ {shlex.join(step.argv)}", err=True)
@@ -216,35 +218,42 @@ def _one(target: Path | Program, request: Request, say: Callable[[str], None], f
     elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
-        click.echo(terminal.summary(run))
+        show(terminal.summary(run))
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
         click.echo(_ending(run), err=True)
     return exit_code(run)
 
 
-def _many(
-    targets: Sequence[Path | Program], request: Request, say: Callable[[str], None], form: str, verbose: bool
-) -> int:
+def _many(targets: Sequence[Path | Program], request: Request, form: str, *, verbose: bool, quiet: bool) -> int:
     """Every sample in turn. One that cannot be measured is named and the rest go on. For an agent a line a sample."""
+    runs, codes = [], [0]
+    with warm.runners(), progress(quiet) as now:
+        for number, target in enumerate(targets, 1):
+            now(f"[{number}/{len(targets)}] {target}")
+            run, code = _of_many(target, request, now, form, verbose=verbose)
+            runs += [run] if run is not None else []
+            codes.append(code)
+    return _said(runs, codes, form)
+
+
+def _of_many(
+    target: Path | Program, request: Request, now: Progress, form: str, *, verbose: bool
+) -> tuple[Study | None, int]:
+    """The run of one target and its exit code; no run where it cannot be measured."""
     from profkit.api import profile
     from profkit.report.derived import write
 
-    runs, codes = [], [0]
-    for number, target in enumerate(targets, 1):
-        click.echo(f"[{number}/{len(targets)}] {target}", err=True)
-        try:
-            run = profile(target, progress=say if verbose else lambda _: None, request=request)
-            write(run)
-        except ProfkitError as error:
-            complain(f"{target}: {error}", error.fix, form, error.exit_code)
-            codes.append(error.exit_code)
-            continue
-        if form == "agent":
-            click.echo(run.report(form))
-        runs.append(run)
-        codes.append(exit_code(run))
-    return _said(runs, codes, form)
+    try:
+        run = profile(target, progress=now if verbose else now.within, request=request)
+        write(run)
+    except ProfkitError as error:
+        now.fails(f"error: {target}: {error}" + (f"\nfix: {error.fix}" if error.fix else ""))
+        failed_for(form, f"{target}: {error}", error.fix, error.exit_code)
+        return None, error.exit_code
+    if form == "agent":
+        click.echo(run.report(form))
+    return run, exit_code(run)
 
 
 def _campaign(
@@ -285,7 +294,7 @@ def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
     if form == "json":
         click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
     elif not form:
-        click.echo(terminal.overview(runs))
+        show(terminal.overview(runs))
     return max(codes)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
 from profkit.report.words import LANGUAGES
@@ -88,7 +89,7 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
         _write(json.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
     files = write(study)
-    click.echo(terminal.summary(study))
+    show(terminal.summary(study))
     click.echo(terminal.next_steps(study, files), err=True)
     return 0
 

@@ -83,6 +83,7 @@ def _render(rows: list[Scored], standings: list[Standing]) -> str:
             ]
             for row in rows
         ],
+        (0, 2, 0, 4, 4, 4, 4, 0, 3, 1, 0),
     )
     ranking = Table(
         ["place", "contestant", "accepted", "base", "bonus", "samples"],
@@ -90,6 +91,7 @@ def _render(rows: list[Scored], standings: list[Standing]) -> str:
             [str(s.place or "-"), s.contestant, str(s.accepted), str(s.base), str(s.bonus), " ".join(s.samples)]
             for s in standings
         ],
+        (0, 0, 1, 2, 3, 0),
     )
     return terminal_table(samples) + "\n" + terminal_table(ranking).rstrip()
 

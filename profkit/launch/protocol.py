@@ -128,5 +128,18 @@ LIMITS = {
 an implementation's first call; while a compiler is at work for it the limit waits, up to that of "build".
 """
 
+DOING = {
+    "load": "loading",
+    "build": "building",
+    "first": "first call of",
+    "check": "checking",
+    "work": "running",
+    "ceilings": "measuring what this machine can do",
+    "time": "timing",
+    "count": "calling for the counters",
+    "sanitize": "sanitizing",
+}
+"""What a person is told while a phase lasts, before the implementation it is of."""
+
 PATIENT = 20.0
 """Times its first call that a later step of an implementation may take, where that is longer than the limit."""

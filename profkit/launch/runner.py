@@ -15,7 +15,7 @@ import msgspec
 from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.environment import environment
-from profkit.launch.protocol import BARE, CANNOT_WRITE, LIMITS, Event, Job, Subject, sealed
+from profkit.launch.protocol import BARE, CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject, sealed
 from profkit.rundir.files import ROOM, unwritable
 
 Prefix = Sequence[str]
@@ -62,7 +62,7 @@ class Follower:
                 self._deadline, self.limit = elapsed + event.limit, event.limit
                 if (event.impl, event.phase) not in self._told:
                     self._told.add((event.impl, event.phase))
-                    self._progress(f"{event.impl} {event.phase}".strip())
+                    self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
         return self._deadline
 
     def _new(self) -> Iterable[Event]:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from analyzers.program import Budget
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
+from profkit.report.names import short_names
 from profkit.report.units import number
 from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import say
@@ -102,6 +103,7 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
         arrows=tuple(arrows),
         floors=_floors(study),
         order=order_of(study),
+        winner=study.best.name if study.best is not None else "",
         theme=theme,
         title=study.manifest.sample.id,
         subtitle=_subtitle([study]),
@@ -136,19 +138,24 @@ def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
 
 
 def _kernel_points(study: Study) -> list[Point]:
-    """Kernels of implementations that launch several, the longest first."""
+    """Kernels of the best implementation and the reference, where they launch several, the longest first."""
     kernels = study.kernels
     if not len(kernels):
         return []
-    several = kernels.groupby("impl")["kernel"].transform("size") > 1
+    shown = {study.analysis.reference, study.best.name if study.best is not None else ""}
+    several = (kernels.groupby("impl")["kernel"].transform("size") > 1) & kernels["impl"].isin(shown)
     longest = kernels[several].sort_values("time", ascending=False).head(TOP_KERNELS)
-    return [_point(row, "dram") for row in longest.to_dict("records")]
+    rows = longest.to_dict("records")
+    short = short_names(str(row["kernel"]) for row in rows)
+    return [_point(row, "dram", name=short[str(row["kernel"])]) for row in rows]
 
 
-def _point(row: Mapping[Any, Any], level: str, total: float = math.nan) -> Point:
-    """A kernel at one memory level; its share is that of `total` [s], or the one it has."""
+def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: str = "") -> Point:
+    """A kernel at one memory level, by its full name unless another is given; its share is that of `total` [s], or the
+    one it has.
+    """
     return Point(
-        str(row["kernel"]),
+        name or str(row["kernel"]),
         number(row, f"intensity_{level}"),
         number(row, "achieved_flops"),
         number(row, f"{level}_bandwidth"),
@@ -190,11 +197,14 @@ def _devices(studies: Iterable[Study]) -> list[str]:
 
 
 def _caption(study: Study) -> tuple[str, ...]:
-    counters = study.manifest.counters
+    """The least that a picture must say; the method in full is in the run."""
+    timing, counters = study.manifest.timing, study.manifest.counters
     if counters.state != "collected":
-        return (sections.timing_line(study), sections.counters_line(study))
-    how = f"FLOP and bytes: Nsight Compute {counters.version}, clock control {counters.clock_control}"
-    return (sections.timing_line(study), how + _clock(study, ", "))
+        return (sections.counters_line(study),)
+    rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
+    least = min((int(row["n"]) for row in rows), default=0)
+    times = [f"Times: median of {least} or more, {timing.l2} cache"] if least else []
+    return (*times, f"FLOP and bytes: Nsight Compute {counters.version}{_clock(study, ', ')}")
 
 
 def _clock(study: Study, before: str) -> str:
@@ -226,7 +236,9 @@ def kernels_scene(
     kernels, dropped = _chosen(kernels, dtypes, pattern)
     shown = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
-    points = [_point(row, level, total) for row in shown.to_dict("records") for level in levels]
+    rows = shown.to_dict("records")
+    short = short_names(str(row["kernel"]) for row in rows)
+    points = [_point(row, level, total, short[str(row["kernel"])]) for row in rows for level in levels]
     hidden = len(kernels) - len(shown)
     return Scene(
         roofline=roof,

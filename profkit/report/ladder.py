@@ -161,6 +161,7 @@ def _step(rung: Rung) -> str:
     return f"{shown(rung.step, 'ratio')}{interval} {rung.verdict}"
 
 
+_COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
 _UNITS = {
     "bytes": "B",
     "dram_bytes": "B",
@@ -184,8 +185,9 @@ def moved(one: Moved) -> str:
 def text(ladder: Ladder) -> str:
     """For the terminal."""
     moves = moved_lines(ladder)
+    tones = [_COLOURS.get(rung.verdict) for rung in ladder.rungs]
     parts = [
-        terminal_table(ladder_table(ladder)),
+        terminal_table(ladder_table(ladder), tones=tones),
         *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else []),
     ]
     parts += notes(ladder)

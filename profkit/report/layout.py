@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import click
 from rich.cells import cell_len
 
 from profkit.report import units
@@ -16,7 +17,7 @@ UNLIMITED = 10_000
 """The width of what is no terminal: a file or a pipe holds every column."""
 
 NARROWEST = 16
-"""Characters of a name that a narrow terminal keeps at least."""
+"""Characters of a name, or of the words at the end of a row, that a narrow terminal keeps at least."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +72,68 @@ def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [table.head, rule, *cells])
 
 
-def terminal_table(table: Table, width: int = 0) -> str:
-    """An aligned table no wider than `width` (0: the terminal's own): columns leave by rank, then names are cut."""
-    room = width or shutil.get_terminal_size((UNLIMITED, 24)).columns
+def room() -> int:
+    """Columns of the terminal; UNLIMITED where the output is a pipe or a file."""
+    return shutil.get_terminal_size((UNLIMITED, 24)).columns
+
+
+def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = ()) -> str:
+    """An aligned table no wider than `width` (0: the terminal's own): columns leave by rank, the last of a rank first;
+    then the words of the last are cut, then those of the first; then whole columns leave. `tones`: a colour for the
+    name of each row, None for none.
+    """
+    wide = max(width or room(), 1)
     shown = list(range(len(table.head)))
     ranks = table.ranks or (0,) * len(shown)
     sizes = [max(cell_len(row[index]) for row in [table.head, *table.rows]) for index in shown]
-    while _width(sizes, shown) > room and any(ranks[index] for index in shown):
+    least = [min(size, NARROWEST) if index in (0, len(sizes) - 1) else size for index, size in enumerate(sizes)]
+    while _width(sizes, shown) > wide and any(ranks[index] for index in shown):
         shown.remove(max(shown, key=lambda index: (ranks[index], index)))
-    if shown:
-        sizes[0] = max(min(sizes[0], NARROWEST), sizes[0] - max(0, _width(sizes, shown) - room))
-    lines = [_line(row, shown, sizes) for row in [table.head, ["-" * size for size in sizes], *table.rows]]
-    left_out = ", ".join(head for index, head in enumerate(table.head) if index not in shown)
-    return "\n".join([*lines, *([f"(too narrow here for: {left_out})"] if left_out else [])]) + "\n"
+    while _width(least, shown) > wide and len(shown) > 1:
+        shown.pop()
+    for index in (*shown[:0:-1], *shown[:1]):
+        floor = least[index] if len(shown) > 1 else 1
+        sizes[index] = min(sizes[index], max(floor, sizes[index] + wide - _width(sizes, shown)))
+    head, rule, *rows = [_line(row, shown, sizes) for row in [table.head, ["-" * size for size in sizes], *table.rows]]
+    if tones and shown:
+        rows = [_toned(row, tone, sizes[0]) for row, tone in zip(rows, tones, strict=True)]
+    left_out = ", ".join(table.head[index] for index in range(len(table.head)) if index not in shown)
+    note = [folded(f"(too narrow here for: {left_out})", wide)] if left_out else []
+    return "\n".join([head, rule, *rows, *note]) + "\n"
+
+
+def _toned(row: str, tone: str | None, size: int) -> str:
+    """A line whose first cell has a colour. A cell is as wide as it shows, so it ends where the gap begins."""
+    if tone is None:
+        return row
+    end = next((n for n in range(len(row) + 1) if cell_len(row[:n]) >= size), len(row))
+    return click.style(row[:end], fg=tone) + row[end:]
+
+
+def folded(text: str, width: int = 0, indent: str = "") -> str:
+    """A line of prose in lines no wider than `width` (0: the terminal's own), broken between words; `indent` goes before
+    all but the first. A word that is wider, like a path, stays whole. In a pipe it stays one line.
+    """
+    wide = width or room()
+    lines, line = [], ""
+    for word in re.findall(r"\s*\S+", text):
+        if line.strip() and cell_len(click.unstyle(line + word)) > wide:
+            lines.append(line)
+            line = indent + word.lstrip()
+        else:
+            line += word
+    return "\n".join([*lines, line])
+
+
+def on_screen(text: str) -> str:
+    """Every line folded to the terminal's width, what follows it further in."""
+    wide = room()
+    if wide >= UNLIMITED:
+        return text
+    lines = [(line, " " * (len(line) - len(line.lstrip()) + 2)) for line in text.split("\n")]
+    return "\n".join(
+        folded(line, wide, indent) if cell_len(click.unstyle(line)) > wide else line for line, indent in lines
+    )
 
 
 def _width(sizes: Sequence[int], shown: Sequence[int]) -> int:
@@ -102,7 +152,7 @@ def _line(row: Sequence[str], shown: Sequence[int], sizes: Sequence[int]) -> str
 
 def cut(name: str, limit: int) -> str:
     """At most `limit` characters of a name, its end left out."""
-    return name if len(name) <= limit else name[: limit - 3] + "..."
+    return name if len(name) <= limit else name[: max(limit - 3, 0)] + "..."[:limit]
 
 
 def code(name: str) -> str:
@@ -112,11 +162,17 @@ def code(name: str) -> str:
 
 _SPAN = re.compile(r"(`+)(?:(?!\1).)*?\1(?!`)")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_PICTURE = re.compile(
+    r'</?picture>| *<source media="\(prefers-color-scheme: dark\)" srcset="[\w.-]+">'
+    r'| *<img alt="[^"<>]*" src="[\w.-]+" width="800">'
+)
+"""The lines of a picture of ours, of a file beside the document."""
 _LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
 
 
 def without_markup(text: str) -> str:
-    """A Markdown document of ours with nobody else's markup: no tag, no link but to a file beside it.
+    """A Markdown document of ours with nobody else's markup: no tag but those of `_PICTURE`, no link but to a file
+    beside it.
 
     What stands in code spans and fenced blocks is shown as it is anyhow.
     """
@@ -129,6 +185,8 @@ def without_markup(text: str) -> str:
 
 
 def _plain(line: str) -> str:
+    if _PICTURE.fullmatch(line):
+        return _LINK.sub(r"]\(", line)
     parts, at = [], 0
     for span in _SPAN.finditer(line):
         parts += [_unlinked(line[at : span.start()]), span[0]]

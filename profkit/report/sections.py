@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
-from analyzers.verdict import PACED
+from analyzers.verdict import PACED, brief
 from profkit.report import lines, units
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
@@ -57,15 +57,17 @@ def title(study: Study) -> str:
 
 
 def first_lines(study: Study, lang: str = "en") -> list[str]:
-    """A sentence a candidate: its verdict, how long, how far, bound by what; of ranges how much ran, and the hottest."""
+    """A sentence a candidate, the best first: its verdict, how long, how far, bound by what; of ranges how much ran, and
+    the hottest.
+    """
     reference = study.manifest.reference
     if reference is not None and not reference.ok:
-        return [say("reference_failed", lang, status=reference.status, reason=reference.reason)]
+        return [say("reference_failed", lang, status=reference.status, reason=brief(reference.reason))]
     if not study.manifest.impls:
         return [*wall_time(study, lang), _how_much(study, lang)]
-    said = [
-        _sentence(part, part.impl, study.verdicts.get(part.name), lang) for part in study.parts if part.impl is not None
-    ]
+    best = study.best.name if study.best is not None else ""
+    tried = sorted(study.parts, key=lambda part: part.name != best)
+    said = [_sentence(part, part.impl, study.verdicts.get(part.name), lang) for part in tried if part.impl is not None]
     nothing = "no_candidate" if reference is not None else "nothing_timed"
     return [line for line in said if line] or [say(nothing, lang)]
 
@@ -171,7 +173,7 @@ def parts_table(study: Study, lang: str = "en") -> Table:
     return Table.of(
         [
             Column(say("range", lang) if ranged else "", [part.name or NO_RANGE for part in parts]),
-            Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 1),
+            Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 2),
             Column(say("speedup", lang), [speedup(part.row) for part in parts], 1),
             Column(say("js_launches", lang), launches, 5),
             column(say("time", lang), rows, "time", "s"),
@@ -244,17 +246,22 @@ def speedup(row: Mapping[str, Any] | None) -> str:
     return f"{units.digits(value)}x"
 
 
+def tried(studies: Iterable[Study]) -> list[tuple[Study, Part]]:
+    """The parts of many runs, each with its run: the rows of their overview."""
+    return [(study, part) for study in studies for part in study.parts]
+
+
 def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
     """One row a candidate of many runs, and what is missing."""
     studies = list(studies)
-    tried = [(study, part) for study in studies for part in study.parts]
-    rows: _Rows = [part.row or {} for _, part in tried]
+    parts = tried(studies)
+    rows: _Rows = [part.row or {} for _, part in parts]
     table = Table.of(
         [
-            Column("sample", [study.manifest.sample.id for study, _ in tried]),
-            Column("candidate", [part.name for _, part in tried]),
-            Column("correct", [correctness(part.impl) for _, part in tried], 1),
-            Column("speedup", [speedup(part.row) for _, part in tried], 1),
+            Column("sample", [study.manifest.sample.id for study, _ in parts]),
+            Column("candidate", [part.name for _, part in parts]),
+            Column("correct", [correctness(part.impl) for _, part in parts], 2),
+            Column("speedup", [speedup(part.row) for _, part in parts], 1),
             Column("time", [units.text(units.number(row, "time"), "s") for row in rows]),
             column("x floor", rows, "floor_ratio", "", 3),
             column("DRAM of peak", rows, "dram_fraction", "%", 5),
@@ -388,6 +395,10 @@ def _findings(study: Study) -> Iterator[Section]:
         whose = f" of {study.best.name}" if study.best is not None else ""
         note = f"The largest gains known{whose}: upper bounds, which do not add up. `profkit explain` has all of them."
         yield Section("What next", note, tuple(lines))
+
+
+def _plot(_study: Study) -> Iterator[Section]:
+    yield Section("Roofline", after="![roofline](roofline.png)")
 
 
 # ---- how it was measured
@@ -555,12 +566,21 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
 
 
 def _doubts(study: Study) -> Iterator[Section]:
+    """Those that matter; the others are counted."""
     said = [
         one.what + (f": {one.how_much}" if one.how_much else "") + (f". Fix: {one.fix}" if one.fix else "")
-        for one in doubts(study)
+        for one in that_matter(study)
     ]
-    if said:
-        yield Section("Doubts", lines=tuple(said))
+    more = more_doubts(study)
+    if said or more:
+        yield Section("Doubts", lines=tuple(said), after=f"{more}." if more else "")
+
+
+def more_doubts(study: Study) -> str:
+    """How many doubts the answer does not rest on, and where they are; "" for none."""
+    count = len(doubts(study)) - len(that_matter(study))
+    whose = "about other implementations and figures beside the answer"
+    return f"{count} more, {whose}, in metrics.json" if count else ""
 
 
 def sanitizer_lines(study: Study) -> list[str]:
@@ -639,14 +659,16 @@ def _sanitizer(study: Study) -> Iterator[Section]:
 
 
 def last_lines(study: Study) -> list[tuple[Impl, str]]:
-    """Whoever went wrong, and the last lines it printed."""
-    impls = study.manifest.impls
-    return [(impl, impl.tail) for impl in impls if impl.tail and not impl.ok and impl.status != "skipped"]
+    """Whoever went wrong, and the last lines it printed, if any; all it said where the first line cuts that."""
+    gone = [impl for impl in study.manifest.impls if not impl.ok and impl.status != "skipped"]
+    whole = [(impl, impl.reason if brief(impl.reason) != impl.reason else "") for impl in gone]
+    told = [(impl, "\n".join(part for part in (impl.tail, reason) if part)) for impl, reason in whole]
+    return [(impl, text) for impl, text in told if text]
 
 
 def _trouble(study: Study) -> Iterator[Section]:
     for impl, tail in last_lines(study):
-        yield Section(f"{impl.name}: {impl.status}", impl.reason, block=tail.replace("```", "'''"))
+        yield Section(f"{impl.name}: {impl.status}", brief(impl.reason), block=tail.replace("```", "'''"))
 
 
 def again(study: Study) -> str:
@@ -678,11 +700,12 @@ def _again(study: Study) -> Iterator[Section]:
 
 
 def sections(study: Study) -> list[Section]:
-    """Everything after the parts and the picture, in order; what is empty is not there."""
+    """Everything after the parts, in order; what is empty is not there."""
     makers = (
+        _findings,
+        _plot,
         _shapes,
         _passes,
-        _findings,
         _lines,
         _kernels,
         _floor,

@@ -11,7 +11,7 @@ from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
-from profkit.report.layout import cut
+from profkit.report.layout import Column, Table, cut
 from profkit.report.names import short_names
 from profkit.report.words import named, say
 
@@ -143,6 +143,21 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = ()) ->
             found.append(Block(kind, seconds, top, finding=mine.get(f"{slices}/step")))
             top -= seconds
     return found
+
+
+def table(mine: Sequence[Block], head: str, whole: float, lang: str = "en") -> Table:
+    """Blocks as rows below the whole [s]: what it is, how long, its share, why, and what its finding could win."""
+    unit, times = units.column([whole, *(one.seconds for one in mine)], "s")
+    won = [units.text(one.finding.upper_bound, "s") if one.finding is not None else "" for one in mine]
+    return Table.of(
+        [
+            Column("", [head, *(one.label(lang) for one in mine)]),
+            Column(f"{say('time', lang)} [{unit}]", times),
+            Column(say("fall_share", lang), [units.percent(1.0), *(units.percent(one.share(whole)) for one in mine)]),
+            Column(say("fall_lever", lang), ["", *won]),
+            Column(say("reason", lang), ["", *(one.why(lang) for one in mine)]),
+        ]
+    )
 
 
 def floor_line(study: Study, impl: str, lang: str = "en") -> str:

@@ -12,6 +12,8 @@ import msgspec
 from analyzers.causes import CAUSES
 
 LANGUAGES = ("en", "zh")
+_SHARES = 3
+"""Of what binds a call, the largest shares, that are named."""
 
 
 class _Words(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,8 +36,10 @@ def bound(row: Mapping[Any, Any], lang: str) -> str:
     word = str(row.get("bound_by", ""))
     if word != "mixed":
         return "" if word in ("unknown", "nan") else named(word, lang)
-    shares = (piece.partition(" ") for piece in str(row["bound_split"]).split(", "))
-    return say("comma", lang).join(f"{share} {named(name, lang)}" for share, _, name in shares)
+    shares = [piece.partition(" ") for piece in str(row["bound_split"]).split(", ")]
+    told = [f"{share} {named(name, lang)}" for share, _, name in shares[:_SHARES]]
+    others = len(shares) - len(told)
+    return say("comma", lang).join(told) + (say("and_others", lang, count=str(others)) if others else "")
 
 
 def bound_why(row: Mapping[Any, Any], lang: str) -> str:

@@ -44,7 +44,7 @@ from profkit.study.ceilings import roofline_of
 from profkit.study.declared import declared_works, outside_ranges
 from profkit.study.launches import Captured, read_captures
 from profkit.study.timings import read_csv, read_timings
-from profkit.study.verdicts import verdicts_of
+from profkit.study.verdicts import fragility, verdicts_of
 from roofline.ceilings import Roofline
 
 
@@ -183,6 +183,7 @@ class Study:
             doubts += outside_ranges(launches)
         more = [*doubts, *self._timeline_doubts(), *self._own_doubts()]
         more += [doubt for name, one in self._whose.items() if (doubt := one.doubt(name)) is not None]
+        more += [one for impl in manifest.candidates if (one := fragility(impl)) is not None]
         return replace(found, doubts=unique([*found.doubts, *more, *(one.doubt() for one in self.reduced_precision)]))
 
     def _works(self) -> tuple[Mapping[str, Sequence[Work]] | Sequence[Work], list[Doubt]]:

@@ -12,6 +12,7 @@ from analyzers.judgement import WITHDRAWN
 from analyzers.precision import Reduced
 from analyzers.provenance import Provenance
 from analyzers.verdict import Evidence, Verdict, decide
+from collectors.doubt import Doubt
 from profkit.rundir.manifest import Impl, Manifest
 
 NAN = math.nan
@@ -64,7 +65,20 @@ def _evidence(
         task=narrow.task if narrow is not None else "",
         own_ran=None if whose is None else not whose.never_launched,
         fallback=_fallback(manifest, impl.name),
-        fragile="; ".join(impl.fragile),
+        fragile=tuple(impl.fragile),
+    )
+
+
+def fragility(impl: Impl) -> Doubt | None:
+    """What the first line only counts: every unusual input on which a right candidate is wrong, or that it refuses."""
+    if not impl.fragile or not impl.ok:
+        return None
+    return Doubt(
+        f"{impl.name}: not right for every input that the task may have",
+        "; ".join(impl.fragile),
+        "say which inputs come: input_domain() and any_layout in the reference",
+        "fragile",
+        impl.name,
     )
 
 

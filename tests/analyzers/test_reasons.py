@@ -51,8 +51,8 @@ def test_a_verdict_says_why_in_the_language_asked_for():
     void = decide(Evidence(impl="x", passing=("zeros",)))
     assert "zeros would pass" in void.text("en")
     assert "全零也会被判为正确" in void.text("zh")
-    fragile = decide(Evidence(impl="x", fragile="every other row zero: output: 3 of 4 elements differ"))
-    assert "隔行为零的输入" in fragile.text("zh")
+    fragile = decide(Evidence(impl="x", fragile=["every other row zero: output: 3 of 4 elements differ"]))
+    assert "脆弱：答错 1 种取值" in fragile.text("zh")
 
 
 def test_every_sentence_of_the_judge_is_known():

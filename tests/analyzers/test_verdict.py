@@ -6,7 +6,18 @@ import math
 
 import pytest
 
-from analyzers.verdict import CONDITIONS, PACED, SENTENCES, WORDS, Condition, Evidence, Verdict, decide
+from analyzers.verdict import (
+    CONDITIONS,
+    LONGEST,
+    PACED,
+    SENTENCES,
+    WORDS,
+    Condition,
+    Evidence,
+    Verdict,
+    decide,
+    weakness,
+)
 
 FAST = {"impl": "fast", "ratio": "faster", "speedup": 2.0, "low": 1.98, "high": 2.02, "time": 1e-4}
 
@@ -107,3 +118,37 @@ def test_a_speedup_that_is_not_known_is_not_invented():
     assert math.isnan(verdict.speedup)
     assert verdict.text() == "neither faster nor slower for sure"
     assert set(PACED) < set(WORDS)
+
+
+GAPS = "inputs with gaps between the elements: RuntimeError: x must be contiguous"
+SHIFTED = "inputs that start one element later: RuntimeError: misaligned address (a page of a library's own words)"
+
+
+def test_fragile_is_counted_by_kind_in_the_sentence():
+    assert weakness([GAPS, SHIFTED]) == "refuses 2 layouts"
+    wrong = "inputs times 1e3: output: 3 of 4 elements are infinite where the reference is not"
+    assert weakness([GAPS, wrong, "a batch of one: 1 outputs, the reference has 2"]) == (
+        "refuses 1 layout, wrong for 1 shape, wrong for 1 value"
+    )
+    assert weakness([]) == ""
+    verdict = decide(Evidence(**FAST, fragile=[GAPS, SHIFTED]))
+    assert verdict.text().endswith("fragile: refuses 2 layouts")
+    assert "contiguous" not in verdict.text()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"status": "error", "reason": "RuntimeError: " + "very long, " * 100 + "\nand of two lines"},
+        {"status": "patched", "reason": "replaces " + ", ".join(f"torch.f{n}" for n in range(200)) + "; put back"},
+        {"unsound": ["memcheck: out of bounds in void kernel<" + "int, " * 300 + "int>(float *)"]},
+        {"own_ran": False, "fallback": "folder/" * 60 + "a.py line 3"},
+        {"fragile": [GAPS + str(n) + "x" * 300 for n in range(50)]},
+    ],
+)
+def test_a_sentence_is_one_line_of_a_bounded_length(known, lang):
+    verdict = decide(Evidence(**{**FAST, **known}))
+    assert "\n" not in verdict.text(lang)
+    assert len(verdict.text(lang)) < 2 * LONGEST
+    assert verdict.why in ("", known.get("reason", ""), *known.get("unsound", ())), "nothing is lost"

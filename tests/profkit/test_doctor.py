@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from profkit import doctor
-from profkit.cli.doctor import command, render
+from profkit.cli.doctor import render
+from profkit.cli.group import cli
 from profkit.doctor import gpu, place, software, tools
 from profkit.doctor.finding import Finding, abilities, exit_code
 from profkit.doctor.gpu import Gpu, Machine
@@ -561,10 +562,11 @@ FINDINGS = [Finding("torch", "ok", "2.13.0"), Finding("ncu", "fail", "not found"
 def report(monkeypatch):
     """Run the command on FINDINGS: (exit code, output)."""
     monkeypatch.setattr(doctor, "check_all", lambda **_: FINDINGS)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    for name in ("FORCE_COLOR", "NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
 
     def run(*arguments, color=False):
-        result = CliRunner().invoke(command, arguments, standalone_mode=False, color=color)
+        result = CliRunner().invoke(cli, ["doctor", *arguments], standalone_mode=False, color=color)
         assert result.exception is None, result.exception
         return result.return_value, result.stdout
 
@@ -590,6 +592,7 @@ def test_colour_only_where_wanted(report, monkeypatch):
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b" in report()[1]
+    assert "\x1b" not in report("--plain")[1]
 
 
 def test_json_is_one_document(report):

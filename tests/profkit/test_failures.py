@@ -263,9 +263,9 @@ def alive(pid):
 @pytest.mark.parametrize(
     ("kind", "word", "number", "code", "checks"),
     [
-        pytest.param("hang", "hang build", signal.SIGINT, 130, 0, marks=pytest.mark.slow),
-        ("honest", "honest time", signal.SIGINT, 130, 5),
-        pytest.param("honest", "honest time", signal.SIGTERM, 143, 5, marks=pytest.mark.slow),
+        pytest.param("hang", "building hang", signal.SIGINT, 130, 0, marks=pytest.mark.slow),
+        ("honest", "timing honest", signal.SIGINT, 130, 5),
+        pytest.param("honest", "timing honest", signal.SIGTERM, 143, 5, marks=pytest.mark.slow),
     ],
     ids=["Ctrl-C in the check", "Ctrl-C in the timing", "SIGTERM"],
 )

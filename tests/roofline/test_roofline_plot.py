@@ -187,7 +187,7 @@ def test_equal_roofs_are_one_line():
 
 def test_names_gains_and_percents_are_written():
     words = words_of(SCENES["three"])
-    assert "softmax  2.9x  88 %" in words
+    assert "softmax  2.9x  88 % of roof" in words
     assert "reference" in words
     assert "candidate" in words
     assert "algorithm's floor" in words
@@ -241,7 +241,7 @@ def test_missing_numbers_are_counted_not_drawn():
 
 def test_the_caption_names_the_source_of_every_roof():
     words = words_of(SCENES["ten"]).replace("\n", " ")
-    assert "FP32 measured (chains of 16; SM clock 1980 MHz)" in words
+    assert "Roofs: FP32, BF16 tensor, DRAM measured." in words
     assert "NVIDIA H200 datasheet" in words_of(SCENES["single"])
 
 

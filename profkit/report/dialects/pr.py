@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+import click
+
 from analyzers.rules.rule import TIME
+from analyzers.verdict import brief
 from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import gain, in_order, runnable, worded
@@ -17,24 +21,39 @@ from profkit.report.words import say
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
-LIGHT, DARK = "roofline-light.png", "roofline-dark.png"
+NAME = "roofline"
+"""The pictures are NAME-light.png and NAME-dark.png unless --name says otherwise."""
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
-    """The snippet of one run, which goes into the run like report.md: it can be made again."""
+def _named(_context: click.Context, _param: click.Parameter, name: str) -> str:
+    """A name that can stand in a file's. Raises click.BadParameter."""
+    if name and not re.fullmatch(r"\w[\w.-]*", name):
+        raise click.BadParameter(f"{name!r}: letters, digits, points, - and _ alone")
+    return name
+
+
+OPTIONS = (
+    click.Option(
+        ["--name"], default="", callback=_named, metavar="NAME", help="--for pr: NAME.md, NAME-light.png, ..."
+    ),
+)
+
+
+def write(runs: Sequence[str | Study], lang: str, name: str = "") -> Written:
+    """The snippet of one run, which goes into the run like report.md: it can be made again. `name`: of its files."""
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 
-    study = the_one(runs)
-    pictures = {name: figures.png(figures.scene_of(study, theme)) for name, theme in ((LIGHT, "light"), (DARK, "dark"))}
-    return Written(snippet(study, lang), pictures, study.path / "pr.md", shown=True)
+    study, stem = the_one(runs), name or NAME
+    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
+    return Written(snippet(study, lang, stem), pictures, study.path / f"{name or 'pr'}.md", shown=True)
 
 
-def snippet(study: Study, lang: str = "en") -> str:
-    """Markdown: verdict, table, picture, the first finding of each candidate or range, how to do it again."""
-    return "\n".join(_lines(study, lang)).rstrip() + "\n"
+def snippet(study: Study, lang: str = "en", name: str = NAME) -> str:
+    """Markdown: verdict, table, picture, what to do next, what weakens it, how to do it again."""
+    return "\n".join(_lines(study, lang, name)).rstrip() + "\n"
 
 
-def _lines(study: Study, lang: str) -> Iterator[str]:
+def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
     manifest, device = study.manifest, sections.device(study)
     yield f"## {say('pr_title', lang, sample=manifest.sample.id, device=device)}\n"
     for line in sections.first_lines(study, lang):
@@ -47,29 +66,39 @@ def _lines(study: Study, lang: str) -> Iterator[str]:
         yield "\n" + pipe_table(table)
     yield "\n" + say("pr_convention", lang) + "\n" if say("speedup", lang) in table.head else ""
     yield "<picture>"
-    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{DARK}">'
-    yield f'  <img alt="{_alt(study, lang)}" src="{LIGHT}" width="800">'
+    yield f'  <source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
+    yield f'  <img alt="{_alt(study, lang)}" src="{name}-light.png" width="800">'
     yield "</picture>\n"
     yield from _findings(study, lang)
     yield f"- {sections.timing_line(study, lang)}"
     driver = [f"{say('driver', lang)} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
     yield "- " + ", ".join([device, *driver, *versions, f"profkit {manifest.profkit}"])
-    for doubt in sections.doubts(study):
-        yield f"- {say('doubt', lang)}: {doubt.what}" + (f": {doubt.how_much}" if doubt.how_much else "")
+    yield from _doubts(study, lang)
     again = sections.again(study)
     yield f"\n```sh\n{again}\n```" if again else ""
 
 
+def _doubts(study: Study, lang: str) -> Iterator[str]:
+    """What the answer rests on and is not sure of; the rest is counted."""
+    matter = sections.that_matter(study)
+    for one in matter:
+        yield f"- {say('doubt', lang)}: {one.what}" + (f": {brief(one.how_much)}" if one.how_much else "")
+    rest = len(sections.doubts(study)) - len(matter)
+    if rest:
+        yield f"- {say('pr_more_doubts', lang, count=str(rest))}"
+
+
 def _alt(study: Study, lang: str) -> str:
     words = say("semicolon", lang).join(sections.first_lines(study, lang))
-    return escape(say("pr_alt", lang, sample=study.manifest.sample.id, words=words))
+    return escape(" ".join(say("pr_alt", lang, sample=study.manifest.sample.id, words=words).split()))
 
 
 def _findings(study: Study, lang: str) -> Iterator[str]:
+    """The first finding of the best candidate, or of each range."""
     found = study.findings()
-    references = {impl.name for impl in study.manifest.impls if impl.role == "reference"}
-    for impl in [name for name in in_order(study) if name not in references]:
+    best = study.best.name if study.best is not None else ""
+    for impl in [name for name in in_order(study) if name == best or not study.manifest.impls]:
         first = next((one for one in found if one.impl == impl and one.severity == TIME), None)
         if first is not None:
             title, then, _ = worded(first, lang)
@@ -78,4 +107,4 @@ def _findings(study: Study, lang: str) -> Iterator[str]:
             yield f"- {impl}: {title}{kernel}; {gain(first, lang)}. {step}"
 
 
-DIALECT = Dialect("pr", write, markdown=True)
+DIALECT = Dialect("pr", write, OPTIONS, markdown=True)

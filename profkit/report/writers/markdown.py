@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from profkit.report import sections
 from profkit.report.layout import pipe_table, without_markup
 from profkit.report.sections import Section
+from profkit.report.waterfall import blocks, floor_line, table, wall_blocks
+from profkit.report.words import say
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
 def report(study: Study) -> str:
-    """First lines, parts, picture, what next, kernels, floor, how it was measured, doubts, how to do it again."""
-    blocks = [*_head(study), *(_section(one) for one in sections.sections(study))]
+    """First lines, parts, where the time goes, what next, picture, kernels, floor, how it was measured, doubts that
+    matter, how to do it again.
+    """
+    blocks = [*_head(study), *(_section(one) for one in (*_fall(study), *sections.sections(study)))]
     return without_markup("\n\n".join(blocks).rstrip() + "\n")
 
 
@@ -28,7 +32,24 @@ def _head(study: Study) -> Iterator[str]:
     parts, uncounted = sections.parts_table(study), sections.uncounted_line(study)
     yield from [pipe_table(parts)] if parts.rows else []
     yield from [uncounted] if uncounted else []
-    yield "![roofline](roofline.png)"
+
+
+def _fall(study: Study) -> Iterator[Section]:
+    """The waterfall of the best, or of a step of a program, as a table."""
+    found = study.findings()
+    wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
+    if wall is not None:
+        name, budget = wall
+        shown = table(wall_blocks(budget, name, found), say("p_step", "en"), budget.step)
+        yield Section(say("p_fall_title", "en"), tables=(shown,))
+        return
+    best = study.best.name if study.best is not None else ""
+    mine = blocks(study, best, found)
+    if mine:
+        head = f"{best}: {say('p_now', 'en')}" if best else say("p_now_gpu", "en")
+        note = floor_line(study, best)
+        shown = table(mine, head, study.waterfalls[best].time)
+        yield Section(say("p_fall_title", "en"), f"{note}." if note else "", tables=(shown,))
 
 
 def _section(one: Section) -> str:

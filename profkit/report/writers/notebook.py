@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.names import short_name
+from roofline.style import THEMES
 
 if TYPE_CHECKING:
     from analyzers.waterfall import Waterfall
     from profkit.study.study import Study
 
-_COLOURS = {"floor": "#4c9f70", "work": "#8fb8de", "excess": "#d98c5f", "kernels": "#b9a9d6", "gaps": "#c8c8c8"}
 _LEAST = 0.01
 """Share of a bar below which a slice is in none of its words."""
 
@@ -34,7 +34,7 @@ def _bar(study: Study) -> Iterator[str]:
         return
     style = "display:inline-block;height:14px;background:{};width:{:.2f}%"
     slices = [
-        f'<span title="{escape(word)}" style="{style.format(_COLOURS[kind], 100 * seconds / fall.time)}"></span>'
+        f'<span title="{escape(word)}" style="{style.format(THEMES["light"].kinds[kind], 100 * seconds / fall.time)}"></span>'
         for kind, word, seconds in _told(fall)
     ]
     said = ", ".join(f"{word} {units.text(s, 's')}" for _, word, s in _told(fall) if s >= _LEAST * fall.time)

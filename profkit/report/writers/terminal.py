@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from analyzers.verdict import WORDS
 from profkit.report import sections
 from profkit.report.layout import terminal_table
+from profkit.report.sections import tried
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -19,12 +21,18 @@ LAST_LINES = 8
 _COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "undecided": "yellow"}
 
 
+def tone(word: str) -> str | None:
+    """The colour of a verdict; None for what is none, like a reference."""
+    return _COLOURS.get(word, "red" if word in WORDS and word != "skipped" else None)
+
+
 def summary(study: Study) -> str:
     """First lines, parts, how it was measured, doubts: the whole answer in a screenful; verdicts in colour, which
     click.echo takes away where the output is no terminal."""
-    blocks = [sections.title(study), "", *_first_lines(study), ""]
+    tones = {name: tone(one.word) for name, one in study.verdicts.items()}
+    blocks = [sections.title(study), "", *_first_lines(study, tones), ""]
     parts = sections.parts_table(study)
-    blocks += [terminal_table(parts)] if parts.rows else []
+    blocks += [terminal_table(parts, tones=[tones.get(row[0]) for row in parts.rows])] if parts.rows else []
     for more in (sections.shapes_table(study), sections.passes_table(study)):
         blocks += ["", terminal_table(more)] if more.rows else []
     if not study.manifest.impls and len(study.hottest):
@@ -35,24 +43,17 @@ def summary(study: Study) -> str:
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    blocks += _listed("doubts:", [_doubt(one) for one in sections.doubts(study)])
+    told = [_doubt(one) for one in sections.that_matter(study)]
+    blocks += _listed("doubts:", [line for line in (*told, sections.more_doubts(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
 
 
-def _first_lines(study: Study) -> list[str]:
+def _first_lines(study: Study, tones: Mapping[str, str | None]) -> list[str]:
     """Green for what is faster, red for what is wrong, failed or slower, yellow for what is undecided."""
-    verdicts = {
-        part.name: _COLOURS.get(str(part.row["verdict"]) if part.row is not None else "") if part.impl.ok else "red"
-        for part in study.parts
-        if part.impl is not None
-    }
-    return [
-        click.style(line, fg=colour, bold=True)
-        for line in sections.first_lines(study)
-        for colour in [verdicts.get(line.partition(": ")[0])]
-    ]
+    lines = sections.first_lines(study)
+    return [click.style(line, fg=tones.get(line.partition(": ")[0]), bold=True) for line in lines]
 
 
 def _listed(head: str, lines: Sequence[str]) -> list[str]:
@@ -66,7 +67,8 @@ def _doubt(one: sections.Said) -> str:
 def overview(studies: Sequence[Study]) -> str:
     """One line a candidate of many runs."""
     table, missing = sections.overview(studies)
-    return "\n".join([terminal_table(table) if table.rows else "nothing was measured", *missing])
+    tones = [tone(one.verdicts[part.name].word) if part.name in one.verdicts else None for one, part in tried(studies)]
+    return "\n".join([terminal_table(table, tones=tones) if table.rows else "nothing was measured", *missing])
 
 
 def next_steps(study: Study, files: Sequence[Path]) -> str:

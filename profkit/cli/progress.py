@@ -1,0 +1,163 @@
+"""What a long command shows while it works: in a pipe a line a step; on a terminal one line that is drawn again and
+again, with a clock, a bar, and what is waited for since when, and a line that stays for each step that took its time.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from profkit.cli.screen import redrawn
+from profkit.rundir import harmless
+
+LONG = 1.0
+"""Seconds from which on a step that is over stays on the terminal, with its time."""
+_NARROW, _BAR = 50, 12
+"""Columns below which there is no bar, and those it takes."""
+_OF = re.compile(r"\[(\d+)/(\d+)\] ")
+
+
+class Progress:
+    """A line a step on standard error, or nothing. Call it with the step that begins now; `[3/12] name` is one of a
+    number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and all.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+
+    def __call__(self, text: str) -> None:
+        self.stays(text if _OF.match(text) else f"  {text}")
+
+    def within(self, text: str) -> None:
+        """A step of one of many things: a terminal shows it while it lasts."""
+
+    def moved(self, done: int, total: int) -> None:
+        pass
+
+    def fails(self, text: str) -> None:
+        """An error of one of many things, also where no progress is wanted."""
+        click.echo(harmless.lines(text), err=True)
+
+    def stays(self, text: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            click.echo(harmless.lines(text), err=True)
+
+
+class Drawn(Progress):
+    """The same on a terminal. `now`: seconds of a clock."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__()
+        self._now, self._began = now, now()
+        self._whole, self._step = "", ""
+        self._since = self._entered = self._began
+        self._done = self._total = self._count = self._of = 0
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.live = Live(
+            get_renderable=self._draw,
+            console=self._console,
+            refresh_per_second=5,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            transient=True,
+        )
+
+    def __call__(self, text: str) -> None:
+        one = _OF.match(text)
+        if one is None:
+            self._over()
+            self._begin(text)
+            return
+        self._all_over()
+        self._count, self._of = int(one[1]) - 1, int(one[2])
+        self._whole, self._entered = text[one.end() :], self._now()
+        self._begin("")
+
+    def within(self, text: str) -> None:
+        self._begin(text)
+
+    def fails(self, text: str) -> None:
+        self.stays(text)
+
+    def moved(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
+
+    def stays(self, text: str) -> None:
+        self._console.print(harmless.lines(text), soft_wrap=True)
+
+    def end(self) -> None:
+        """Nothing is drawn from now on."""
+        self._all_over()
+        self.live.stop()
+
+    def _begin(self, step: str) -> None:
+        self._step, self._since, self._done, self._total = harmless.line(step), self._now(), 0, 0
+
+    def _over(self) -> None:
+        self._was(self._step, self._now() - self._since)
+
+    def _all_over(self) -> None:
+        if not self._whole:
+            self._over()
+            return
+        self._was(f"[{self._count + 1}/{self._of}] {self._whole}", self._now() - self._entered)
+
+    def _was(self, name: str, took: float) -> None:
+        if name and took >= LONG:
+            self._console.print(f"  {name}: {took:.1f} s", style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _draw(self) -> Any:
+        """ "  1:05 ━━━━╸━━━ 3 of 12 ICVXKH: checking cuda, for 8 s"; without the bar where there is no room."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        now = self._now()
+        since = now - self._since
+        done, total, far = self._far()
+        waits = f"{self._step}, for {since:.0f} s" if self._step and since >= LONG else self._step
+        said = ": ".join(part for part in (self._whole, waits) if part)
+        head, rest = f"  {_clock(now - self._began)}", Text(f"{far} {said}".lstrip())
+        bare = self._console.width < _NARROW
+        rest.truncate(max(1, self._console.width - len(head) - 2 - (0 if bare else _BAR + 1)), overflow="ellipsis")
+        bar = ProgressBar(total=total or None, completed=done, width=_BAR, pulse=not total, animation_time=now)
+        line = Table.grid(padding=(0, 1))
+        line.add_row(head, *(() if bare else (bar,)), rest)
+        return line
+
+    def _far(self) -> tuple[float, float, str]:
+        """(how much is done, of how much, in words); 0 of 0 where nobody counts."""
+        if self._of:
+            return self._count, self._of, f"{self._count + 1} of {self._of}"
+        if self._total:
+            return self._done, self._total, f"{self._done / 1e6:.1f}/{self._total / 1e6:.1f} MB"
+        return 0, 0, ""
+
+
+def _clock(seconds: float) -> str:
+    """[h:]mm:ss."""
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Progress]:
+    """For standard error as it is."""
+    if quiet or not redrawn():
+        yield Progress(quiet)
+        return
+    drawn = Drawn()
+    drawn.live.start()
+    try:
+        yield drawn
+    finally:
+        drawn.end()

@@ -1,0 +1,229 @@
+"""What a terminal shows: lines that fit, colour where it is wanted, progress with a clock; a pipe gets plain lines."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from recorded import opened
+from rich.console import Console
+from synthetic_runs import kernel, make_run
+
+from profkit.cli.group import ALL, cli
+from profkit.cli.progress import Drawn, progress
+from profkit.doctor.finding import Finding
+from profkit.report import sections
+from profkit.report.layout import Column, Table, folded, on_screen, terminal_table
+from profkit.report.writers import terminal
+
+LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
+
+
+@pytest.fixture(autouse=True)
+def no_wishes(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def study(tmp_path):
+    rows = [
+        kernel("reference", "r(int)", 3e-4, dram_bytes=6e8),
+        kernel("cuda", "void k<float, 4>(int)", 2e-4, dram_bytes=6e8),
+    ]
+    return make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
+
+
+@pytest.mark.xdist_group("recorded")
+@pytest.mark.parametrize("width", [120, 80, 60, 40, 20, 1])
+def test_a_summary_fits_the_terminal(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = click.unstyle(on_screen(terminal.summary(opened(LADDER))))
+    for line in text.splitlines():
+        # A word that is wider, like a kernel's name, is not broken.
+        assert len(line) <= width or len(line.split()) == 1 or width < 40, line
+    assert width < 40 or "compiled: correct, 12.2x" in re.sub(r"\s+", " ", text)
+
+
+def test_a_narrow_table_keeps_its_first_column_and_says_what_it_left_out():
+    table = Table.of([Column("kernel", ["k" * 30]), Column("time", ["12.3"]), Column("bound by", ["dram " * 9], 2)])
+    assert terminal_table(table, 24).splitlines() == [
+        "kernel              time",
+        "------------------  ----",
+        "kkkkkkkkkkkkkkk...  12.3",
+        "(too narrow here for:",
+        "bound by)",
+    ]
+    alone = Table(["name", "a" * 30, "b" * 30], [["n" * 20, "1", "2"]])
+    assert terminal_table(alone, 20).splitlines()[0] == "name"
+
+
+def test_words_at_the_end_of_a_row_are_cut_before_its_name():
+    table = Table(["run", "verdict"], [["runs/ICVXKH/20261121", "faster: " + "very " * 20]])
+    row = terminal_table(table, 50).splitlines()[2]
+    assert row.startswith("runs/ICVXKH/20261121  faster: very")
+    assert len(row) == 50
+
+
+def test_prose_is_folded_between_words_with_what_follows_further_in(monkeypatch):
+    assert folded("  - one two three", 12, "    ") == "  - one two\n    three"
+    assert folded("屋顶线 屋顶线", 8) == "屋顶线\n屋顶线"
+    assert on_screen("a " * 100) == "a " * 100, "a pipe"
+    monkeypatch.setenv("COLUMNS", "10")
+    red = click.style("one two three", fg="red")
+    assert click.unstyle(on_screen(red)).splitlines() == ["one two", "  three"]
+
+
+@pytest.mark.parametrize("verb", [name for name in ALL if name != "kernelbench"])
+def test_plain_is_taken_by_every_verb(verb):
+    command = cli.get_command(click.Context(cli), verb)
+    assert [param.name for param in command.params].count("plain") == 1
+    cli.get_command(click.Context(cli), verb)
+    assert [param.name for param in command.params].count("plain") == 1, "asked for twice"
+
+
+@pytest.fixture
+def coloured(monkeypatch):
+    """Whether `profkit doctor`, with these words about it, has colour on a terminal."""
+    monkeypatch.setattr("profkit.doctor.check_all", lambda **_: [Finding("torch", "ok", "2.13.0")])
+    return lambda *words: "\x1b[" in CliRunner().invoke(cli, words, color=True).output
+
+
+def test_plain_stands_before_or_after_the_verb_and_below_a_verb(coloured):
+    assert coloured("doctor", "--json") is False
+    assert coloured("doctor") is True
+    assert coloured("--plain", "doctor") is False
+    assert coloured("doctor", "--plain") is False
+    assert CliRunner().invoke(cli, ["kernelbench", "eval", "--plain", "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_the_environment_says_no_colour(coloured, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert coloured("doctor") is False
+
+
+def test_a_name_in_a_table_has_the_colour_of_its_verdict(study):
+    text = terminal.summary(study)
+    assert f"\n{click.style('cuda     ', fg='green')}  yes" in text
+    assert click.unstyle(text).count("\n") == text.count("\n")
+    assert terminal.tone("wrong") == terminal.tone("void") == "red"
+    assert terminal.tone("skipped") is terminal.tone("reference") is None
+
+
+def test_what_is_fragile_is_counted_first_and_told_with_the_doubts(study):
+    notes = [f"inputs {how}: RuntimeError: x must be contiguous" for how in ("with gaps between the elements", "x")]
+    study.manifest.impls[1].fragile = notes
+    for name in ("verdicts", "_unjudged", "analysis"):
+        study.__dict__.pop(name, None)
+    (first,) = sections.first_lines(study)
+    assert first.startswith("cuda: correct, 1.5x as fast")
+    assert "fragile: refuses 1 layout" in first
+    assert "contiguous" not in first
+    (doubt,) = [one for one in sections.that_matter(study) if one.code == "fragile"]
+    assert doubt.how_much == "; ".join(notes)
+
+
+# ---- progress
+
+
+def drawn(width=80):
+    """A drawing with a clock of its own: (what takes steps, seconds as a list of one, the text it would show)."""
+    clock = [0.0]
+    now = Drawn(lambda: clock[0])
+    now._console = Console(file=open(os.devnull, "w"), width=width, record=True)  # noqa: SIM115
+    console = Console(width=width, color_system=None, legacy_windows=False)
+
+    def shown():
+        with console.capture() as captured:
+            console.print(now._draw())
+        return captured.get().rstrip()
+
+    return now, clock, shown
+
+
+def test_the_line_has_a_clock_a_bar_and_what_is_waited_for():
+    now, clock, shown = drawn()
+    now("building cuda")
+    clock[0] = 65.0
+    assert re.fullmatch(r"  1:05 \S+ +building cuda, for 65 s", shown())
+    now("timing cuda")
+    assert shown().endswith("timing cuda")
+    assert "building cuda: 65.0 s" in now._console.export_text(), "what took its time stays"
+
+
+def test_of_many_things_it_says_which():
+    now, clock, shown = drawn()
+    now("[3/12] S1/ICVXKH")
+    now.within("checking cuda")
+    clock[0] = 3.0
+    assert re.fullmatch(r"  0:03 ━+ +3 of 12 S1/ICVXKH: checking cuda, for 3 s", shown())
+    now.fails("error: no sample\nfix: make one")
+    now("[4/12] S1/ICJTRP")
+    assert now._console.export_text().split("\n")[:3] == [
+        "error: no sample",
+        "fix: make one",
+        "  [3/12] S1/ICVXKH: 3.0 s",
+    ]
+
+
+@pytest.mark.parametrize("width", [200, 80, 40, 20])
+def test_the_line_is_one_line(width):
+    now, clock, shown = drawn(width)
+    now("reading " + "a very long name " * 20)
+    now.moved(3_000_000, 10_000_000)
+    clock[0] = 4000.0
+    assert len(shown()) <= width
+    assert "\n" not in shown()
+    assert width < 80 or ("1:06:40" in shown() and "3.0/10.0 MB" in shown())
+
+
+def test_a_pipe_gets_a_line_a_step_and_quiet_none(capsys):
+    with progress(False) as now:
+        now("timing cuda")
+        now.moved(1, 2)
+        now("[1/2] S1/A")
+        now.within("timing reference")
+    assert capsys.readouterr().err == "  timing cuda\n[1/2] S1/A\n"
+    with progress(True) as now:
+        now("timing cuda")
+        now.fails("error: no")
+    assert capsys.readouterr().err == "error: no\n"
+
+
+@pytest.mark.parametrize("wish", ["", "--plain", "NO_COLOR"])
+def test_a_real_terminal(study, wish):
+    """A line that is drawn again ends up gone; with --plain or NO_COLOR nothing is drawn again."""
+    code = (
+        "import sys, time\nfrom profkit.cli import progress, screen\nimport click\n"
+        "@click.command()\ndef run():\n"
+        "    screen.settle(click.get_current_context())\n"
+        "    with progress.progress(False) as now:\n        now('timing cuda')\n        time.sleep(0.4)\n"
+        "screen.with_plain(run)(sys.argv[1:])\n"
+    )
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {**os.environ, "TERM": "xterm", **({"NO_COLOR": "1"} if wish == "NO_COLOR" else {})}
+    words = ["--plain"] if wish == "--plain" else []
+    process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=child, env=env)
+    os.close(child)
+    said = b""
+    with contextlib.suppress(OSError):
+        while block := os.read(parent, 4096):
+            said += block
+    os.close(parent)
+    assert process.wait() == 0
+    assert b"timing cuda" in said
+    assert (b"\x1b" in said) == (not wish)
+    assert (b"0:00" in said) == (not wish)
