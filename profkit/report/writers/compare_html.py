@@ -68,7 +68,7 @@ def page(chosen: Sequence[Chosen], ladder: Ladder, limit: float | None = None, l
         mood=_mood(last),
         gate=both(gate.text),
         gate_mood=gate.mood,
-        ladder=grid(lambda tag: _ladder(ladder, tag)),
+        ladder=grid(lambda tag: _ladder(chosen, ladder, tag)),
         falls=falls_of(known, data["kernels"], open_=len(known) - 1),
         difference=_difference(parts),
         moved=[(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved],
@@ -119,15 +119,16 @@ def _mood(rung: Rung) -> str:
     return {"faster": "faster", "slower": "slower"}.get(rung.verdict, "")
 
 
-def _ladder(ladder: Ladder, lang: str) -> Table:
+def _ladder(chosen: Sequence[Chosen], ladder: Ladder, lang: str) -> Table:
     unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    heads = ("step", "measure", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
+    heads = ("step", "measure", "correct", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
     head = [say(key, lang) for key in heads]
-    head[2] = f"{head[2]} [{unit}]"
+    head[3] = f"{head[3]} [{unit}]"
     rows = [
         [
             rung.label,
             ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file", lang)),
+            _correct(chosen[at], lang),
             time,
             _step(rung, lang),
             shown(rung.total, "ratio"),
@@ -138,6 +139,10 @@ def _ladder(ladder: Ladder, lang: str) -> Table:
         for at, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
     ]
     return Table(head, rows)
+
+
+def _correct(one: Chosen, lang: str) -> str:
+    return sections.correctness(next((impl for impl in one.study.manifest.impls if impl.name == one.impl), None), lang)
 
 
 def _step(rung: Rung, lang: str) -> str:

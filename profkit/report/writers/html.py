@@ -16,7 +16,7 @@ from profkit.report.explain import MINOR, gain, headline, in_order, proof, runna
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
-from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
+from profkit.report.waterfall import IDLE, Block, blocks, floor_line, wall_blocks
 from profkit.report.words import LANGUAGES, bound, say
 from profkit.report.writers.frame import Grid, Text, both, grid, render, told
 from profkit.report.writers.page_data import (
@@ -222,13 +222,13 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
     return Card(question, Text(time, time), note, 1 / ratio if ratio > 0 else math.nan)
 
 
-def _bound_card(row: Mapping[Any, Any]) -> Card:
+def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     roof = both(lambda tag: bound(row, tag) or say("p_unknown", tag))
     share = number(row, "attainable_fraction")
     note = told("p_of_roof", share=units.percent(share)) if math.isfinite(share) else NOTHING
     # The bar is the share of the roof it is bound by; what waits is bound by none.
     at_roof = str(row.get("bound_by", "")) not in ("latency", "launch", "mixed", "unknown", "gaps", "")
-    return Card(told("p_bound"), roof, note, share if at_roof else math.nan)
+    return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
 
 
 def _trust_card(study: Study) -> Card:
@@ -274,8 +274,8 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
     first = next(iter(timed), None)
     return [
         *_wall_cards(study),
-        Card(told("p_which"), Text(name, name), note, share, "kernel"),
-        *([_bound_card(hot)] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        Card(told("p_which"), Text(name, name), note, share, "small"),
+        *([_bound_card(hot, told("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
         Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
         _trust_card(study),
         _next_card(study, first, hot),
@@ -283,18 +283,23 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 
 def _wall_cards(study: Study) -> Iterator[Card]:
-    """How long a step is, and for how much of it the GPU has nothing to do; of the first device."""
+    """How long a step is and at least would be, for how much of it the GPU idles, what takes most; of the first device."""
     for one in list(study.budgets.values())[:1]:
         if not one.window > 0:
             return
-        step, steps = units.text(one.step, "s"), str(one.steady.steps)
+        steps = max(one.steady.steps, 1)
+        step, busy = units.text(one.step, "s"), units.text(one.step - one.idle / steps, "s")
         known = one.steady.found not in ("all", "range")
-        note = told("p_step_note", steps=steps) if known else told("p_window_note")
+        note = told("p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy)
         yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
-        share = units.percent(one.idle / one.window)
-        per = units.text(one.idle / max(one.steady.steps, 1), "s")
+        share = one.idle / one.window
+        gaps = told("p_idle_note", time=units.text(one.idle / steps, "s"), gaps=str(one.gaps))
+        yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
+        kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
+        why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
+        most = units.percent(getattr(one, kind) / one.window)
         yield Card(
-            told("p_idle"), Text(share, share), told("p_idle_note", time=per, gaps=str(one.gaps)), one.idle / one.window
+            told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
         )
 
 
