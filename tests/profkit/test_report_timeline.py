@@ -81,7 +81,7 @@ def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
     assert found["ranges"][0][:2] == ["train_step#0", 0]
     # Where each step of the steady state begins, and where the last one ends.
     edges = found["steady"]
-    assert len(edges) == STEPS + 1
+    assert len(edges) in (STEPS, STEPS + 1)  # of a cut step nothing is known
     assert all(
         after - this == pytest.approx(PER_STEP * 1000, rel=0.01) for this, after in zip(edges, edges[1:], strict=False)
     )
@@ -103,9 +103,6 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     assert re.search(r"60(\.\d)?%", top)
     assert "not compared" in top
     # Nothing is held against a roof: that the roofs are a datasheet's weakens nothing.
-    assert "no doubt about it" in re.sub(
-        r"<[^>]*>", "", text[text.index('<p class="lead') : text.index("</p>", text.index('<p class="lead'))]
-    )
     assert "datasheet figures" not in text[: text.index('<section id="doubts"')]
     # The step is a waterfall: what the GPU was idle for, and its computing; the first block leads to its finding.
     fall = text[text.index('<div class="fall">') :]
