@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from itertools import pairwise
 
 import browser
 import pytest
@@ -82,9 +83,7 @@ def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
     # Where each step of the steady state begins, and where the last one ends.
     edges = found["steady"]
     assert len(edges) in (STEPS, STEPS + 1)  # of a cut step nothing is known
-    assert all(
-        after - this == pytest.approx(PER_STEP * 1000, rel=0.01) for this, after in zip(edges, edges[1:], strict=False)
-    )
+    assert all(after - this == pytest.approx(PER_STEP * 1000, rel=0.01) for this, after in pairwise(edges))
     assert len(found["bands"]) == 7
 
 
