@@ -290,17 +290,36 @@ function picture() {
   const names = ["fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "opacity", "font-size", "font-weight", "font-family", "paint-order", "stroke-linejoin"];
   from.forEach((e, i) => { const s = getComputedStyle(e); to[i].setAttribute("style", names.map((n) => `${n}:${s.getPropertyValue(n)}`).join(";")); });
   copy.setAttribute("xmlns", NS);
+  const high = H + legend(copy);
+  copy.setAttribute("viewBox", `0 0 ${W} ${high}`);
   copy.setAttribute("width", W);
-  copy.setAttribute("height", H);
-  copy.prepend(el("rect", { width: W, height: H, fill: getComputedStyle(document.body).backgroundColor }));
-  return new XMLSerializer().serializeToString(copy);
+  copy.setAttribute("height", high);
+  copy.prepend(el("rect", { width: W, height: high, fill: getComputedStyle(document.body).backgroundColor }));
+  return [new XMLSerializer().serializeToString(copy), high];
+}
+/* below the picture what it is of, and whose each outline is, for the controls stay behind; its height */
+function legend(copy) {
+  const fg = css("--fg"), text = { fill: fg, "font-size": 12, "font-family": "system-ui,sans-serif" };
+  let x = L, y = H + 16;
+  copy.append(el("text", { ...text, x, y, "font-weight": 600 }, document.title));
+  y += 20;
+  for (const name of new Set(marks().map((p) => p.k.impl))) {
+    if (!name) continue;
+    const w = wide(name, 12) + 34;
+    if (x > L && x + w > W - R) { x = L; y += 20; }
+    const mark = outline(name, x + 6, y - 4, 5);
+    mark.setAttribute("fill", css(colour(name).slice(4, -1)));
+    copy.append(mark, el("text", { ...text, x: x + 18, y }, name));
+    x += w;
+  }
+  return y - H + 10;
 }
 function save(form) {
-  const text = picture(), url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  const [text, high] = picture(), url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
   const give = (blob) => { const a = h("a", { href: URL.createObjectURL(blob), download: "roofline." + form }); a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000); };
   if (form === "svg") { give(new Blob([text], { type: "image/svg+xml" })); return; }
-  const image = new Image(), canvas = h("canvas", { width: W * 2, height: H * 2 });
-  image.onload = () => { canvas.getContext("2d").drawImage(image, 0, 0, W * 2, H * 2); canvas.toBlob(give, "image/png"); };
+  const image = new Image(), canvas = h("canvas", { width: W * 2, height: high * 2 });
+  image.onload = () => { canvas.getContext("2d").drawImage(image, 0, 0, W * 2, high * 2); canvas.toBlob(give, "image/png"); };
   image.src = url;
 }
 /* kernels without FLOP have no place on a log axis: their bandwidth as bars */
