@@ -16,8 +16,8 @@ const SEC = 1e-8, ROW = 30, HEADROOM = 4;
 const tint = (k) => { const at_ = busiest.indexOf(k); return at_ < 0 ? "--ref" : "--s" + at_; };
 /* of the same width everywhere, so that kernels are told apart without their colour */
 const band = (k) => TL.bands[busiest.indexOf(k)] || 0;
-const stripes = (c, x, high, low, w, count) => {
-  if (count) { c.fillStyle = css("--bg"); c.fillRect(x, low, w, 2); }
+const stripes = (c, bg, x, high, low, w, count) => {
+  if (count) { c.fillStyle = bg; c.fillRect(x, low, w, 2); }
   if (count > 1) c.fillRect(x, high, w, 2);
 };
 const striped = (k) => `linear-gradient(transparent 2px,var(--bg) 2px ${band(k) > 1 ? 4 : 2}px,transparent 4px 7px,var(--bg) 7px ${band(k) ? 9 : 7}px,transparent 9px),var(${tint(k)})`;
@@ -40,7 +40,7 @@ function drawLine() {
   c.scale(scale, scale);
   c.font = "11px system-ui,sans-serif";
   c.clearRect(0, 0, w, hh);
-  const x = (t) => (t - span[0]) / (span[1] - span[0]) * w, fg = css("--fg"), muted = css("--muted"), soft = css("--soft"), grid = css("--line");
+  const x = (t) => (t - span[0]) / (span[1] - span[0]) * w, fg = css("--fg"), bg = css("--bg"), muted = css("--muted"), soft = css("--soft"), grid = css("--line");
   ticks(c, x, w, hh, muted, grid);
   if (TL.steady.length) {
     const a = TL.steady[0], b = TL.steady.at(-1);
@@ -65,8 +65,8 @@ function drawLine() {
     const copied = TL.copy.includes(TL.kernel[i]), y = top + lane * ROW + HEADROOM;
     c.fillStyle = shade(TL.kernel[i]);
     c.fillRect(px, copied ? y + 12 : y, pw, copied ? 10 : 22);
-    if (pw > 2) stripes(c, px, copied ? y + 14 : y + 2, y + 18, pw, band(TL.kernel[i]));
-    if (pw > 46) { c.fillStyle = css("--bg"); c.save(); c.beginPath(); c.rect(px, y, pw - 3, 22); c.clip(); c.fillText(TL.names[TL.kernel[i]], px + 4, y + 15); c.restore(); }
+    if (pw > 2) stripes(c, bg, px, copied ? y + 14 : y + 2, y + 18, pw, band(TL.kernel[i]));
+    if (pw > 46) { c.fillStyle = bg; c.save(); c.beginPath(); c.rect(px, y, pw - 3, 22); c.clip(); c.fillText(TL.names[TL.kernel[i]], px + 4, y + 15); c.restore(); }
   }
   if (TL.steady.length && (x(TL.steady.at(-1)) - x(TL.steady[0])) / TL.steady.length > 6) {
     c.strokeStyle = css("--accent"); c.lineWidth = 1.5; c.setLineDash([4, 3]);
