@@ -13,6 +13,13 @@ DPI = 200
 
 MARKERS = {"dram": "o", "l2": "s", "l1": "^"}
 
+REFERENCE = -1
+"""The place of the reference among the colours: it is grey."""
+SHAPES = (1, 2, 3, 4, 5, 6, 7, 7, 4, 6, 7, 6, 3, 5, 3, 1)
+"""Outlines by place: of two places with one outline the colours are far apart."""
+BANDS = (0, 0, 1, 2, 1, 2, 1)
+"""Stripes by place, of what has a colour but no outline: pieces of a timeline. What is grey has none."""
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -70,18 +77,29 @@ def theme(name: str) -> Theme:
     return THEMES[name]
 
 
+def places(impls: Iterable[str]) -> dict[str, int]:
+    """The place of every implementation among the colours and shapes, in order of appearance; beside others the
+    reference has none of its own but REFERENCE.
+    """
+    names = list(dict.fromkeys(impls))
+    found: dict[str, int] = {}
+    for name in names:
+        grey = name == "reference" and len(names) > 1
+        found[name] = REFERENCE if grey else sum(place != REFERENCE for place in found.values())
+    return found
+
+
 def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
     """A colour for every implementation in order of appearance; the reference stays grey beside others."""
-    names = list(dict.fromkeys(impls))
-    alone = len(names) == 1
-    found: dict[str, str] = {}
-    for name in names:
-        if name == "reference" and not alone:
-            found[name] = look.reference
-        else:
-            used = sum(1 for n in found if found[n] != look.reference)
-            found[name] = look.series[used % len(look.series)]
-    return found
+    shades = {name: look.series[place % len(look.series)] for name, place in places(impls).items() if place >= 0}
+    return {name: shades.get(name, look.reference) for name in places(impls)}
+
+
+def shape(place: int) -> int:
+    """The outline of a mark: 0, a circle, is the reference's; with its colour it tells one of the first
+    len(SHAPES) places from every other, for colour-blind readers too.
+    """
+    return 0 if place == REFERENCE else SHAPES[place % len(SHAPES)]
 
 
 def area(share: float) -> float:

@@ -9,13 +9,15 @@ from functools import lru_cache
 from profkit.report.layout import cut
 
 LIMIT = 60
-_ATEN = re.compile(r"^(?:void )?(?:at::(?:native::)?)?(?:\w+_)?(?:elementwise|reduce)_kernel<")
+_ATEN = re.compile(r"^(?:void )?(?:at::(?:native::)?)?(?:\w+_)?(elementwise|reduce)_kernel<")
 _OPERATION = (
     (r"(\w+?)_?(?:kernel_)?(?:cuda_kernel|kernel_cuda|kernel_impl|CUDAKernelImpl)(?=[<(])", 1),
     (r"\b(\w+?)_cuda_kernel\b", 1),
     (r"\blaunch_(\w+?)_scalar\b", 1),
     (r"\bCUDAFunctor(?:OnSelf|OnOther)?_(\w+)", 1),
-    (r"\b(Mul|Div|Add|Sub|Fill|Fmod|Compare|Bitwise\w+)Functor\b", 1),
+    (r"\b(?!gpu_)(\w+?)_kernel(?=\(at::TensorIter)", 1),
+    # A tool may have cut the name.
+    (r"\b(Mul|Div|Add|Sub|Fill|Fmod|Compare|Bitwise\w+?)Funct", 1),
     (r"\b(Mean|Norm|Welford|Min|Max|ArgMin|ArgMax|Std)(?:NanPropagate)?Ops\b", 1),
     (r"\b(sum|prod|and|or|xor)_functor\b", 1),
 )
@@ -78,7 +80,35 @@ _KNOWN: Sequence[tuple[re.Pattern[str], _Say]] = (
     (re.compile(r"flash_(?P<way>fwd|bwd)_\w*kernel"), lambda m: f"flash attention {m['way']} (ATen)"),
     (re.compile(r"cunn_SoftMax(?P<way>Forward|Backward)"), lambda m: f"softmax {m['way'].lower()} (ATen)"),
     (re.compile(r"softmax_warp_(?P<way>forward|backward)"), lambda m: f"softmax {m['way']} (ATen)"),
+    (
+        re.compile(
+            r"sm\d+_xmma_(?P<way>fprop|dgrad|wgrad)_\w*?implicit_gemm_(?:indexed_wo_smem_)?[a-z0-9]+_(?P<kind>bf16|tf32|f16|f32|f64|e4m3|e5m2|i8)\w*"
+            r"_tilesize(?P<tile>\d+x\d+)"
+        ),
+        lambda m: _gemm(m["kind"], m["tile"], "cuDNN").replace("GEMM", f"convolution {m['way']}"),
+    ),
+    (re.compile(r"cudnn::bn_bw_"), lambda m: "batch norm backward (cuDNN)"),
+    (re.compile(r"cudnn::bn_fw_"), lambda m: "batch norm forward (cuDNN)"),
+    (
+        re.compile(r"cudnn::\w*?(?:::)?(?P<old>nchw|nhwc)To(?P<new>Nchw|Nhwc)Kernel"),
+        lambda m: f"{m['old'].upper()} to {m['new'].upper()} (cuDNN)",
+    ),
+    (
+        re.compile(r"ncclDev(?:ice)?Kernel_(?P<what>[A-Za-z]+)|ncclKernel_(?P<old>[A-Za-z]+)"),
+        lambda m: f"{m['what'] or m['old']} (NCCL)",
+    ),
+    (re.compile(r"\bcub::.*?Device(?P<what>\w+?)Kernel"), lambda m: f"{_words(m['what'])} (CUB)"),
     (re.compile(r"vectorized_layer_norm_kernel"), lambda m: "layer_norm (ATen)"),
+    (re.compile(r"layer_norm_grad_input_kernel"), lambda m: "layer_norm backward (ATen)"),
+    (re.compile(r"GammaBetaBackward"), lambda m: "layer_norm backward of weights (ATen)"),
+    (
+        re.compile(r"(?P<what>\w+_pool)_(?P<way>forward|backward)_(?:nchw|nhwc)"),
+        lambda m: f"{m['what']} {m['way']} (ATen)",
+    ),
+    (re.compile(r"embedding_backward_feature_kernel"), lambda m: "embedding backward (ATen)"),
+    (re.compile(r"indexSelect(?:Small|Large)Index"), lambda m: "index_select (ATen)"),
+    (re.compile(r"multi_tensor_apply_kernel<.*?FusedOptimizer"), lambda m: "fused optimizer (ATen)"),
+    (re.compile(r"multi_tensor_apply_kernel<"), lambda m: "foreach (ATen)"),
     (re.compile(r"CatArrayBatchedCopy"), lambda m: "cat (ATen)"),
     (re.compile(r"^triton_(?:poi|per|red|tem)_fused_(?P<what>\w+?)_\d+$"), lambda m: f"{m['what']} (Triton)"),
 )
@@ -91,18 +121,20 @@ def short_name(kernel: str, limit: int = LIMIT) -> str:
         found = pattern.search(kernel)
         if found:
             return cut(said(found), limit)
-    if _ATEN.match(kernel):
-        operation = _operation(kernel)
-        if operation:
-            return cut(f"{operation} (ATen)", limit)
-    return cut(_bare(kernel), limit)
+    aten = _ATEN.match(kernel)
+    return cut(f"{_operation(kernel) or aten[1]} (ATen)" if aten else _bare(kernel), limit)
+
+
+def _words(name: str) -> str:
+    """ "GeluBackward" as "gelu backward"."""
+    return re.sub(r"(?<=[a-z])(?<!Arg)(?=[A-Z])", " ", name).lower()
 
 
 def _operation(kernel: str) -> str:
     for pattern, group in _OPERATION:
         found = re.search(pattern, kernel)
         if found:
-            return re.sub(r"_tensor_scalar$|^direct_|^b?float\d+_", "", found[group]).lower()
+            return _words(re.sub(r"_tensor_scalar$|^direct_|^b?float\d+_", "", found[group]))
     return ""
 
 

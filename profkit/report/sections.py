@@ -537,6 +537,8 @@ class Said:
 
 ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch", "no-counters")
 """Doubts that explain a figure beside the answer: neither right, faster nor the time rests on it."""
+OF_ROOFS = ("datasheet-roofs",)
+"""Doubts about roofs: they matter where something is held against one."""
 
 
 def doubts(study: Study) -> list[Said]:
@@ -552,8 +554,16 @@ def doubts(study: Study) -> list[Said]:
 
 def that_matter(study: Study) -> list[Said]:
     """The doubts that the answer rests on: of the best candidate, the reference or the whole, and not only aside."""
-    mine = {"", study.analysis.reference, study.best.name if study.best is not None else ""}
-    return [one for one in doubts(study) if one.code not in ASIDE and mine & set(one.about)]
+    return concerning(study, study.best.name if study.best is not None else "")
+
+
+def concerning(study: Study, name: str) -> list[Said]:
+    """The doubts about a part, the reference or the whole, without those beside the answer."""
+    rows = [part.row or {} for part in study.parts]
+    placed = any(math.isfinite(units.number(row, "attainable_fraction")) for row in rows)
+    aside = ASIDE if placed else (*ASIDE, *OF_ROOFS)
+    mine = {"", study.analysis.reference, name}
+    return [one for one in doubts(study) if one.code not in aside and mine & set(one.about)]
 
 
 def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:

@@ -71,8 +71,9 @@ class Block:
         if not self.cause:
             return say("fall_over", lang)
         known = CAUSES.get(self.cause)
-        why = known[_AT[lang]] if known else say("fall_roof", lang, roof=named(self.cause, lang))
-        return say("fall_over_why", lang, why=why)
+        if known is None:
+            return say("fall_over_roof", lang, roof=named(self.cause, lang))
+        return say("fall_over_why", lang, why=known[_AT[lang]])
 
     def share(self, whole: float) -> float:
         return self.seconds / whole if whole > 0 else math.nan

@@ -216,6 +216,7 @@ class Study:
                 "all ceilings are datasheet figures, which no kernel reaches",
                 "shares of peak read low by 5 to 20 %",
                 "`profkit ceilings` measures this device's own once; --ncu gives the peaks at the real clock",
+                "datasheet-roofs",
             )
 
     @cached_property

@@ -89,6 +89,67 @@ def test_a_column_of_nothing_is_left_out():
         ),
         ("void at::reduce_kernel<512, 1, at::ReduceOp<float, at::MeanOps<float, float>>>(T3)", "mean (ATen)"),
         ("triton_per_fused_native_layer_norm_0", "native_layer_norm (Triton)"),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, "
+            "at::native::GeluType)::{lambda()#2}::operator()() const>(int)",
+            "gelu backward (ATen)",
+        ),
+        (
+            "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::silu_kernel"
+            "(at::TensorIteratorBase&)::{lambda()#1}::operator()() const::{la",
+            "silu (ATen)",
+        ),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>",
+            "argmax (ATen)",
+        ),
+        # Names that a tool has cut.
+        (
+            "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<long, "
+            "long, long, at::native::binary_internal::MulFunct",
+            "mul (ATen)",
+        ),
+        (
+            "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<c10::BFl",
+            "elementwise (ATen)",
+        ),
+        ("void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 128, true, 1>(float)", "batch norm backward (cuDNN)"),
+        (
+            "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnn::A<float>)",
+            "batch norm forward (cuDNN)",
+        ),
+        ("void cudnn::engines_precompiled::nchwToNhwcKernel<float, float>(P<float>)", "NCHW to NHWC (cuDNN)"),
+        (
+            "sm90_xmma_wgrad_indexed_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32_warpgroupsize1x1x1_x",
+            "tf32 convolution wgrad 128x128 (cuDNN)",
+        ),
+        (
+            "sm80_xmma_fprop_implicit_gemm_indexed_wo_smem_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x64x32_stage5_x",
+            "tf32 convolution fprop 128x64 (cuDNN)",
+        ),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)", "AllReduce (NCCL)"),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)", "AllGather (NCCL)"),
+        (
+            "void at_cuda_detail::cub::DeviceRadixSortHistogramKernel<at_cuda_detail::cub::DeviceRadixSortPolicy<int>>(int*)",
+            "radix sort histogram (CUB)",
+        ),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+            "FusedOptimizerTensorListMetadata<4>, F>(T)",
+            "fused optimizer (ATen)",
+        ),
+        (
+            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<M<1>, LpNormFunctor<float>>(M)",
+            "foreach (ATen)",
+        ),
+        (
+            "void at::native::(anonymous namespace)::max_pool_backward_nchw<float, float, int>(float)",
+            "max_pool backward (ATen)",
+        ),
+        (
+            "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel_vectorized<float>(T)",
+            "layer_norm backward (ATen)",
+        ),
         # What is nobody's library's keeps its own name.
         ("matmul_relu_kernel(const float *, const float *, float *, int)", "matmul_relu_kernel"),
         ("void mine::my_elementwise_kernel<AddFunctor<float>>(int)", "my_elementwise_kernel"),

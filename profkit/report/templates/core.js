@@ -53,7 +53,7 @@ const POLYGONS = [
   [[0, -1.35], [.34, -.42], [1.3, -.42], [.52, .16], [.8, 1.1], [0, .54], [-.8, 1.1], [-.52, .16], [-1.3, -.42], [-.34, -.42]],
 ];
 const outline = (name, x, y, r) => {
-  const shape = POLYGONS[(PARTS[name] ? PARTS[name].shape : 0) % 8];
+  const shape = POLYGONS[PARTS[name] ? PARTS[name].shape : 0];
   if (!shape) return el("circle", { cx: x, cy: y, r });
   return el("path", { d: "M" + shape.map(([a, b]) => `${(x + a * r).toFixed(1)} ${(y + b * r).toFixed(1)}`).join("L") + "Z" });
 };
@@ -78,7 +78,7 @@ const words = (k, n = "dram") => [
 /* one kernel or none is chosen; the plot, the table, the waterfall and the findings follow */
 function choose(i, finding = "") {
   picked.clear();
-  if (i >= 0) { picked.add(i); on.part.add(K[i].impl); }
+  if (i >= 0) { picked.add(i); on.part.add(K[i].impl); bars(); }
   follow(finding);
 }
 function follow(finding = "") {

@@ -27,8 +27,9 @@ function table() {
     if (cls === "name l") {
       const b = button("", () => pick(k.i), { className: "pick", title: k.kernel, "aria-pressed": "false" });
       b.append(h("span", {}, k.short), ...(k.kernel !== k.short ? [h("small", { className: "full" }, k.kernel)] : []));
+      if (COLS[0][3] === "l own") td.dataset.whose = k.impl;
       td.append(b, ...lines(k));
-    } else if (cls === "l own") td.append(key(k.impl), k.impl);
+    } else if (cls === "l own") td.append(key(k.impl), h("span", {}, k.impl));
     else td.textContent = fmt ? fmt(get(k)) : get(k) || "-";
     return td;
   })));

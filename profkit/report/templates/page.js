@@ -5,6 +5,7 @@ for (const b of all(".stackrow")) b.addEventListener("click", () => {
   all(".fall").forEach((one) => { one.hidden = one.dataset.part !== b.dataset.part; });
   on.part.add(b.dataset.part);
   view = null;
+  bars();
   choose(-1);
 });
 for (const row of all(".row[data-kernel]")) row.addEventListener("click", () => {
@@ -42,5 +43,8 @@ $("kernels").hidden = !K.length;
 for (const a of all("nav a")) a.hidden = $(a.getAttribute("href").slice(1)).hidden;
 let seen = 0;
 new ResizeObserver(() => { const w = document.body.clientWidth; if (w !== seen) { seen = w; draw(); drawLine(); } }).observe(document.body);
+/* paper shows the facts, which the screen folds */
+const facts = document.querySelector("#facts details");
+for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(event, () => { if (facts) facts.open = open; });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); drawLine(); });
 language(ROOT.lang);

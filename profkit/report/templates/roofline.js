@@ -15,7 +15,8 @@ const covers = (() => {
   for (const k of [...K].sort((a, b) => (b.share || 0) - (a.share || 0))) { reach[k.i] = sums[k.impl] || 0; sums[k.impl] = (sums[k.impl] || 0) + (k.share || 0); }
   return reach;
 })();
-const drawn = (k) => on.part.has(k.impl) && on.pipe.has(k.pipe) && covers[k.i] < on.cover / 100 && (!on.alone || !picked.size || picked.has(k.i));
+const chosen = (k) => on.part.has(k.impl) && covers[k.i] < on.cover / 100 && (!on.alone || !picked.size || picked.has(k.i));
+const drawn = (k) => on.pipe.has(k.pipe) && chosen(k);
 function marks() {
   const out = [];
   for (const k of K) if (num(k.flops) && k.flops > 0 && drawn(k)) for (const n of LEVELS) if (on.level.has(n) && k.ai[n] > 0) out.push({ k, n, x: k.ai[n], y: k.flops });
@@ -46,7 +47,7 @@ const rank = (k) => k.impl === D.best ? 2 : PARTS[k.impl].colour < 0 ? 1 : 0;
 const front = (k) => (picked.has(k.i) ? 4 : 0) + rank(k);
 
 const pen = document.createElement("canvas").getContext("2d");
-const wide = (text, size) => { pen.font = `600 ${size}px system-ui,sans-serif`; return pen.measureText(text).width; };
+const wide = (text, size, weight = 400) => { pen.font = `${weight} ${size}px system-ui,sans-serif`; return pen.measureText(text).width; };
 const apart = (a, b) => a.x + a.w < b.x || b.x + b.w < a.x || a.y + a.h < b.y || b.y + b.h < a.y;
 
 function draw() {
@@ -61,8 +62,8 @@ function draw() {
   defs.append(clip);
   const body = el("g", { "clip-path": "url(#in)" }), top = el("g");
   plot.append(defs, axes(), body, top);
-  const taken = roofs(body, top);
   const shown = marks().sort((a, b) => front(a.k) - front(b.k) || (b.k.share || 0) - (a.k.share || 0));
+  const taken = roofs(body, top, shown);
   floors(body, top, taken, shown);
   joins(body, shown);
   for (const p of shown) {
@@ -98,7 +99,7 @@ function axes() {
   g.append(el("text", { x: 13, y: (T + H - B) / 2, "text-anchor": "middle", transform: `rotate(-90 13 ${(T + H - B) / 2})` }, tx("perf")));
   return g;
 }
-function roofs(body, top) {
+function roofs(body, top, shown) {
   const pipes = shownPipes(), levels = LEVELS.filter((n) => on.level.has(n)), taken = [];
   const most = pipes.length ? Math.max(...pipes.map((c) => roof[c].peak)) : 10 ** view.y1;
   const dash = (r) => r.source === "datasheet" ? { "stroke-dasharray": "6 4" } : {};
@@ -107,11 +108,16 @@ function roofs(body, top) {
   for (const c of pipes) {
     const r = roof[c], text = `${c} ${say(r.peak, "FLOP/s")}`;
     line(r, num(fast) ? r.peak / fast : 10 ** view.x0, r.peak, 10 ** (view.x1 + 1), r.peak);
-    let y = Y(r.peak) - 6;
-    while (taken.some((b) => !apart(b, { x: W - R - 6 - wide(text, 11.5), y: y - 11, w: 1, h: 13 }))) y += 15;
+    const y = Y(r.peak) - 6, w = wide(text, 11.5);
     if (y < T + 8 || y > H - B) continue;
-    taken.push({ x: W - R - 6 - wide(text, 11.5), y: y - 11, w: wide(text, 11.5), h: 13 });
-    top.append(el("text", { x: W - R - 6, y, "text-anchor": "end", class: "rl" }, text));
+    /* at the right end, or as far left of it as keeps it off marks and other names, but on its roof */
+    const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.floors.map((one) => [X(one.ai), Y(one.flops), 8])];
+    const met = (x) => { const s = { x: x - w, y: y - 11, w, h: 13 }; return taken.some((b) => !apart(b, s)) || dots.some(([px, py, pr]) => !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr })); };
+    let x = W - R - 6;
+    while (met(x) && x - w > Math.max(L + 8, num(fast) ? X(r.peak / fast) : L)) x -= 8;
+    if (met(x)) x = W - R - 6;
+    taken.push({ x: x - w, y: y - 11, w, h: 13 });
+    top.append(el("text", { x, y, "text-anchor": "end", class: "rl" }, text));
   }
   for (const n of levels) {
     const r = roof[n], x0 = 10 ** (view.x0 - 2), text = `${n.toUpperCase()} ${say(r.peak, "B/s")}`;
@@ -147,19 +153,22 @@ function labels(top, shown, taken) {
   for (const p of order) {
     if (seen.has(p.k.i) || seen.size >= most || (dimmed(p.k) && !picked.has(p.k.i))) continue;
     seen.add(p.k.i);
-    const lines = [p.k.short.length > 34 ? p.k.short.slice(0, 32) + "…" : p.k.short];
+    const lines = [p.k.short.length > 40 ? p.k.short.slice(0, 39) + "…" : p.k.short];
     if (!small || picked.has(p.k.i)) lines.push(tx("label", pct(p.k.share), pct(p.k.frac)));
     place(top, taken, shown, X(p.x), Y(p.y), radius(p.k), lines, "nm" + (p.k.impl === D.best ? " best" : ""), picked.has(p.k.i));
   }
 }
-/* whether a roof runs through a text's box */
+/* whether a roof runs through a text's box: the flat part of a pipe's right of its ridge, a memory's up to the highest */
 const crossed = (s) => {
-  const over = (r) => { const y = Y(r.peak); return y > s.y && y < s.y + s.h; };
-  const along = (r) => { const y = (x) => Y(10 ** (view.x0 + (x - L) / (W - L - R) * (view.x1 - view.x0)) * r.peak); return y(s.x) > s.y && y(s.x + s.w) < s.y + s.h; };
-  return shownPipes().some((c) => over(roof[c])) || LEVELS.some((n) => on.level.has(n) && along(roof[n]));
+  const pipes = shownPipes(), levels = LEVELS.filter((n) => on.level.has(n)), end = s.x + s.w;
+  const fast = Math.max(...levels.map((n) => roof[n].peak)), most = Math.max(...pipes.map((c) => roof[c].peak));
+  const at_ = (px) => 10 ** (view.x0 + (px - L) / (W - L - R) * (view.x1 - view.x0));
+  const over = (r) => Y(r.peak) > s.y && Y(r.peak) < s.y + s.h && (!levels.length || end > X(r.peak / fast));
+  const along = (r) => { const last = pipes.length ? Math.min(end, X(most / r.peak)) : end; return last > s.x && Y(at_(s.x) * r.peak) > s.y && Y(at_(last) * r.peak) < s.y + s.h; };
+  return pipes.some((c) => over(roof[c])) || levels.some((n) => along(roof[n]));
 };
 function place(top, taken, shown, x, y, r, lines, cls, must = false) {
-  const w = Math.max(...lines.map((t, i) => wide(t, i ? 10.5 : 11.5))) + 4, hh = 14 * lines.length;
+  const w = Math.max(...lines.map((t, i) => i ? wide(t, 10.5) : wide(t, 11.5, cls.endsWith("best") ? 700 : 400))) + 4, hh = 14 * lines.length;
   const spots = [];
   for (const d of [6, 20, 38, 60, 90]) for (const [a, b] of [[1, 0], [-1, 0], [.8, -1], [.8, 1], [-.8, -1], [-.8, 1], [0, -1.2], [0, 1.2]]) {
     const cx = x + a * (r + d), cy = y + b * (r + d * .8);
@@ -224,7 +233,7 @@ plot.addEventListener("wheel", (e) => {
   const [cx, cy, s] = at(e);
   zoom(e.deltaY > 0 ? 1.2 : 1 / 1.2, (cx / s - L) / (W - L - R), 1 - (cy / s - T) / (H - T - B));
 }, { passive: false });
-const reset = () => { view = null; hide(); draw(); };
+const reset = () => { view = null; hide(); draw(); bars(); };
 plot.addEventListener("keydown", (e) => {
   const order = [...new Set(marks().sort((a, b) => (b.k.time || 0) - (a.k.time || 0)).map((p) => p.k.i))];
   const go = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
@@ -281,26 +290,45 @@ function picture() {
   const names = ["fill", "stroke", "stroke-width", "stroke-dasharray", "fill-opacity", "opacity", "font-size", "font-weight", "font-family", "paint-order", "stroke-linejoin"];
   from.forEach((e, i) => { const s = getComputedStyle(e); to[i].setAttribute("style", names.map((n) => `${n}:${s.getPropertyValue(n)}`).join(";")); });
   copy.setAttribute("xmlns", NS);
+  const high = H + legend(copy);
+  copy.setAttribute("viewBox", `0 0 ${W} ${high}`);
   copy.setAttribute("width", W);
-  copy.setAttribute("height", H);
-  copy.prepend(el("rect", { width: W, height: H, fill: getComputedStyle(document.body).backgroundColor }));
-  return new XMLSerializer().serializeToString(copy);
+  copy.setAttribute("height", high);
+  copy.prepend(el("rect", { width: W, height: high, fill: getComputedStyle(document.body).backgroundColor }));
+  return [new XMLSerializer().serializeToString(copy), high];
+}
+/* below the picture what it is of, and whose each outline is, for the controls stay behind; its height */
+function legend(copy) {
+  const fg = css("--fg"), text = { fill: fg, "font-size": 12, "font-family": "system-ui,sans-serif" };
+  let x = L, y = H + 16;
+  copy.append(el("text", { ...text, x, y, "font-weight": 600 }, document.title));
+  y += 20;
+  for (const name of new Set(marks().map((p) => p.k.impl))) {
+    if (!name) continue;
+    const w = wide(name, 12) + 34;
+    if (x > L && x + w > W - R) { x = L; y += 20; }
+    const mark = outline(name, x + 6, y - 4, 5);
+    mark.setAttribute("fill", css(colour(name).slice(4, -1)));
+    copy.append(mark, el("text", { ...text, x: x + 18, y }, name));
+    x += w;
+  }
+  return y - H + 10;
 }
 function save(form) {
-  const text = picture(), url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  const [text, high] = picture(), url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
   const give = (blob) => { const a = h("a", { href: URL.createObjectURL(blob), download: "roofline." + form }); a.click(); setTimeout(() => URL.revokeObjectURL(a.href), 1000); };
   if (form === "svg") { give(new Blob([text], { type: "image/svg+xml" })); return; }
-  const image = new Image(), canvas = h("canvas", { width: W * 2, height: H * 2 });
-  image.onload = () => { canvas.getContext("2d").drawImage(image, 0, 0, W * 2, H * 2); canvas.toBlob(give, "image/png"); };
+  const image = new Image(), canvas = h("canvas", { width: W * 2, height: high * 2 });
+  image.onload = () => { canvas.getContext("2d").drawImage(image, 0, 0, W * 2, high * 2); canvas.toBlob(give, "image/png"); };
   image.src = url;
 }
 /* kernels without FLOP have no place on a log axis: their bandwidth as bars */
 function bars() {
-  const box = $("strip"), none = K.filter((k) => !(k.flops > 0) && num(k.dram) && num(k.time)).sort((a, b) => rank(b) - rank(a) || b.time - a.time);
+  const box = $("strip"), none = K.filter((k) => !(k.flops > 0) && num(k.dram) && num(k.time) && (flat || chosen(k))).sort((a, b) => rank(b) - rank(a) || b.time - a.time);
   box.replaceChildren();
   if (!none.length) return;
   const peak = roof.dram ? roof.dram.peak : NaN, most = Math.max(...none.map((k) => k.dram));
-  box.append(h("h3", {}, tx("bars") + (num(peak) ? tx("of", say(peak, "B/s")) : "")));
+  box.append(h("h3", {}, tx("bars") + (num(peak) ? tx("of", say(peak, "B/s")) : "")), ...(D.ranged ? [] : [h("p", { className: "note" }, tx("barsnote"))]));
   for (const k of none.slice(0, 12)) {
     const f = k.dram / (num(peak) ? peak : most);
     const fill = h("i", { style: `width:${Math.min(100, f * 100)}%;background:${colour(k.impl)}` });

@@ -14,6 +14,13 @@ if (TL) {
 }
 const SEC = 1e-8, ROW = 30, HEADROOM = 4;
 const tint = (k) => { const at_ = busiest.indexOf(k); return at_ < 0 ? "--ref" : "--s" + at_; };
+/* of the same width everywhere, so that kernels are told apart without their colour */
+const band = (k) => TL.bands[busiest.indexOf(k)] || 0;
+const stripes = (c, bg, x, high, low, w, count) => {
+  if (count) { c.fillStyle = bg; c.fillRect(x, low, w, 2); }
+  if (count > 1) c.fillRect(x, high, w, 2);
+};
+const striped = (k) => `linear-gradient(transparent 2px,var(--bg) 2px ${band(k) > 1 ? 4 : 2}px,transparent 4px 7px,var(--bg) 7px ${band(k) ? 9 : 7}px,transparent 9px),var(${tint(k)})`;
 const css = (name) => getComputedStyle(ROOT).getPropertyValue(name).trim();
 const below = (array, value) => { let a = 0, b = array.length; while (a < b) { const m = (a + b) >> 1; if (array[m] < value) a = m + 1; else b = m; } return a; };
 const depth = () => TL.ranges.reduce((m, r) => Math.max(m, r[1] + 1), 0);
@@ -33,14 +40,11 @@ function drawLine() {
   c.scale(scale, scale);
   c.font = "11px system-ui,sans-serif";
   c.clearRect(0, 0, w, hh);
-  const x = (t) => (t - span[0]) / (span[1] - span[0]) * w, fg = css("--fg"), muted = css("--muted"), soft = css("--soft"), grid = css("--line");
+  const x = (t) => (t - span[0]) / (span[1] - span[0]) * w, fg = css("--fg"), bg = css("--bg"), muted = css("--muted"), soft = css("--soft"), grid = css("--line");
   ticks(c, x, w, hh, muted, grid);
   if (TL.steady.length) {
-    const [a, b, step] = TL.steady;
+    const a = TL.steady[0], b = TL.steady.at(-1);
     c.fillStyle = css("--accent"); c.globalAlpha = .08; c.fillRect(x(a), top, x(b) - x(a), lanes() * ROW); c.globalAlpha = 1;
-    c.strokeStyle = css("--accent"); c.globalAlpha = .5;
-    if (x(step) - x(0) > 6) for (let t = a; t <= b + step / 2; t += step) { c.beginPath(); c.moveTo(x(t), top); c.lineTo(x(t), top + lanes() * ROW); c.stroke(); }
-    c.globalAlpha = 1;
   }
   for (const [name, level, a, b] of TL.ranges) {
     if (b < span[0] || a > span[1]) continue;
@@ -61,7 +65,13 @@ function drawLine() {
     const copied = TL.copy.includes(TL.kernel[i]), y = top + lane * ROW + HEADROOM;
     c.fillStyle = shade(TL.kernel[i]);
     c.fillRect(px, copied ? y + 12 : y, pw, copied ? 10 : 22);
-    if (pw > 46) { c.fillStyle = css("--bg"); c.save(); c.beginPath(); c.rect(px, y, pw - 3, 22); c.clip(); c.fillText(TL.names[TL.kernel[i]], px + 4, y + 15); c.restore(); }
+    if (pw > 2) stripes(c, bg, px, copied ? y + 14 : y + 2, y + 18, pw, band(TL.kernel[i]));
+    if (pw > 46) { c.fillStyle = bg; c.save(); c.beginPath(); c.rect(px, y, pw - 3, 22); c.clip(); c.fillText(TL.names[TL.kernel[i]], px + 4, y + 15); c.restore(); }
+  }
+  if (TL.steady.length && (x(TL.steady.at(-1)) - x(TL.steady[0])) / TL.steady.length > 6) {
+    c.strokeStyle = css("--accent"); c.lineWidth = 1.5; c.setLineDash([4, 3]);
+    for (const t of TL.steady) { c.beginPath(); c.moveTo(x(t), 18); c.lineTo(x(t), top + lanes() * ROW); c.stroke(); }
+    c.lineWidth = 1; c.setLineDash([]);
   }
   c.fillStyle = fg;
   if (TL.lanes.length > 1) TL.lanes.forEach((name, i) => { c.fillStyle = css("--bg"); c.globalAlpha = .75; c.fillRect(0, top + i * ROW - 1, c.measureText(name).width + 6, 11); c.globalAlpha = 1; c.fillStyle = muted; c.fillText(name, 2, top + i * ROW + 8); });
@@ -73,7 +83,7 @@ function ticks(c, x, w, hh, muted, grid) {
   for (let n = Math.ceil(span[0] * SEC / by); n * by <= span[1] * SEC; n++) {
     const px = x(n * by / SEC);
     c.strokeStyle = grid; c.beginPath(); c.moveTo(px + .5, 14); c.lineTo(px + .5, hh - 30); c.stroke();
-    c.fillStyle = muted; c.textAlign = px < 30 ? "left" : px > w - 30 ? "right" : "center"; c.fillText(say(n * by, "s"), px, 10);
+    c.fillStyle = muted; c.textAlign = px < 30 ? "left" : px > w - 30 ? "right" : "center"; c.fillText(n ? say(n * by, "s") : "0", px, 10);
   }
   c.textAlign = "left";
 }
@@ -123,9 +133,9 @@ function lineZoom(f, x = .5) { const w = span[1] - span[0], m = span[0] + w * x;
 function lineControls() {
   if (!TL) return;
   const move = (f) => lineView(span[0] + (span[1] - span[0]) * f, span[1] + (span[1] - span[0]) * f);
-  const steady = TL.steady.length ? [[tx("step"), () => lineView(TL.steady[0] + TL.steady[2], TL.steady[0] + 2 * TL.steady[2])], [tx("steady"), () => lineView(TL.steady[0], TL.steady[1])]] : [];
+  const steady = TL.steady.length ? [[tx("step"), () => lineView(...TL.steady.slice(TL.steady.length > 2 ? 1 : 0).slice(0, 2))], [tx("steady"), () => lineView(TL.steady[0], TL.steady.at(-1))]] : [];
   $("line-controls").replaceChildren(...[[tx("in"), () => lineZoom(.5)], [tx("out"), () => lineZoom(2)], ["←", () => move(-.5)], ["→", () => move(.5)], ...steady, [tx("all"), () => lineView(0, TL.end)]].map(([t, f]) => button(t, f, t === "←" || t === "→" ? { "aria-label": t === "←" ? tx("earlier") : tx("later") } : {})));
-  $("line-keys").replaceChildren(...busiest.map((k) => h("span", {}, h("i", { style: `background:var(${tint(k)})` }), TL.names[k])), h("span", {}, h("i", { style: "background:var(--ref)" }), tx("others")));
+  $("line-keys").replaceChildren(...busiest.map((k) => h("span", {}, h("i", { style: `background:${striped(k)}` }), TL.names[k])), h("span", {}, h("i", { style: "background:var(--ref)" }), tx("others")));
 }
 if (TL) {
   let from = null;

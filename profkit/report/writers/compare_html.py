@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analyzers.compare import Ladder, Rung
 from analyzers.speedup import shown
-from analyzers.waterfall import WORDS, Waterfall
+from analyzers.waterfall import EXCESS, WORDS, Waterfall
+from collectors.doubt import Doubt
 from profkit._version import __version__
 from profkit.report import ladder as view
 from profkit.report import sections, units
 from profkit.report.ladder import Chosen
 from profkit.report.layout import Table
 from profkit.report.names import short_name
-from profkit.report.waterfall import blocks
 from profkit.report.words import named, say
 from profkit.report.writers.frame import Text, both, grid, render, told
-from profkit.report.writers.html import Fall, fall_of
-from profkit.report.writers.page_data import Shown, data_of, places
+from profkit.report.writers.html import falls_of, trust
+from profkit.report.writers.page_data import Shown, data_of
+from roofline.style import places
 
 MOST_ROWS = 14
 """Rows of the table of what a waterfall gained or lost."""
@@ -55,21 +56,23 @@ def page(chosen: Sequence[Chosen], ladder: Ladder, limit: float | None = None, l
     last, wanted = ladder.rungs[-1], math.nan if limit is None else limit
     gate = Gate(wanted, ladder.regressions(limit) if limit is not None and not ladder.apart else [], ladder.apart)
     data = data_of(parts, best=last.label)
+    known = [part for part in parts if part.impl in part.study.waterfalls]
+    doubts = _doubts(chosen, ladder)
     return render(
         "compare.html",
         lang,
         {**data, "timeline": None},
         title=both(lambda tag: " → ".join(rung.label for rung in ladder.rungs)),
         subtitle=_subtitle(chosen),
-        lead=_lead(ladder),
+        lead=told("p_both", one=_lead(ladder), other=trust(doubts)),
         mood=_mood(last),
         gate=both(gate.text),
         gate_mood=gate.mood,
-        ladder=grid(lambda tag: _ladder(ladder, tag)),
-        falls=_falls(parts, data["kernels"]),
+        ladder=grid(lambda tag: _ladder(chosen, ladder, tag)),
+        falls=falls_of(known, data["kernels"], open_=len(known) - 1),
         difference=_difference(parts),
         moved=[(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved],
-        doubts=ladder.doubts,
+        doubts=doubts,
         kernel_note=told("kernel_note"),
         version=__version__,
     )
@@ -80,6 +83,12 @@ def _subtitle(chosen: Sequence[Chosen]) -> Text:
     devices = dict.fromkeys(sections.device(one.study) for one in chosen)
     text = "; ".join([*devices, *runs])
     return Text(text, text)
+
+
+def _doubts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Doubt | sections.Said]:
+    """What weakens the comparison, and each step's own doubts, once."""
+    own = dict.fromkeys(said for one in chosen for said in sections.concerning(one.study, one.impl))
+    return [*ladder.doubts, *own]
 
 
 def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
@@ -110,15 +119,16 @@ def _mood(rung: Rung) -> str:
     return {"faster": "faster", "slower": "slower"}.get(rung.verdict, "")
 
 
-def _ladder(ladder: Ladder, lang: str) -> Table:
+def _ladder(chosen: Sequence[Chosen], ladder: Ladder, lang: str) -> Table:
     unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    heads = ("step", "measure", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
+    heads = ("step", "measure", "correct", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
     head = [say(key, lang) for key in heads]
-    head[2] = f"{head[2]} [{unit}]"
+    head[3] = f"{head[3]} [{unit}]"
     rows = [
         [
             rung.label,
             ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file", lang)),
+            _correct(chosen[at], lang),
             time,
             _step(rung, lang),
             shown(rung.total, "ratio"),
@@ -131,6 +141,10 @@ def _ladder(ladder: Ladder, lang: str) -> Table:
     return Table(head, rows)
 
 
+def _correct(one: Chosen, lang: str) -> str:
+    return sections.correctness(next((impl for impl in one.study.manifest.impls if impl.name == one.impl), None), lang)
+
+
 def _step(rung: Rung, lang: str) -> str:
     if math.isnan(rung.step):
         return units.MISSING
@@ -138,28 +152,17 @@ def _step(rung: Rung, lang: str) -> str:
     return f"{shown(rung.step, 'ratio')}{interval} {say(f'c_{rung.verdict}', lang)}"
 
 
-def _falls(parts: Sequence[Shown], kernels: Sequence[Mapping[str, str]]) -> list[Fall]:
-    """A waterfall a step, the last one open."""
-    known = [part for part in parts if part.impl in part.study.waterfalls]
-    longest = max((part.study.waterfalls[part.impl].time for part in known), default=math.nan)
-    places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
-    return [
-        fall_of(part, blocks(part.study, part.impl), longest, {}, places, best=at == len(known) - 1)
-        for at, part in enumerate(known)
-    ]
-
-
 @dataclass(frozen=True)
 class Change:
     """One row of the difference between the waterfalls of the first and the last step: times as text, what it gained
-    [s, negative for less], and its bar in percent of the largest change.
+    [s, negative for less], its bar in percent of the largest change, and whether it went up or down.
     """
 
     label: Text
     cells: list[str]
     gained: str
     width: str
-    worse: bool
+    mood: str
 
 
 def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:
@@ -192,7 +195,7 @@ def _sums(fall: Waterfall) -> dict[tuple[str, str], float]:
 
 def _words(name: tuple[str, str]) -> Text:
     kind, kernel = name
-    words = Text(*WORDS[kind])
+    words = told("fall_over") if kind == EXCESS else Text(*WORDS[kind])
     return both(lambda tag: say("c_of", tag, kernel=kernel, kind=getattr(words, tag))) if kernel else words
 
 
@@ -201,4 +204,5 @@ def _change(label: Text, seconds: Sequence[float], top: float) -> Change:
     sign = "+" if gained > 0 else "-" if gained < 0 else ""
     cells = [units.text(value, "s") if value else units.MISSING for value in seconds]
     width = f"{min(1.0, abs(gained) / top):.1%}" if top > 0 else "0%"
-    return Change(label, cells, f"{sign}{units.text(abs(gained), 's')}", width, gained > 0)
+    mood = "up" if gained > 0 else "down" if gained < 0 else ""
+    return Change(label, cells, f"{sign}{units.text(abs(gained), 's')}", width, mood)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
@@ -15,10 +16,19 @@ from profkit.report.explain import MINOR, gain, headline, in_order, proof, runna
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
-from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
-from profkit.report.words import bound, say
+from profkit.report.waterfall import IDLE, Block, blocks, floor_line, wall_blocks
+from profkit.report.words import LANGUAGES, bound, say
 from profkit.report.writers.frame import Grid, Text, both, grid, render, told
-from profkit.report.writers.page_data import Shown, best_roofs, data_of, page_name, shown_of, stack, timeline_of
+from profkit.report.writers.page_data import (
+    Shown,
+    best_roofs,
+    data_of,
+    page_name,
+    samples_of,
+    shown_of,
+    stack,
+    timeline_of,
+)
 
 if TYPE_CHECKING:
     from analyzers.verdict import Verdict
@@ -42,7 +52,7 @@ def page(study: Study, lang: str = "en") -> str:
     answer, matter = _Answer.of(study, found), sections.that_matter(study)
     of = list(_told(study, found))
     ids = {id(one): told_.id for group in of for one, told_ in zip(group.kept, group.findings, strict=True)}
-    data = {**data_of(parts, best=best), "timeline": timeline_of(study)}
+    data = {**data_of(parts, best=best), "timeline": timeline_of(study), "timings": samples_of(parts)}
     return render(
         "page.html",
         lang,
@@ -53,11 +63,11 @@ def page(study: Study, lang: str = "en") -> str:
         subtitle=both(lambda tag: _subtitle(study, tag)),
         answer=answer,
         parts=parts,
-        falls=_falls(study, parts, found, ids, data["kernels"]),
+        falls=falls_of(_in_sight(study, parts), data["kernels"], found, ids),
         told=of,
         budgets=_budgets(study, found, ids),
-        timeline=sections.timeline_lines(study) if not study.manifest.impls else [],
-        kernel_note=both(lambda tag: _kernel_note(study, tag)),
+        timeline=list(_gaps(study)) if not study.manifest.impls else [],
+        kernel_note=NOTHING if sections.counters_line(study) or not study.manifest.impls else told("kernel_note"),
         timing=both(lambda tag: sections.timing_line(study, tag)),
         facts=[(key, value) for key, value in _facts(study) if value],
         matter=matter,
@@ -72,9 +82,16 @@ def _subtitle(study: Study, lang: str) -> str:
     return say("comma", lang).join(part for part in (study.manifest.sample.path, made) if part)
 
 
-def _kernel_note(study: Study, lang: str) -> str:
-    missing = sections.counters_line(study, lang)
-    return missing or (" " if lang == "en" else "").join(say(key, lang) for key in ("kernel_note", "p_kernel_note"))
+def _gaps(study: Study) -> Iterator[Text]:
+    """Of each device what its timeline does not show at a glance: the longest gap, and how much of the work is copying."""
+    for found in study.timelines.values():
+        for one in found.devices:
+            if one.gaps.count:
+                longest = {"time": units.text(one.gaps.largest, "s"), "after": short_name(one.gaps.after)}
+                yield told("p_longest_gap", device=one.device, count=str(one.gaps.count), **longest)
+        copied = sum(one.time for one in found.copies)
+        if copied:
+            yield told("p_copies", time=units.text(copied, "s"), share=units.percent(copied / found.total))
 
 
 # ---- the answer
@@ -108,7 +125,9 @@ class _Answer:
 
     @classmethod
     def of(cls, study: Study, found: Sequence[Finding]) -> _Answer:
-        lines = [_line(study, at) for at in _others(study)]
+        first = [Text(*pair) for pair in zip(*(sections.first_lines(study, tag) for tag in LANGUAGES), strict=True)]
+        lead = _place(study, first)
+        lines = [line for at, line in enumerate(first) if at != lead and not _in_table(study, line)]
         missing, fix = both(lambda tag: sections.counters_line(study, tag)), study.manifest.counters.fix
         if missing:
             lines.append(told("p_note_fix", note=missing, fix=fix) if fix else missing)
@@ -117,29 +136,21 @@ class _Answer:
         best, mood = study.best, ""
         if best is not None and best.name in study.verdicts:
             mood = study.verdicts[best.name].word
-        return cls(_lead(study), mood, _cards(study, found), _table(study), lines)
+        cards = _cards(study, found)
+        said = told("p_both", one=first[lead], other=trust(sections.that_matter(study))) if cards else first[lead]
+        return cls(said, mood, cards, _table(study), lines)
 
 
-def _lead(study: Study) -> Text:
-    """The first line about the best, or the first there is."""
-    return _line(study, _place(study))
-
-
-def _line(study: Study, at: int) -> Text:
-    return both(lambda tag: sections.first_lines(study, tag)[at])
-
-
-def _place(study: Study) -> int:
+def _place(study: Study, lines: Sequence[Text]) -> int:
+    """Which of the first lines is about the best; the first of all where none is."""
     best = study.best
-    lines = sections.first_lines(study)
-    return next((at for at, line in enumerate(lines) if best is not None and line.startswith(f"{best.name}: ")), 0)
+    return next((at for at, line in enumerate(lines) if best is not None and line.en.startswith(f"{best.name}: ")), 0)
 
 
-def _others(study: Study) -> list[int]:
-    """The first lines that the table does not say: of what is not right, or of a program all but the first."""
-    lines, lead = sections.first_lines(study), _place(study)
-    silent = {name for name, one in study.verdicts.items() if one.word in ("faster", "slower", "same", "undecided")}
-    return [at for at, line in enumerate(lines) if at != lead and line.partition(": ")[0] not in silent]
+def _in_table(study: Study, line: Text) -> bool:
+    """Whether the table says it, too: a first line about a candidate that was timed and is right."""
+    one = study.verdicts.get(line.en.partition(": ")[0])
+    return one is not None and one.word in ("faster", "slower", "same", "undecided")
 
 
 def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
@@ -211,25 +222,30 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
     return Card(question, Text(time, time), note, 1 / ratio if ratio > 0 else math.nan)
 
 
-def _bound_card(row: Mapping[Any, Any]) -> Card:
+def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     roof = both(lambda tag: bound(row, tag) or say("p_unknown", tag))
     share = number(row, "attainable_fraction")
     note = told("p_of_roof", share=units.percent(share)) if math.isfinite(share) else NOTHING
     # The bar is the share of the roof it is bound by; what waits is bound by none.
     at_roof = str(row.get("bound_by", "")) not in ("latency", "launch", "mixed", "unknown", "gaps", "")
-    return Card(told("p_bound"), roof, note, share if at_roof else math.nan)
+    return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
 
 
 def _trust_card(study: Study) -> Card:
     matter, every = sections.that_matter(study), sections.doubts(study)
+    notes = [Text(one.what, one.what) for one in matter[:2]]
+    left = len(matter) - len(notes), len(every) - len(matter)
+    notes += [
+        told(key, count=str(count)) for key, count in zip(("p_trust_more", "p_trust_rest"), left, strict=True) if count
+    ]
+    note = both(lambda tag: say("semicolon", tag).join(getattr(one, tag) for one in notes))
+    return Card(told("p_trust"), trust(matter), note, kind="doubt trust" if matter else "good trust", link="#doubts")
+
+
+def trust(matter: Sequence[object]) -> Text:
+    """How many doubts matter."""
     key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
-    first = Text(matter[0].what, matter[0].what) if matter else NOTHING
-    rest = len(every) - len(matter)
-    note = told("p_trust_rest", count=str(rest)) if rest else NOTHING
-    both_ = told("p_both", one=first, other=note) if first and note else first or note
-    return Card(
-        told("p_trust"), told(key, count=str(len(matter))), both_, kind="doubt" if matter else "good", link="#doubts"
-    )
+    return told(key, count=str(len(matter)))
 
 
 def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> Card:
@@ -258,8 +274,8 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
     first = next(iter(timed), None)
     return [
         *_wall_cards(study),
-        Card(told("p_which"), Text(name, name), note, share, "kernel"),
-        *([_bound_card(hot)] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        Card(told("p_which"), Text(name, name), note, share, "small"),
+        *([_bound_card(hot, told("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
         Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
         _trust_card(study),
         _next_card(study, first, hot),
@@ -267,18 +283,23 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
 
 
 def _wall_cards(study: Study) -> Iterator[Card]:
-    """How long a step is, and for how much of it the GPU has nothing to do; of the first device."""
+    """How long a step is and at least would be, for how much of it the GPU idles, what takes most; of the first device."""
     for one in list(study.budgets.values())[:1]:
         if not one.window > 0:
             return
-        step, steps = units.text(one.step, "s"), str(one.steady.steps)
+        steps = max(one.steady.steps, 1)
+        step, busy = units.text(one.step, "s"), units.text(one.step - one.idle / steps, "s")
         known = one.steady.found not in ("all", "range")
-        note = told("p_step_note", steps=steps) if known else told("p_window_note")
+        note = told("p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy)
         yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
-        share = units.percent(one.idle / one.window)
-        per = units.text(one.idle / max(one.steady.steps, 1), "s")
+        share = one.idle / one.window
+        gaps = told("p_idle_note", time=units.text(one.idle / steps, "s"), gaps=str(one.gaps))
+        yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
+        kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
+        why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
+        most = units.percent(getattr(one, kind) / one.window)
         yield Card(
-            told("p_idle"), Text(share, share), told("p_idle_note", time=per, gaps=str(one.gaps)), one.idle / one.window
+            told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
         )
 
 
@@ -343,24 +364,35 @@ class Fall:
         return tuple(kind for kind, *_ in self.stack)
 
 
-def _falls(
-    study: Study, parts: Sequence[Shown], found: Sequence[Finding], ids: Mapping[int, str], kernels: Sequence[Any]
-) -> list[Fall]:
-    """The waterfalls of the best part first; `ids`: of findings, in the page; `kernels`: the script's."""
+def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
+    """Those that have a waterfall: the best first, then the reference, then the longest."""
     best = study.best.name if study.best is not None else ""
     reference = study.analysis.reference
-    falls = [part for part in parts if part.impl in study.waterfalls]
-    falls.sort(key=lambda part: (part.impl != best, part.impl != reference, -study.waterfalls[part.impl].time))
-    falls = falls[:MOST_FALLS]
-    longest = max((study.waterfalls[part.impl].time for part in falls), default=math.nan)
+    known = [part for part in parts if part.impl in study.waterfalls]
+    return sorted(
+        known, key=lambda part: (part.impl != best, part.impl != reference, -study.waterfalls[part.impl].time)
+    )[:MOST_FALLS]
+
+
+def falls_of(
+    parts: Sequence[Shown],
+    kernels: Sequence[Mapping[str, str]],
+    found: Sequence[Finding] = (),
+    ids: Mapping[int, str] = MappingProxyType({}),
+    *,
+    open_: int = 0,
+) -> list[Fall]:
+    """The waterfalls of parts that have one, in their order; `kernels`: the script's; `ids`: of findings, in the page;
+    `open_`: the place of the one that is shown."""
+    longest = max((part.study.waterfalls[part.impl].time for part in parts), default=math.nan)
     places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
     return [
-        fall_of(part, blocks(study, part.impl, found), longest, ids, places, best=at == 0)
-        for at, part in enumerate(falls)
+        _fall(part, blocks(part.study, part.impl, found), longest, ids, places, best=at == open_)
+        for at, part in enumerate(parts)
     ]
 
 
-def fall_of(
+def _fall(
     part: Shown,
     mine: Sequence[Block],
     longest: float,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from profkit.report.units import number
 from profkit.report.waterfall import Block
 from profkit.report.words import LANGUAGES, bound
 from roofline.ceilings import BANDWIDTH, Roofline
+from roofline.style import BANDS, places, shape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,6 @@ LONGEST_NAME = 300
 MOST_SAMPLES = 600
 MOST_LAUNCHES = 40_000
 """Pieces of GPU work on the page's timeline: about 12 bytes each."""
-REFERENCE = -1
-"""The place of the reference among the colours: it is grey."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,6 @@ class Shown:
     colour: int
     on: bool = True
 
-    @property
-    def shape(self) -> int:
-        """Its place among the shapes: the reference has the first."""
-        return self.colour + 1
-
 
 def shown_of(study: Study) -> list[Shown]:
     """The parts of one run in its order: colours by place, as the figures have them; of implementations only the best
@@ -57,16 +51,6 @@ def shown_of(study: Study) -> list[Shown]:
     on = {name: not study.manifest.impls or name in first for name in names}
     unnamed = NO_RANGE if len(names) > 1 else ""
     return [Shown(study, name, name or unnamed, place, on[name]) for name, place in places(names).items()]
-
-
-def places(names: Iterable[str]) -> dict[str, int]:
-    """Place among the colours, as roofline.style.colours gives them."""
-    names = list(names)
-    found: dict[str, int] = {}
-    for name in names:
-        grey = name == "reference" and len(names) > 1
-        found[name] = REFERENCE if grey else sum(place != REFERENCE for place in found.values())
-    return found
 
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
@@ -81,12 +65,13 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     return {
         "best": best,
         "ranged": first is not None and not first.manifest.impls,
-        "parts": [{"name": part.label, "colour": part.colour, "shape": part.shape, "on": part.on} for part in parts],
+        "parts": [
+            {"name": part.label, "colour": part.colour, "shape": shape(part.colour), "on": part.on} for part in parts
+        ],
         "kernels": kernels,
         "pipes": pipes,
         "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in roofs],
         "floors": floors,
-        "timings": [row for part in parts for row in _samples(part)],
     }
 
 
@@ -152,8 +137,12 @@ def _floors(study: Study) -> list[dict[str, Any]]:
     return []
 
 
+def samples_of(parts: Sequence[Shown]) -> list[dict[str, Any]]:
+    """The samples that the parts' times come from, thinned evenly where there are very many."""
+    return [row for part in parts for row in _samples(part)]
+
+
 def _samples(part: Shown) -> Iterator[dict[str, Any]]:
-    """The samples its time comes from, thinned evenly where there are very many."""
     timings = part.study.timings
     if timings is None or not len(timings):
         return
@@ -207,6 +196,7 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
         "lanes": [str(name) for name in lane_names],
         "ranges": _ranges(known, begin),
         "steady": _steady(study, frame, begin),
+        "bands": BANDS,
         "hidden": hidden,
         "whole": whole,
     }
@@ -245,11 +235,12 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
 
 
 def _steady(study: Study, frame: pd.DataFrame, begin: float) -> list[int]:
-    """First, last and one step [10 ns] of the steady state of the first device; [] where nothing repeats."""
+    """When each step of the steady state of the first device begins, and when the last one ends, in units of 10 ns; []
+    where nothing repeats."""
     for one in study.budgets.values():
-        if one.steady.found == "all":
+        if one.steady.found in ("all", "range") or not one.steady.period:
             return []
-        ordered = frame.sort_values("start", kind="stable")
-        first = float(ordered["start"].iloc[one.steady.first]) - begin
-        return [round(first * 1e8), round((first + one.window) * 1e8), round(one.step * 1e8)]
+        starts = frame["start"].sort_values(kind="stable").to_numpy() - begin
+        firsts = [float(starts[one.steady.first + step * one.steady.period]) for step in range(one.steady.steps)]
+        return [round(at * 1e8) for at in (*firsts, firsts[0] + one.window)]
     return []
