@@ -21,8 +21,8 @@ from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
+from profkit.report.places import place_of
 from profkit.rundir.directory import RUNS
-from profkit.rundir.files import sha256
 
 if TYPE_CHECKING:
     from analyzers.waterfall import Waterfall
@@ -247,25 +247,9 @@ def _gate(study: Study, subject: Part | None) -> str:
 
 
 def _source(study: Study, one: Finding) -> str | None:
-    """file:line that the kernel waits for most, where lines were recorded; else where it is defined, if the source is still
-    what was measured; else None.
-    """
-    manifest = study.manifest
-    hot = next(
-        (line for line in study.lines if (line.impl, line.kernel) == (one.impl, one.kernel) and line.number), None
-    )
-    if hot is not None:
-        return f"{PurePath(hot.file).name}:{hot.number}"
-    impl = next((impl for impl in manifest.impls if impl.name == one.impl), None)
-    name = next((name for name in impl.kernels if name in one.kernel), "") if impl is not None else ""
-    listed = manifest.sample.files.get(one.impl)
-    file = Path(manifest.sample.path) / listed.path if listed is not None else None
-    if not name or file is None or listed is None or not file.is_file() or sha256(file) != listed.sha256:
-        return None
-    lines = file.read_text("utf-8", "replace").splitlines()
-    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
-    at = next((number for number, line in enumerate(lines, 1) if head.search(line)), None)
-    return f"{listed.path}:{at}" if at is not None else None
+    """file:line by the name of the file; None where no line is known."""
+    place = place_of(study, one.impl, one.kernel)
+    return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
 
 
 def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str) -> str:
