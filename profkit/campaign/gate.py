@@ -104,7 +104,9 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
         )
     unsure = 1 / rung.low > 1 + limit
     word = "undecided" if unsure else rung.verdict if rung.verdict != "slower" else "same"
-    return Judged(sample, impl, word, *numbers, why="the limit lies inside the interval" if unsure else "")
+    why = ["the limit lies inside the interval"] if unsure else []
+    why += [verdict.text()] if verdict is not None and verdict.word in sarif.VERDICTS else []
+    return Judged(sample, impl, word, *numbers, why="; ".join(why))
 
 
 def _row(study: Study, impl: str) -> dict[str, float]:
@@ -117,23 +119,21 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
     failed = [one for one in found if one.fails]
     head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
     table = Table(
-        ["", "sample", "before", "after", "old / new", "x floor", "verdict"],
+        ["sample", "before", "after", "old / new", "x floor", "verdict"],
         [
             [
-                "x" if one.fails else "",
-                f"{one.sample} {one.impl}",
-                units.text(one.before, "s"),
-                units.text(one.after, "s"),
-                _interval(one),
+                *map(_together, (f"{one.sample} {one.impl}", units.text(one.before, "s"), units.text(one.after, "s"))),
+                _together(_interval(one)),
                 units.digits(one.floor),
-                one.word + (f": {one.why}" if one.why else ""),
+                (f"**{one.word}**" if one.fails else one.word) + (f": {one.why}" if one.why else ""),
             ]
             for one in sorted(found, key=lambda one: not one.fails)
         ],
     )
     devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
-    doubts = [f"- {study.manifest.sample.id}: {one.what}" for study in studies for one in sections.doubts(study)]
-    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 1, 6))]
+    known = [(study.manifest.sample.id, one) for study in studies for one in sections.doubts(study)]
+    doubts = [f"- {sample}: {one.what}" for sample, one in known if one.code not in sections.ASIDE]
+    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 5))]
     parts += [f"![roofline]({picture})"] if picture else []
     if doubts:
         more = [f"- and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []
@@ -143,6 +143,11 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
         "<sub>old / new: above 1 is faster; with the interval of 95 %. A row fails when all of it is slower.</sub>"
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _together(cell: str) -> str:
+    """A cell that no narrow page breaks."""
+    return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _interval(one: Judged) -> str:
