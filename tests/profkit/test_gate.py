@@ -98,7 +98,7 @@ def test_what_became_wrong_fails(before, tmp_path, capsys):
     wrong = [one | {"status": "mismatch", "reason": "all of it"} if one["name"] == "cuda" else one for one in impls]
     after = runs(tmp_path / "after", "ICJTRP", impls=wrong)
     assert invoke(["gate", str(before), str(after)]) == 1
-    assert "wrong: mismatch: all of it" in capsys.readouterr().out
+    assert "**wrong**: mismatch: all of it" in capsys.readouterr().out
 
 
 def test_nothing_to_compare_is_no_pass(before, tmp_path, capsys):
