@@ -11,17 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analyzers.compare import Rung
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
+from profkit.report.dialects import sarif
 from profkit.report.ladder import chosen_of, ladder_of
 from profkit.report.layout import Table, pipe_table
 from profkit.report.writers.junit import Case
+from profkit.report.writers.sarif import ERROR, NOTE, Result, Rule, document
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study
 
 MARK = "<!-- profkit -->"
 """By which a comment is found again."""
 MOST_DOUBTS = 20
+RULES = {
+    "slower": Rule(
+        "regression", "slower than before, for sure and beyond the limit", "take the change back, or find what it added"
+    ),
+    "undecided": Rule("undecided", "the limit lies inside the interval", "measure longer: --budget, --processes"),
+    "apart": Rule(
+        "not-compared", "measured otherwise than before", "measure both on one device, by one method, at one clock"
+    ),
+}
+"""What code scanning is told of a comparison; that an answer is wrong is a verdict, which the run itself tells."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,9 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
         )
     unsure = 1 / rung.low > 1 + limit
     word = "undecided" if unsure else rung.verdict if rung.verdict != "slower" else "same"
-    return Judged(sample, impl, word, *numbers, why="the limit lies inside the interval" if unsure else "")
+    why = ["the limit lies inside the interval"] if unsure else []
+    why += [verdict.text()] if verdict is not None and verdict.word in sarif.VERDICTS else []
+    return Judged(sample, impl, word, *numbers, why="; ".join(why))
 
 
 def _row(study: Study, impl: str) -> dict[str, float]:
@@ -104,23 +119,21 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
     failed = [one for one in found if one.fails]
     head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
     table = Table(
-        ["", "sample", "before", "after", "old / new", "x floor", "verdict"],
+        ["sample", "before", "after", "old / new", "x floor", "verdict"],
         [
             [
-                "x" if one.fails else "",
-                f"{one.sample} {one.impl}",
-                units.text(one.before, "s"),
-                units.text(one.after, "s"),
-                _interval(one),
+                *map(_together, (f"{one.sample} {one.impl}", units.text(one.before, "s"), units.text(one.after, "s"))),
+                _together(_interval(one)),
                 units.digits(one.floor),
-                one.word + (f": {one.why}" if one.why else ""),
+                (f"**{one.word}**" if one.fails else one.word) + (f": {one.why}" if one.why else ""),
             ]
             for one in sorted(found, key=lambda one: not one.fails)
         ],
     )
     devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
-    doubts = [f"- {study.manifest.sample.id}: {one.what}" for study in studies for one in sections.doubts(study)]
-    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 1, 6))]
+    known = [(study.manifest.sample.id, one) for study in studies for one in sections.doubts(study)]
+    doubts = [f"- {sample}: {one.what}" for sample, one in known if one.code not in sections.ASIDE]
+    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 5))]
     parts += [f"![roofline]({picture})"] if picture else []
     if doubts:
         more = [f"- and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []
@@ -130,6 +143,11 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
         "<sub>old / new: above 1 is faster; with the interval of 95 %. A row fails when all of it is slower.</sub>"
     )
     return "\n\n".join(parts) + "\n"
+
+
+def _together(cell: str) -> str:
+    """A cell that no narrow page breaks."""
+    return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _interval(one: Judged) -> str:
@@ -151,3 +169,34 @@ def cases(found: Sequence[Judged]) -> list[Case]:
         )
         for one in found
     ]
+
+
+def log(found: Sequence[Judged], studies: Sequence[Study]) -> str:
+    """The same for code scanning, with the verdicts and findings of the runs after the change."""
+    runs = {study.manifest.sample.id: study for study in studies}
+    return _log("gate", [_result(one, runs[one.sample]) for one in found if one.word in RULES], studies)
+
+
+def _result(one: Judged, study: Study) -> Result:
+    says = f"{one.sample} {one.impl}: {one.word}: {one.why} ({units.text(one.before, 's')} -> {units.text(one.after, 's')})"
+    values = {"seconds_before": one.before, "seconds": one.after, "ratio": one.ratio, "low": one.low, "high": one.high}
+    place = sarif.place(study, one.impl)
+    return Result(RULES[one.word], ERROR if one.fails else NOTE, says, (one.sample, one.impl), place, values)
+
+
+def log_of_steps(steps: Sequence[tuple[Study, Rung]], slower: Sequence[Rung]) -> str:
+    """For code scanning: the steps of a ladder that are slower than its first, and what is known of every run in it."""
+    first = steps[0][1].time
+    judged = [
+        (study, Judged(study.manifest.sample.id, rung.impl, "slower", first, rung.time, rung.total, why=rung.label))
+        for study, rung in steps
+        if rung in slower
+    ]
+    studies = list({study.path: study for study, _ in steps}.values())
+    results = [_result(one, study) for study, one in judged]
+    return _log("compare", results, studies)
+
+
+def _log(name: str, results: Sequence[Result], studies: Sequence[Study]) -> str:
+    more = [one for study in studies for one in sarif.results_of(study)]
+    return document(name, [*results, *more], [one for study in studies for one in sarif.notices_of(study)])

@@ -51,6 +51,7 @@ def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
+@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Write it as SARIF for code scanning.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     runs: tuple[str, ...],
@@ -59,6 +60,7 @@ def command(
     lang: str,
     force: bool,
     junit: Path | None,
+    sarif: Path | None,
     as_json: bool,
 ) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved.
@@ -81,6 +83,11 @@ def command(
     slower = _gate(ladder, limit)
     if junit is not None:
         write_atomic(junit, document("profkit compare", [_case(rung, slower) for rung in ladder.rungs[1:]]))
+    if sarif is not None:
+        from profkit.campaign.gate import log_of_steps  # pandas stays out of start-up
+
+        steps = [(one.study, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
+        write_atomic(sarif, log_of_steps(steps, slower).encode())
     if as_json:
         gate = {"limit": limit, "regressions": [rung.label for rung in slower]} if limit is not None else None
         click.echo(json.dumps({**ladder.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))

@@ -224,15 +224,20 @@ def kernels_scene(
     pattern: str = "",
     mixed: bool = False,
     theme: str = "light",
+    references: bool = True,
 ) -> Scene:
     """The `top` longest kernels of the runs under the roofs of their device.
 
     levels: memory roofs, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
     these; pattern: a regular expression for names. mixed: allow several devices, drawn under the first one's
-    roofs, which the caption then says. Raises ProfkitError where devices differ or nothing is left to draw.
+    roofs, which the caption then says. references: those of the references, too. Raises ProfkitError where devices
+    differ or nothing is left to draw.
     """
     roof = _common_roof(studies, mixed)
-    kernels = pd.concat([_labelled(study, len(studies) > 1) for study in studies], ignore_index=True)
+    kernels = pd.concat([_labelled(study, name) for study, name in zip(studies, _names(studies), strict=True)])
+    if not references and "impl" in kernels:
+        kernels = kernels[~kernels["reference"]]
+    kernels = kernels.reset_index(drop=True)
     kernels, dropped = _chosen(kernels, dtypes, pattern)
     shown = kernels.sort_values("time", ascending=False, kind="stable").head(top) if len(kernels) else kernels
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
@@ -273,15 +278,25 @@ def _trusted(roof: Roofline) -> tuple[int, int]:
     return sum(one.source == "measured" for one in roof.ceilings), len(roof.ceilings)
 
 
-def _labelled(study: Study, several: bool) -> pd.DataFrame:
-    """The run's kernels, their implementation or range after the run's name when there are several runs."""
+def _names(studies: Sequence[Study]) -> list[str]:
+    """What tells the runs apart: nothing for one, the sample, or the sample and the run where samples come twice."""
+    samples = [study.manifest.sample.id for study in studies]
+    if len(studies) == 1:
+        return [""]
+    unique = len(set(samples)) == len(samples)
+    return [name if unique else f"{name} {study.path.name}" for name, study in zip(samples, studies, strict=True)]
+
+
+def _labelled(study: Study, label: str) -> pd.DataFrame:
+    """The run's kernels, their implementation or range after what the run is called among others."""
     kernels = study.kernels
     if not len(kernels):
         return kernels
     own = kernels["impl"].astype(str)
-    own = own.where(own != "", "" if several else "kernels")
-    label = f"{study.manifest.sample.id} {study.path.name}" if several else ""
-    labelled: pd.DataFrame = kernels.assign(impl=[": ".join(part for part in (label, name) if part) for name in own])
+    reference = own.isin([one.name for one in study.manifest.impls if one.role == "reference"])
+    own = own.where(own != "", "" if label else "kernels")
+    names = [": ".join(part for part in (label, name) if part) for name in own]
+    labelled: pd.DataFrame = kernels.assign(impl=names, reference=reference)
     return labelled
 
 
@@ -321,6 +336,8 @@ def _captions(studies: Sequence[Study]) -> Iterator[str]:
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:
-    """The longest kernels of many runs, those of the first one's device; without a kernel under a roof an empty one."""
+    """The longest kernels of the candidates of many runs, those of the first one's device; without a kernel under a roof
+    an empty one.
+    """
     first = _devices(studies)[:1]
-    return kernels_scene([study for study in studies if _devices([study]) == first])
+    return kernels_scene([study for study in studies if _devices([study]) == first], references=False)

@@ -18,8 +18,10 @@ from recorded import opened, some_slow
 from synthetic_runs import kernel, make_run
 
 from profkit.cli.group import cli, invoke
-from profkit.report import explain
+from profkit.report import explain, sections
 from profkit.report.dialects import agent
+from profkit.report.layout import cut
+from profkit.report.names import short_name
 from profkit.rundir.manifest import Impl
 
 ROOT = Path(__file__).parents[2]
@@ -52,16 +54,49 @@ def test_recorded_runs(run):
     for verdict in study.verdicts.values():
         told = next((one for one in found["results"] if one["name"] == verdict.impl), None)
         assert told is None or (told["verdict"], told["wins"]) == (verdict.word, verdict.wins)
-    # The same first step as the full report.
-    if study.best is not None and study.verdicts[found["subject"]].word not in ("void", "impossible"):
-        first = next((one for one in study.findings() if one.impl == found["subject"]), None)
-        if first is not None and first.severity != "collect":
-            assert found["findings"][0]["rule"] == first.rule
-            assert found["next"].startswith(("stop", explain.runnable(first.next_step, study)[:200]))
+    same_first_step(study, found)
     for command in commands(found):
         words = shlex.split(command)
         assert words[0] == "profkit"
         assert words[1] in cli.list_commands(None)
+
+
+def same_first_step(study, found):
+    """What a script reads first is what the full report tells: finding, bound, lever, command."""
+    verdict = study.verdicts.get(found["subject"])
+    if verdict is not None and verdict.word == "void":
+        assert found["next"].startswith("mend the task first: void: ")
+        assert found["at_floor"] is None
+    if not study.manifest.impls:
+        return
+    report, mine = explain.text(study, study.findings()), [f for f in study.findings() if f.impl == found["subject"]]
+    full = report[report.index(f"\n{explain.headline(study, found['subject'])}\n") :]
+    first = next((one for one in mine if one.severity != "collect"), None)
+    assert (first is None) == (found["findings"] == [])
+    if first is not None:
+        told, step = found["findings"][0], explain.runnable(first.next_step, study)
+        assert (told["rule"], told["bound"]) == (first.rule, float(f"{first.upper_bound:.4g}"))
+        assert said_in(told["title"], first.title)
+        assert said_in(told["next"], step)
+        assert said_in(told["expect"], first.words()[2])
+        assert told["kernel"] is None or told["kernel"] == short_name(first.kernel, 40)
+        assert told["evidence"] == [cut(explain.proof(one), 60) for one in first.evidence[:3]]
+        if found["at_floor"] is False:
+            assert said_in(found["next"], step)
+        if not first.ratio < explain.MINOR:
+            assert full.split("  1. ")[1].startswith(f"{explain.gain(first)}: {first.title}\n")
+            assert full.split("     next: ")[1].startswith(f"{step}\n")
+    missing = [one for one in mine if one.severity == "collect"]
+    assert bool(missing) == bool(found["not_checked"])
+    if missing:
+        assert found["not_checked"].endswith(f": {explain.runnable(missing[0].next_step, study)}")
+        assert f"    collect: {explain.runnable(missing[0].next_step, study)}" in full
+    assert found["measure"] is None or found["measure"].startswith(sections.again(study))
+
+
+def said_in(short, whole):
+    """Whether a sentence is the whole one, or its beginning and dots."""
+    return short == whole or (short.endswith("...") and whole.startswith(short[:-3]) and len(short) > 30)
 
 
 def commands(found):

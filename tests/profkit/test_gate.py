@@ -14,7 +14,10 @@ from xml.etree import ElementTree
 import pytest
 
 from profkit.cli.group import invoke
+from profkit.report.figures import gate_scene
 from profkit.report.writers.junit import Case, document
+from profkit.rundir.directory import find_runs
+from profkit.study.study import Study
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "examples/h200"
@@ -72,7 +75,9 @@ def test_what_is_slower_for_sure_fails(before, tmp_path, capsys):
     )
     said = capsys.readouterr().out
     assert "1 of 2 fail" in said
-    assert "| x | ICJTRP cuda |" in said
+    # No page breaks a number off its unit.
+    assert "| ICJTRP\N{NO-BREAK SPACE}cuda | 161\N{NO-BREAK SPACE}us | 193\N{NO-BREAK SPACE}us |" in said
+    assert "**slower**" in said
     assert "% slower, 5.0% allowed" in said
     assert "![roofline](https://x/y.png)" in said
     found, root = cases(tmp_path / "j.xml")
@@ -93,7 +98,7 @@ def test_what_became_wrong_fails(before, tmp_path, capsys):
     wrong = [one | {"status": "mismatch", "reason": "all of it"} if one["name"] == "cuda" else one for one in impls]
     after = runs(tmp_path / "after", "ICJTRP", impls=wrong)
     assert invoke(["gate", str(before), str(after)]) == 1
-    assert "wrong: mismatch: all of it" in capsys.readouterr().out
+    assert "**wrong**: mismatch: all of it" in capsys.readouterr().out
 
 
 def test_nothing_to_compare_is_no_pass(before, tmp_path, capsys):
@@ -102,6 +107,17 @@ def test_nothing_to_compare_is_no_pass(before, tmp_path, capsys):
     assert invoke(["gate", str(tmp_path / "nowhere"), str(before)]) == 2
     assert invoke(["gate", str(before), str(runs(tmp_path / "other", "ICVXKH"))]) == 2
     assert "measure the same samples before and after" in capsys.readouterr().err
+
+
+def test_of_a_void_task_a_time_alone_passes_and_says_so(tmp_path, capsys):
+    before = runs(tmp_path / "before", "ICLSUM")
+    assert invoke(["gate", str(before), str(before)]) == 0
+    assert "same: void: the task cannot tell right from wrong" in capsys.readouterr().out
+
+
+def test_the_picture_has_the_candidates_by_sample(before):
+    points = gate_scene([Study(run) for run in find_runs(before)]).points
+    assert {point.impl for point in points} == {"ICJTRP: ori", "ICJTRP: cuda", "ICFSMX: cuda"}
 
 
 def test_other_devices_are_told_apart(before, tmp_path, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profkit.report.dialect import Dialect
-from profkit.report.dialects import agent, html, paddle, pr, records, tensorrt, trace
+from profkit.report.dialects import agent, html, paddle, pr, records, sarif, tensorrt, trace
 
 DIALECTS: dict[str, Dialect] = {
     one.name: one
@@ -15,5 +15,6 @@ DIALECTS: dict[str, Dialect] = {
         records.DIALECT,
         html.DIALECT,
         trace.DIALECT,
+        sarif.DIALECT,
     )
 }

@@ -21,10 +21,11 @@ from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
+from profkit.report.places import place_of
 from profkit.rundir.directory import RUNS
-from profkit.rundir.files import sha256
 
 if TYPE_CHECKING:
+    from analyzers.verdict import Verdict
     from analyzers.waterfall import Waterfall
     from profkit.study.study import Part, Study
 
@@ -95,6 +96,7 @@ def _content(
     if not study.manifest.impls:
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     known = subject.row if subject is not None else None
+    judged = study.verdicts.get(subject.name) if subject is not None else None
     fall = study.waterfalls.get(subject.name) if subject is not None else None
     again = sections.again(study)
     measure = f"{again}{_where(study)}" if study.manifest.impls and again else again
@@ -106,7 +108,7 @@ def _content(
         "says": [cut(line, room.letters) for line in _says(study, subject, lang)[: room.results]],
         "subject": subject.name if subject is not None else "",
         "next": cut(_next(study, subject, told, lang), max(room.letters, 240)),
-        "at_floor": _at_floor(known),
+        "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
         "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
         "waterfall": _waterfall(fall, room) if fall is not None else None,
         "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
@@ -168,7 +170,7 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
         "speedup": _round(verdict.speedup),
         "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
     }
-    if not verdict.right or verdict.word in ("void", "impossible"):
+    if _no_time_counts(verdict):
         found["kind"], found["why"] = cut(verdict.kind, room.letters), cut(verdict.why, room.letters)
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail[-2 * room.letters :]
@@ -251,32 +253,17 @@ def _gate(study: Study, subject: Part | None) -> str:
 
 
 def _source(study: Study, one: Finding) -> str | None:
-    """file:line that the kernel waits for most, where lines were recorded; else where it is defined, if the source is still
-    what was measured; else None.
-    """
-    manifest = study.manifest
-    hot = next(
-        (line for line in study.lines if (line.impl, line.kernel) == (one.impl, one.kernel) and line.number), None
-    )
-    if hot is not None:
-        return f"{PurePath(hot.file).name}:{hot.number}"
-    impl = next((impl for impl in manifest.impls if impl.name == one.impl), None)
-    name = next((name for name in impl.kernels if name in one.kernel), "") if impl is not None else ""
-    listed = manifest.sample.files.get(one.impl)
-    file = Path(manifest.sample.path) / listed.path if listed is not None else None
-    if not name or file is None or listed is None or not file.is_file() or sha256(file) != listed.sha256:
-        return None
-    lines = file.read_text("utf-8", "replace").splitlines()
-    head = re.compile(rf"(__global__.*|^void |^def |^\s*){re.escape(name)}\s*\(")
-    at = next((number for number, line in enumerate(lines, 1) if head.search(line)), None)
-    return f"{listed.path}:{at}" if at is not None else None
+    """file:line by the name of the file; None where no line is known."""
+    place = place_of(study, one.impl, one.kernel)
+    return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
 
 
 def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str) -> str:
-    """One step: mend what is wrong, else stop at the floor, else the first finding's."""
+    """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
-    if verdict is not None and (not verdict.right or verdict.word in ("void", "impossible")):
-        return f"make it right first: {verdict.text(lang)}"
+    if verdict is not None and _no_time_counts(verdict):
+        whose = "mend the task first" if verdict.word == "void" else "make it right first"
+        return f"{whose}: {verdict.text(lang)}"
     if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
         return "stop: it is at the floor of the task"
     if told:
@@ -285,6 +272,10 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str
     if study.manifest.counters.state != "collected" and again:
         return f"collect counters: {study.manifest.counters.fix or again.replace('--events', '--ncu')}"
     return "no rule found a reason: change the algorithm, or collect more (--deep)"
+
+
+def _no_time_counts(verdict: Verdict) -> bool:
+    return not verdict.right or verdict.word in ("void", "impossible")
 
 
 def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
