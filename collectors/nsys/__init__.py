@@ -23,11 +23,11 @@ from collectors import Format, Role
 from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
-from collectors.nsys.frames import table_frame
+from collectors.nsys.frames import Rows, quick, table_frame
 from collectors.nsys.launches import SUMMARIES, TRACES, UNUSED, api_facts, empty_ranges, launches, reach, together
 from collectors.nsys.reports import TWINS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
-from collectors.nsys.text import Export, Progress, counted, open_export, ruled_header, scan, split_header
+from collectors.nsys.text import Export, Progress, Table, counted, open_export, ruled_header, scan, split_header
 
 _BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
 _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
@@ -136,14 +136,24 @@ def _reports(
     """
     with open_export(path) as export:
         export.moved = counted(progress, len(export.data))
-        scan(export, is_report)
+        ready: dict[int, Rows | None] = {}
+
+        def last(table: Table) -> bool:
+            kind = kind_of(table.header)
+            ready[table.start] = quick(export, table, kind, UNUSED.get(kind, ()) if lean else ())
+            return ready[table.start] is not None
+
+        scan(export, is_report, last)
         complaints = _complaints(export, partial)
         reports: list[Report] = []
         damaged: list[tuple[str, CollectError]] = []
         for table in export.tables:
             kind = kind_of(table.header)
+            leave = UNUSED.get(kind, ()) if lean else ()
             try:
-                frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()) if lean else ())
+                frame = table_frame(
+                    export, table, kind, partial=partial, leave=leave, ready=ready.pop(table.start, None)
+                )
                 frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *complaints]
             except CollectError as error:
                 damaged.append((kind, error))

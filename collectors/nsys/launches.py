@@ -77,15 +77,25 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
     """make(key) for each of `keys` (array or categories), called once a distinct key: an object array."""
+    return np.asarray(told(keys, make), dtype=object)
+
+
+def told(keys: Any, make: Callable[[Any], str]) -> pd.Categorical:
+    """As `each`, but categories."""
     whole = isinstance(keys, pd.Series) and isinstance(keys.dtype, pd.CategoricalDtype)
     codes, distinct = (keys.cat.codes.to_numpy(), keys.cat.categories) if whole else pd.factorize(np.asarray(keys))
-    texts = np.empty(len(distinct), dtype=object)
-    texts[:] = [make(key) for key in distinct.tolist()]
-    return texts[codes]
+    return _categories(codes, [make(key) for key in distinct.tolist()])
 
 
-def shapes(x: Any, y: Any, z: Any) -> Any:
-    """ "x,y,z" for each row, "" where x is NaN or negative: an object array."""
+def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
+    """Row by row the text of its code, "" of a negative one; texts may stand twice."""
+    last = [""] if len(codes) and codes.min() < 0 else []
+    places, distinct = pd.factorize(np.array([*texts, *last], dtype=object))
+    return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(distinct, dtype=object))
+
+
+def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
+    """ "x,y,z" for each row, "" where x is NaN or negative."""
     axes = [np.asarray(axis, dtype=np.float64) for axis in (x, y, z)]
     code = np.zeros(len(axes[0]))
     for axis in axes:
@@ -98,7 +108,7 @@ def shapes(x: Any, y: Any, z: Any) -> Any:
     first[codes[::-1]] = np.arange(len(code))[::-1]
     triples = zip(*(axis[first].tolist() for axis in axes), strict=True)
     texts = [",".join(f"{size:.0f}" for size in triple) if min(triple) >= 0 else "" for triple in triples]
-    return np.array([*texts, ""], dtype=object)[codes]
+    return _categories(codes, texts)
 
 
 def _numbered(axis: Any) -> tuple[Any, int]:
@@ -117,7 +127,7 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
         for label, match in known.items()
         if label
     ]
-    names = each(labels, lambda label: match[1] if (match := known[label]) else label)
+    names = told(labels, lambda label: match[1] if (match := known[label]) else label)
     if len(devices) > 1:
         index = each(labels, lambda label: match[2] if (match := known[label]) else label)
         streams = index + ":" + each(streams, str)
@@ -159,7 +169,7 @@ def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
 def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     kinds = _kinds(frame["name"])
     columns: dict[str, Any] = {
-        "kernel": each(frame["name"], str),
+        "kernel": frame["name"],
         # Given up here: of a million launches they are a hundred megabytes.
         "grid": shapes(*(frame.pop(f"grid_{axis}") for axis in "xyz")),
         "block": shapes(*(frame.pop(f"block_{axis}") for axis in "xyz")),
@@ -182,8 +192,8 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     return made
 
 
-def _kinds(names: pd.Series) -> Any:
-    return each(names, memop_kind)
+def _kinds(names: pd.Series) -> pd.Categorical:
+    return told(names, memop_kind)
 
 
 def _sizes(part: pd.DataFrame) -> Any:
