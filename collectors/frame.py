@@ -96,7 +96,7 @@ def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = ()
         given.setdefault(key, "")
     # What validate would ask of a million rows is asked of their distinct texts here.
     data = {name: _typed(name, given[name], rows) for name in key_order(list(given))}
-    frame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
+    frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["doubts"] = list(doubts)
     return frame
 
@@ -169,13 +169,13 @@ def _texts(name: str, value: Any, rows: int) -> pd.Series[str]:
     """A text column; of categories and scalars each distinct text is made and checked once."""
     given = value.array if isinstance(value, pd.Series) and isinstance(value.dtype, pd.CategoricalDtype) else value
     if isinstance(given, str):
-        given = pd.Categorical.from_codes(np.zeros(rows, dtype=np.int8), [given])
+        given = pd.Categorical.from_codes(np.zeros(rows, dtype=np.int8), pd.Index([given]))
     if isinstance(given, pd.Categorical) and not (given.codes < 0).any():
         distinct = pd.Series(given.categories, dtype=_TEXT)
-        column = pd.Series(distinct.array.take(given.codes), index=pd.RangeIndex(rows))
+        column: pd.Series[str] = pd.Series(distinct.array.take(given.codes), index=pd.RangeIndex(rows))
     else:
-        column = given if _is_column(given) else np.full(rows, given, dtype=object)
-        distinct = column = pd.Series(column, index=pd.RangeIndex(rows), dtype=_TEXT)
+        texts = given if _is_column(given) else np.full(rows, given, dtype=object)
+        distinct = column = pd.Series(texts, index=pd.RangeIndex(rows), dtype=_TEXT)
     _check_type(name, distinct)
     for checked, allowed in (("tool", TOOLS), ("kind", KINDS)):
         if name == checked:

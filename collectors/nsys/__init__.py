@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from collectors import Format, Role
@@ -154,7 +155,8 @@ def _reports(
                 frame = table_frame(
                     export, table, kind, partial=partial, leave=leave, ready=ready.pop(table.start, None)
                 )
-                frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *complaints]
+                frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *_at_odds(export.path, frame)]
+                frame.attrs["doubts"] += complaints
             except CollectError as error:
                 damaged.append((kind, error))
                 continue
@@ -201,6 +203,24 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
     if not partial and frame.attrs["report"] in SUMMARIES:
         raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
     return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
+
+
+def _at_odds(path: Path, frame: pd.DataFrame) -> list[Doubt]:
+    """The doubt about rows of a summary whose total, count, mean, extremes and share do not fit each other."""
+    if not {"total", "instances", "mean", "min", "max"} <= set(frame.columns) or frame.attrs["report"] not in SUMMARIES:
+        return []
+    total, count = frame["total"], frame["instances"]
+    # Means are printed in tenths of a nanosecond, by older versions in whole ones; times scaled by nsys in three digits.
+    off = (total - frame["mean"] * count).abs() > np.maximum(1.1e-9 * count, 0.002 * total)
+    off |= (frame["min"] > frame["mean"] * 1.002 + 1.1e-9) | (frame["max"] * 1.002 + 1.1e-9 < frame["mean"])
+    if "share" in frame:
+        off |= (frame["share"] - total / total.sum()).abs() > 0.0011
+    if not off.any():
+        return []
+    what = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
+    return [
+        Doubt(what, f"{int(off.sum())} rows, the first of them row {int(off.argmax()) + 1}", "export the report again")
+    ]
 
 
 def _choose(reports: Sequence[Report]) -> list[Report]:

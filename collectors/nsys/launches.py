@@ -186,10 +186,30 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     part = frame[moved]
     sizes = _sizes(part)
     columns |= moved_bytes(moved, sizes)
-    made = build(columns, tool="nsys")
+    made = build(columns, tool="nsys", doubts=_order(frame))
     made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
+
+
+def _order(frame: pd.DataFrame) -> list[Doubt]:
+    """Doubts about a trace whose rows stand twice, or not in the order of their begins, as nsys writes them."""
+    start = frame["start"].to_numpy()
+    steps = np.diff(start)
+    found = []
+    at = np.flatnonzero((steps == 0) & (np.diff(frame["time"].to_numpy()) == 0))
+    if len(at):
+        keys = [name for name in ("name", "device", "stream", "registers") if name in frame]
+        one, other = (frame.iloc[at + step][keys].astype(str).to_numpy() for step in (0, 1))
+        twice = int((one == other).all(axis=1).sum())
+        if twice:
+            found.append(Doubt("rows of the trace stand there twice", f"{twice} rows", "export the report again"))
+    back = int(np.count_nonzero(steps < 0))
+    if back:
+        row = int(np.argmax(steps < 0)) + 2
+        what = "the rows of the trace are not in the order of their begins"
+        found.append(Doubt(what, f"{back} rows, the first of them row {row}", "export the report again"))
+    return found
 
 
 def _kinds(names: pd.Series) -> pd.Categorical:
