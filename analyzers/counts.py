@@ -179,9 +179,10 @@ def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Rows whose chip has no such counter."""
     if "cc" not in frame:
         return np.full(len(frame), not chip_has(counter, ""))
-    chips = frame["cc"].tolist()
-    verdicts = {cc: not chip_has(counter, str(cc)) for cc in set(chips)}
-    return np.array([verdicts[cc] for cc in chips], dtype=bool)
+    verdicts = {cc: not chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
+    if len(set(verdicts.values())) == 1:
+        return np.full(len(frame), next(iter(verdicts.values())))
+    return np.array([verdicts[cc] for cc in frame["cc"].tolist()], dtype=bool)
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ def budget(
     # A step ends where the next one begins; the last one with its last piece of work.
     follows = ordered["start"].iloc[steady.end] if steady.end < len(ordered) and steady.found != "range" else math.inf
     end = min(float((part["start"] + part["time"]).max()), float(follows))
-    spoken = part["kernel"].str.contains(COMMUNICATION)
+    spoken = _matching(part["kernel"], COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
     compute = _union(part[~spoken & ~copies], begin, end)
     longer = _union(part[~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
@@ -195,7 +195,7 @@ def budget(
     computing, talking = _length(compute), _length(_union(part[spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     idle = _idle(gaps, part, host)
-    pageable = part[part["kernel"].str.contains(PAGEABLE, regex=False)]
+    pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
     return Budget(
         window=end - begin,
@@ -320,6 +320,10 @@ def _calls(host: pd.DataFrame | None, kind: re.Pattern[str], begin: float, end: 
 
 
 def _named(host: pd.DataFrame, kind: re.Pattern[str]) -> pd.Series[bool]:
-    """Of each call whether its name is one of a kind; a host makes few calls very often."""
-    names = host["call"].astype(str)
-    return names.isin([name for name in names.unique() if kind.search(name)])
+    """Of each call whether its name is one of a kind."""
+    return _matching(host["call"], kind)
+
+
+def _matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
+    """Of each name whether it is one of a kind; a program's names are few and come very often."""
+    return names.isin([name for name in names.unique() if kind.search(str(name))])

@@ -1,8 +1,10 @@
 """Other people's exports: read, import, report and page for each file of a folder, beside an independent reading.
 
-    python benchmarks/corpus_exports.py FOLDER... [--limit 120] [--json OUT] [--verbose]
+    python benchmarks/corpus_exports.py FOLDER... [--limit 120] [--pictures 10] [--json OUT] [--verbose]
 
-Each file goes through a process of its own, forked before anything is read. "refused" is an error of the error tree, with a
+Run it from a copy that nobody changes meanwhile. With --json the results are kept as they come, and a second run goes on
+where the first was stopped. Each file goes through a process of its own, forked before anything is read; the pictures,
+which cost most, are drawn for every tenth. "refused" is an error of the error tree, with a
 fix; anything else that is raised is a traceback and a bug. The independent reading adds up GPU time with Python's csv
 module and nothing of collectors/, from what it knows of five headers; files of other forms are counted as "not compared".
 Prints a table by kind of file, then every traceback and every difference; the exit code is 1 if there is one.
@@ -89,13 +91,13 @@ FORMS: tuple[tuple[set[str], Callable[[list[str], list[list[str]]], float | None
 # ---- one file --------------------------------------------------------------------------------------------------------
 
 
-def handled(path: Path, folder: Path) -> dict[str, Any]:
+def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
     """What becomes of one file: kind, outcome (read, refused, traceback), why, rows, and seconds of GPU time read."""
     from collectors import head_of, sniffed
     from collectors.errors import ProfkitError
     from profkit.record.importing import import_files
     from profkit.report.derived import write
-    from profkit.report.writers import html
+    from profkit.report.writers import html, json, markdown, terminal
     from profkit.study.study import Study
 
     found: dict[str, Any] = {"kind": "unknown", "outcome": "read"}
@@ -109,8 +111,12 @@ def handled(path: Path, folder: Path) -> dict[str, Any]:
             found["time"] = float((frame["time"] * counts).sum(skipna=False))
         imported = import_files([path], folder / "run")
         study = Study(imported.run, imported.frames)
-        write(study)
+        json.metrics(study)
+        markdown.report(study)
+        terminal.summary(study)
         html.page(study)
+        if pictures:
+            write(study)
     except ProfkitError as error:
         found |= {"outcome": "refused", "why": f"{error} | fix: {error.fix}"}
     except BaseException:
@@ -118,7 +124,7 @@ def handled(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def in_a_fork(path: Path, limit: float) -> dict[str, Any]:
+def in_a_fork(path: Path, limit: float, pictures: bool) -> dict[str, Any]:
     """`handled` in a process of its own, with its CPU seconds and peak memory [B]."""
     reading, writing = os.pipe()
     began = time.monotonic()
@@ -128,8 +134,8 @@ def in_a_fork(path: Path, limit: float) -> dict[str, Any]:
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         with tempfile.TemporaryDirectory() as folder:
-            text = json.dumps(handled(path, Path(folder)))
-        os.write(writing, text.encode()[:60_000])
+            found = handled(path, Path(folder), pictures)
+        os.write(writing, json.dumps(found | {"why": found.get("why", "")[:20_000]}).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
@@ -182,7 +188,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--limit", type=float, default=120, help="CPU seconds a file")
-    parser.add_argument("--json", type=Path, help="write every result here")
+    parser.add_argument("--pictures", type=int, default=10, help="draw the pictures of every so many files")
+    parser.add_argument("--json", type=Path, help="write every result here, a line a file; go on where it ends")
     parser.add_argument("--verbose", action="store_true", help="also why files were refused")
     given = parser.parse_args()
     import matplotlib.pyplot  # noqa: F401 - shared by the forks, with the rest
@@ -192,18 +199,20 @@ def main() -> int:
     import profkit.study.study  # noqa: F401
 
     files = sorted(file for folder in given.folders for file in folder.rglob("*") if file.is_file())
-    results = []
-    for path in files:
-        found = in_a_fork(path, given.limit)
+    kept = given.json.read_text().splitlines() if given.json and given.json.exists() else []
+    results: list[dict[str, Any]] = [json.loads(line) for line in kept]
+    for number, path in enumerate(files[len(results) :], start=len(results)):
+        found = in_a_fork(path, given.limit, number % given.pictures == 0)
         found["compared"] = compared(path, found)
         results.append(found)
+        if given.json:
+            with given.json.open("a") as out:
+                out.write(json.dumps(found) + "\n")
         if found["outcome"] == "traceback" or found["compared"] == "different":
             print(f"{path}: {found['outcome']}, {found['compared']}: {found.get('time')} {found.get('independent')}")
             print(found.get("why", ""), flush=True)
         elif given.verbose and found["outcome"] == "refused":
             print(found["why"])
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1))
     print(table(results))
     return int(any(one["outcome"] == "traceback" or one["compared"] == "different" for one in results))
 

@@ -8,6 +8,7 @@ one before.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,8 @@ class DetailsReader:
         self._rules: list[dict[str, Any]] = []
         self._speedups: list[str] = []
         self._places: _Places | None = None
+        self._before: list[str] = []
+        self._twice = 0
         self._doubts: dict[str, Doubt] = {ROUNDED.what: ROUNDED}
 
     def add(self, row: Row) -> None:
@@ -73,6 +76,9 @@ class DetailsReader:
             self._places = _Places(row.table, {name: i for i, name in enumerate(header)}, *nvtx_columns(header))
         cells = row.fields()
         places = self._places
+        if cells == self._before:
+            self._twice += 1
+        self._before = cells
         rule = places.cell(cells, "Rule Name")
         label = places.cell(cells, "Metric Name")
         launch = self._launch(places, cells, row)
@@ -98,7 +104,7 @@ class DetailsReader:
         }
         for rule, cell in zip(self._rules, self._speedups, strict=True):
             rule["speedup"] = _speedup(cell, mark)
-        self._compare_last(launches)
+        self._compare(launches)
         summary = [int(parse(one.invocations, mark)) for one in launches] if self._is_summary() else None
         return Launches(
             keys_of([one.identity for one in launches]),
@@ -210,9 +216,21 @@ class DetailsReader:
             self._doubts.setdefault(what, Doubt(what, "the metric is left out", "export with --print-units base"))
         return math.nan if factor is None else value * factor
 
-    def _compare_last(self, launches: list[_Launch]) -> None:
+    def _compare(self, launches: list[_Launch]) -> None:
+        """Doubts where launches differ in what every launch has."""
+        if self._twice:
+            what = "rows of the page stand there twice, one after the other"
+            self._doubts[what] = Doubt(what, f"{self._twice} rows", "export it again")
         if len(launches) < 2:
             return
+        have = Counter(label for launch in launches for label in set(launch.labels))
+        rare = {label for label, times in have.items() if times == len(launches) - 1}
+        for launch in launches:
+            lacks = sorted(rare - set(launch.labels))
+            if lacks:
+                what = f"launch {launch.identity.launch} has no {lacks[0]!r}, which every other launch has"
+                much = f"{len(lacks)} metrics" if len(lacks) > 1 else "a metric"
+                self._doubts[what] = Doubt(what, much, "rows may be missing: export it again")
         last, before = launches[-1].labels, launches[-2].labels
         if len(last) < len(before) and last == before[: len(last)]:
             what = f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"

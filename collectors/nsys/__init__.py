@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from collectors import Format, Role
 from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
-from collectors.nsys.frames import table_frame
+from collectors.nsys.frames import Rows, quick, table_frame
 from collectors.nsys.launches import SUMMARIES, TRACES, UNUSED, api_facts, empty_ranges, launches, reach, together
 from collectors.nsys.reports import TWINS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
-from collectors.nsys.text import Export, Progress, counted, open_export, ruled_header, scan, split_header
+from collectors.nsys.text import Export, Progress, Table, counted, open_export, ruled_header, scan, split_header
 
 _BINARY = (".nsys-rep", ".qdrep", ".qdstrm")
 _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
@@ -136,15 +137,26 @@ def _reports(
     """
     with open_export(path) as export:
         export.moved = counted(progress, len(export.data))
-        scan(export, is_report)
+        ready: dict[int, Rows | None] = {}
+
+        def last(table: Table) -> bool:
+            kind = kind_of(table.header)
+            ready[table.start] = quick(export, table, kind, UNUSED.get(kind, ()) if lean else ())
+            return ready[table.start] is not None
+
+        scan(export, is_report, last)
         complaints = _complaints(export, partial)
         reports: list[Report] = []
         damaged: list[tuple[str, CollectError]] = []
         for table in export.tables:
             kind = kind_of(table.header)
+            leave = UNUSED.get(kind, ()) if lean else ()
             try:
-                frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()) if lean else ())
-                frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *complaints]
+                frame = table_frame(
+                    export, table, kind, partial=partial, leave=leave, ready=ready.pop(table.start, None)
+                )
+                frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *_at_odds(export.path, frame)]
+                frame.attrs["doubts"] += complaints
             except CollectError as error:
                 damaged.append((kind, error))
                 continue
@@ -191,6 +203,24 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
     if not partial and frame.attrs["report"] in SUMMARIES:
         raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
     return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
+
+
+def _at_odds(path: Path, frame: pd.DataFrame) -> list[Doubt]:
+    """The doubt about rows of a summary whose total, count, mean, extremes and share do not fit each other."""
+    if not {"total", "instances", "mean", "min", "max"} <= set(frame.columns) or frame.attrs["report"] not in SUMMARIES:
+        return []
+    total, count = frame["total"], frame["instances"]
+    # Means are printed in tenths of a nanosecond, by older versions in whole ones; times scaled by nsys in three digits.
+    off = (total - frame["mean"] * count).abs() > np.maximum(1.1e-9 * count, 0.002 * total)
+    off |= (frame["min"] > frame["mean"] * 1.002 + 1.1e-9) | (frame["max"] * 1.002 + 1.1e-9 < frame["mean"])
+    if "share" in frame:
+        off |= (frame["share"] - total / total.sum()).abs() > 0.0011
+    if not off.any():
+        return []
+    what = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
+    return [
+        Doubt(what, f"{int(off.sum())} rows, the first of them row {int(off.argmax()) + 1}", "export the report again")
+    ]
 
 
 def _choose(reports: Sequence[Report]) -> list[Report]:

@@ -77,15 +77,25 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
     """make(key) for each of `keys` (array or categories), called once a distinct key: an object array."""
+    return np.asarray(told(keys, make), dtype=object)
+
+
+def told(keys: Any, make: Callable[[Any], str]) -> pd.Categorical:
+    """As `each`, but categories."""
     whole = isinstance(keys, pd.Series) and isinstance(keys.dtype, pd.CategoricalDtype)
     codes, distinct = (keys.cat.codes.to_numpy(), keys.cat.categories) if whole else pd.factorize(np.asarray(keys))
-    texts = np.empty(len(distinct), dtype=object)
-    texts[:] = [make(key) for key in distinct.tolist()]
-    return texts[codes]
+    return _categories(codes, [make(key) for key in distinct.tolist()])
 
 
-def shapes(x: Any, y: Any, z: Any) -> Any:
-    """ "x,y,z" for each row, "" where x is NaN or negative: an object array."""
+def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
+    """Row by row the text of its code, "" of a negative one; texts may stand twice."""
+    last = [""] if len(codes) and codes.min() < 0 else []
+    places, distinct = pd.factorize(np.array([*texts, *last], dtype=object))
+    return pd.Categorical.from_codes(places.astype(np.int32)[codes], pd.Index(distinct, dtype=object))
+
+
+def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
+    """ "x,y,z" for each row, "" where x is NaN or negative."""
     axes = [np.asarray(axis, dtype=np.float64) for axis in (x, y, z)]
     code = np.zeros(len(axes[0]))
     for axis in axes:
@@ -98,7 +108,7 @@ def shapes(x: Any, y: Any, z: Any) -> Any:
     first[codes[::-1]] = np.arange(len(code))[::-1]
     triples = zip(*(axis[first].tolist() for axis in axes), strict=True)
     texts = [",".join(f"{size:.0f}" for size in triple) if min(triple) >= 0 else "" for triple in triples]
-    return np.array([*texts, ""], dtype=object)[codes]
+    return _categories(codes, texts)
 
 
 def _numbered(axis: Any) -> tuple[Any, int]:
@@ -117,7 +127,7 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
         for label, match in known.items()
         if label
     ]
-    names = each(labels, lambda label: match[1] if (match := known[label]) else label)
+    names = told(labels, lambda label: match[1] if (match := known[label]) else label)
     if len(devices) > 1:
         index = each(labels, lambda label: match[2] if (match := known[label]) else label)
         streams = index + ":" + each(streams, str)
@@ -159,7 +169,7 @@ def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
 def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     kinds = _kinds(frame["name"])
     columns: dict[str, Any] = {
-        "kernel": each(frame["name"], str),
+        "kernel": frame["name"],
         # Given up here: of a million launches they are a hundred megabytes.
         "grid": shapes(*(frame.pop(f"grid_{axis}") for axis in "xyz")),
         "block": shapes(*(frame.pop(f"block_{axis}") for axis in "xyz")),
@@ -176,14 +186,34 @@ def _gpu_trace(frame: pd.DataFrame) -> pd.DataFrame:
     part = frame[moved]
     sizes = _sizes(part)
     columns |= moved_bytes(moved, sizes)
-    made = build(columns, tool="nsys")
+    made = build(columns, tool="nsys", doubts=_order(frame))
     made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
 
 
-def _kinds(names: pd.Series) -> Any:
-    return each(names, memop_kind)
+def _order(frame: pd.DataFrame) -> list[Doubt]:
+    """Doubts about a trace whose rows stand twice, or not in the order of their begins, as nsys writes them."""
+    start = frame["start"].to_numpy()
+    steps = np.diff(start)
+    found = []
+    at = np.flatnonzero((steps == 0) & (np.diff(frame["time"].to_numpy()) == 0))
+    if len(at):
+        keys = [name for name in ("name", "device", "stream", "registers") if name in frame]
+        one, other = (frame.iloc[at + step][keys].astype(str).to_numpy() for step in (0, 1))
+        twice = int((one == other).all(axis=1).sum())
+        if twice:
+            found.append(Doubt("rows of the trace stand there twice", f"{twice} rows", "export the report again"))
+    back = int(np.count_nonzero(steps < 0))
+    if back:
+        row = int(np.argmax(steps < 0)) + 2
+        what = "the rows of the trace are not in the order of their begins"
+        found.append(Doubt(what, f"{back} rows, the first of them row {row}", "export the report again"))
+    return found
+
+
+def _kinds(names: pd.Series) -> pd.Categorical:
+    return told(names, memop_kind)
 
 
 def _sizes(part: pd.DataFrame) -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collectors.errors import CollectError
 
@@ -85,11 +86,15 @@ class Slice(io.RawIOBase):
     def __init__(self, export: Export, start: int, end: int, moved: Callable[[int], None] | None = None) -> None:
         super().__init__()
         self._descriptor = export.handle.fileno()
-        self._at = start
-        self._end = end
+        self._start, self._at, self._end = start, start, end
         self._moved = moved or export.moved
         self.commas = 0
         self.newlines = 0
+
+    @property
+    def left(self) -> float:
+        """The share of the bytes that was not read yet."""
+        return (self._end - self._at) / max(self._end - self._start, 1)
 
     def readable(self) -> bool:
         """Always."""
@@ -101,13 +106,24 @@ class Slice(io.RawIOBase):
         size = os.preadv(self._descriptor, [room], self._at) if room else 0
         if not size:
             return 0
-        self._at += size
-        view = np.frombuffer(room, np.uint8, size)
+        self._count(np.frombuffer(room, np.uint8, size))
+        return size
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most `size` bytes, b"" at the end: as `readinto`, without a copy."""
+        if size is None or size < 0:
+            return self.readall()
+        data = os.pread(self._descriptor, min(size, self._end - self._at), self._at)
+        if data:
+            self._count(np.frombuffer(data, np.uint8))
+        return data
+
+    def _count(self, view: NDArray[np.uint8]) -> None:
+        self._at += len(view)
         self.commas += int(np.count_nonzero(view == ord(",")))
         self.newlines += int(np.count_nonzero(view == ord("\n")))
         if self._moved is not None:
-            self._moved(size)
-        return size
+            self._moved(len(view))
 
 
 def counted(progress: Progress | None, total: int) -> Callable[[int], None] | None:
@@ -154,8 +170,11 @@ def open_export(path: str | Path) -> Export:
     return _transcoded(path, _encoding(head))
 
 
-def scan(export: Export, recognise: Recognise) -> Export:
-    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
+def scan(export: Export, recognise: Recognise, last: Callable[[Table], bool] = lambda _: False) -> Export:
+    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines.
+
+    last: asked of a large table that seems to go on to the end of the file whether it does, before it is searched.
+    """
     position, line, script, previous, unit = _bom(export.data[:4]), 1, "", "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
@@ -170,8 +189,7 @@ def scan(export: Export, recognise: Recognise) -> Export:
             export.unfinished = text.strip() if stop < 0 else ""
             previous, position, line = text, end, line + 1
             continue
-        table = replace(_closed(export, table), unit=unit)
-        unit = ""
+        table, unit = _closed(export, replace(table, unit=unit), last), ""
         export.tables.append(table)
         if table.end == len(export.data):
             break
@@ -302,9 +320,14 @@ def _table(text: str, previous: str, script: str, start: int, line: int, recogni
     return None
 
 
-def _closed(export: Export, table: Table) -> Table:
+def _closed(export: Export, table: Table, last: Callable[[Table], bool]) -> Table:
     """The table with its end: a blank line, the next report's first line, or the end of the file."""
     end = len(export.data)
+    ends = ((table.start - 1, table.start + _BLOCK), (end - _BLOCK, end))
+    if end - table.start > _WINDOW and not any(_BETWEEN.search(export.data, *part) for part in ends):
+        whole = replace(table, end=end)
+        if whole_end(export, whole) == end and last(whole):
+            return whole
     for at in range(table.start - 1, len(export.data), _WINDOW):
         found = _BETWEEN.search(export.data, at, at + _WINDOW + _LONGEST)
         # Pages that were looked at count as this process's memory until they are given back.

@@ -97,8 +97,11 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
         if ranged:
             kernels = frame[frame["kind"].isin(("kernel", "layer"))].reset_index(drop=True)
             label = Path(capture.origin or capture.file).stem if len(used) > 1 else ""
-            impl = kernels["range"].map(lambda path, label=label: ": ".join(part for part in (label, path) if part))
-            kernels = kernels.assign(impl=impl.astype(frame["range"].dtype))
+            impl = kernels["range"]
+            if label:
+                told = {path: ": ".join(part for part in (label, path) if part) for path in impl.unique()}
+                impl = impl.map(told).astype(frame["range"].dtype)
+            kernels = kernels.assign(impl=impl)
         parts.append(kernels)
         doubts += [row for row in frame.attrs.get("doubts", ()) if row not in doubts]
     merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
