@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,11 @@ SLACK = 30.0
 """Seconds the judge gets beyond the limit that it keeps for a candidate."""
 _ROOM = 4 << 30
 _FAREWELL = 2.0
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """A process's variables. What it and its compilers leave in TMPDIR, also when they are killed, goes with `scratch`."""
+    return environment({**_sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
 def _sharing() -> dict[str, str]:
@@ -79,7 +85,14 @@ class Child(threading.Thread):
     """Runs one candidate's process and says at once when it falls."""
 
     def __init__(
-        self, job: Job, argv: list[str], log: Path, line: int, follower: JudgeFollower, progress: Progress
+        self,
+        job: Job,
+        argv: list[str],
+        log: Path,
+        line: int,
+        follower: JudgeFollower,
+        progress: Progress,
+        scratch: Path,
     ) -> None:
         super().__init__(daemon=True)
         self.subject = job.subjects[0]
@@ -91,13 +104,14 @@ class Child(threading.Thread):
         self.line = line
         self.mark = secrets.token_hex(8)
         self._job, self._follower, self._progress = job, follower, progress
+        self._scratch = scratch
 
     def run(self) -> None:
         try:
             self.ended = process.run(
                 self.argv,
                 log=self.log,
-                env=environment(_sharing()),
+                env=_environment(self._scratch),
                 watch=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self.line],
@@ -173,9 +187,10 @@ def _sitting(
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects)
         stack.callback(lines.close)
+        scratch = Path(stack.enter_context(temporary()))
         candidates = [subject for subject in subjects if subject.role != "reference"]
         reference = next(Path(subject.file) for subject in subjects if subject.role == "reference")
-        children = [_child(job, s, reference, folder, lines, names, follower, progress) for s in candidates]
+        children = [_child(job, s, reference, (folder, scratch), lines, names, follower, progress) for s in candidates]
         judge = msgspec.structs.replace(
             job,
             mode="judge",
@@ -192,7 +207,11 @@ def _sitting(
             for child in children:
                 child.start()
             ended = process.run(
-                argv, log=log, env=environment(_sharing()), watch=follower, hand_over=[line, *lines.give_judges()]
+                argv,
+                log=log,
+                env=_environment(scratch),
+                watch=follower,
+                hand_over=[line, *lines.give_judges()],
             )
             follower(ended.wall)
             outcome.exits.append((argv, ended, log))
@@ -231,14 +250,16 @@ def _child(
     job: Job,
     subject: Subject,
     reference: Path,
-    folder: Path,
+    folders: tuple[Path, Path],
     lines: _Lines,
     names: _Names,
     follower: JudgeFollower,
     progress: Progress,
 ) -> Child:
-    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed."""
-    place = folder / subject.name
+    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed. folders: for
+    tensors, and for what it leaves in TMPDIR.
+    """
+    place = folders[0] / subject.name
     line = lines.candidates.pop(subject.name)
     mine = msgspec.structs.replace(
         job,
@@ -252,7 +273,9 @@ def _child(
     )
     file = names.of("job.json", subject.name)
     write_job(mine, file)
-    return Child(mine, command(file, Path(os.devnull)), names.of("log", subject.name), line, follower, progress)
+    return Child(
+        mine, command(file, Path(os.devnull)), names.of("log", subject.name), line, follower, progress, folders[1]
+    )
 
 
 def stage(subject: Subject, reference: Path, place: Path) -> Path:

@@ -288,6 +288,7 @@ def test_the_hard_floor_is_of_the_slower_side_and_of_tensor_paths_together():
 
 def test_figures_of_a_work():
     assert Work({"fp32": 6.0, "fp64": 2.0}, 4.0).intensity == 2.0
+    assert Work({"fp32": 6.0}, 0.5).intensity == 12.0
     assert math.isnan(Work({"fp32": 6.0}, 0.0).intensity)
     assert Work({"fp32": 0.0}, 0.0, written=0.0).total == 0.0
     assert Work({"fp32": math.nan}, 5.0).to_dict() == {"source": "declared", "flops": {}, "bytes": 5.0}

@@ -70,6 +70,17 @@ def test_the_limit_of_each_type_is_where_it_is_said(dtype):
     assert rtol_of(torch.float8_e4m3fn) == 0.125
 
 
+def test_the_limits_are_those_that_are_documented():
+    assert {str(dtype).removeprefix("torch."): rtol for dtype, rtol in RTOL.items()} == {
+        "float64": 1e-9,
+        "complex128": 1e-9,
+        "float32": 1e-4,
+        "complex64": 1e-4,
+        "float16": 5e-3,
+        "bfloat16": 2e-2,
+    }
+
+
 def test_the_first_thing_wrong_decides_and_is_named():
     said = [
         (torch.ones(2, 2), torch.ones(4), "wrong-shape", "output is (2, 2), the reference gives (4,)"),
@@ -99,7 +110,9 @@ def test_zeros_are_right_and_have_no_error():
 
 
 def test_the_relative_error_of_small_numbers_is_relative():
-    found = compare(1.00005 * torch.full((4,), 1e-6, dtype=torch.float64), torch.full((4,), 1e-6).double(), {"output": 1})
+    found = compare(
+        1.00005 * torch.full((4,), 1e-6, dtype=torch.float64), torch.full((4,), 1e-6).double(), {"output": 1}
+    )
     assert found.max_rel == pytest.approx(5e-5 / 2, rel=1e-2)
     assert (found.status, found.what) == ("ok", "")
 
