@@ -3,7 +3,7 @@
     python benchmarks/chaos.py [--kills 100] [--samples 6] [--seconds 900] [--folder DIR] [--seed N]
 
 Each round starts `profkit profile SAMPLES --jobs 2 --device cpu`, waits a random while, and sends SIGKILL to the
-command, to one of its workers (or their wardens), or to a process that measures. After each kill it is checked that
+command, to one of its workers (or their wardens), or to a process that builds or measures. After each kill it is checked that
 
 - every run directory that can be seen holds a readable run.json of an ended run, metrics.json and report.md;
 - no run that was there has gone or changed;
@@ -132,10 +132,11 @@ def doubles(runs: Path) -> int:
     return len(marks) - len(set(marks))
 
 
-def victim(campaign: Campaign, chance: random.Random) -> tuple[str, int]:
-    """(what it is, its number)."""
+def victim(campaign: Campaign, chance: random.Random) -> tuple[str, int] | None:
+    """(what it is, its number); None when nothing of the kind that was drawn is there yet. The command is drawn least, for
+    it takes longest to start."""
     family = campaign.family()
-    kind = chance.choice(["command", "command", "worker", "child"])
+    kind = chance.choices(["command", "worker", "child"], [1, 3, 12])[0]
     lines = {one.pid: " ".join(_line(one)) for one in family}
     workers = [pid for pid, line in lines.items() if "profkit.campaign.worker" in line]
     children = [pid for pid, line in lines.items() if pid not in workers]
@@ -143,12 +144,12 @@ def victim(campaign: Campaign, chance: random.Random) -> tuple[str, int]:
         return kind, chance.choice(workers)
     if kind == "child" and children:
         return kind, chance.choice(children)
-    return "command", campaign.process.pid
+    return (kind, campaign.process.pid) if kind == "command" else None
 
 
 def _line(one: psutil.Process) -> list[str]:
     try:
-        return list(one.cmdline())
+        return [str(word) for word in one.cmdline()]
     except psutil.Error:
         return []
 
@@ -170,7 +171,9 @@ def main() -> int:
                 faults += complaint(campaign)
                 campaign = Campaign(folder)
                 continue
-            what, pid = victim(campaign, chance)
+            if (found := victim(campaign, chance)) is None:
+                continue
+            what, pid = found
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -209,7 +212,7 @@ def seen(runs: Path, faults: list[str]) -> dict[str, str]:
 def orphans(campaign: Campaign, patience: float) -> list[str]:
     end = time.monotonic() + patience
     while (left := campaign.left()) and time.monotonic() < end:
-        time.sleep(0.1)
+        time.sleep(0.5)
     return (
         [f"orphans: {[' '.join(_line(psutil.Process(pid)))[:120] for pid in left if psutil.pid_exists(pid)]}"]
         if left

@@ -22,6 +22,7 @@ sys.path.insert(0, str(FAKES.parent.parent))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("few", deadline=None, max_examples=8)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +46,11 @@ FENCED = True
 """Whether candidates are kept from each other where the kernel can do that."""
 _FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
 _JUDGE = "the judge"
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """A process's variables. What it and its compilers leave in TMPDIR, also when they are killed, goes with `scratch`."""
+    return environment({**_sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
 def _sharing() -> dict[str, str]:
@@ -83,7 +89,14 @@ class Child(threading.Thread):
     """Runs one candidate's process and says at once when it falls."""
 
     def __init__(
-        self, job: Job, argv: list[str], log: Path, line: int, follower: JudgeFollower, progress: Progress
+        self,
+        job: Job,
+        argv: list[str],
+        log: Path,
+        line: int,
+        follower: JudgeFollower,
+        progress: Progress,
+        scratch: Path,
     ) -> None:
         super().__init__(daemon=True)
         self.subject = job.subjects[0]
@@ -95,13 +108,14 @@ class Child(threading.Thread):
         self.line = line
         self.mark = secrets.token_hex(8)
         self._job, self._follower, self._progress = job, follower, progress
+        self._scratch = scratch
 
     def run(self) -> None:
         try:
             self.ended = process.run(
                 self.argv,
                 log=self.log,
-                env=environment(_sharing()),
+                env=_environment(self._scratch),
                 watch=self._deadline,
                 memory=self._job.memory,
                 hand_over=[self.line],
@@ -231,9 +245,10 @@ def _sitting(
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects)
         stack.callback(lines.close)
+        scratch = Path(stack.enter_context(temporary()))
         candidates = [subject for subject in subjects if subject.role != "reference"]
         reference = next(Path(subject.file) for subject in subjects if subject.role == "reference")
-        children = [_child(job, s, reference, folder, lines, names, follower, progress) for s in candidates]
+        children = [_child(job, s, reference, (folder, scratch), lines, names, follower, progress) for s in candidates]
         judge = msgspec.structs.replace(
             job,
             mode="judge",
@@ -250,7 +265,11 @@ def _sitting(
             for child in children:
                 child.start()
             ended = process.run(
-                argv, log=log, env=environment(_sharing()), watch=follower, hand_over=[line, *lines.give_judges()]
+                argv,
+                log=log,
+                env=_environment(scratch),
+                watch=follower,
+                hand_over=[line, *lines.give_judges()],
             )
             follower(ended.wall)
             outcome.exits.append((argv, ended, log))
@@ -289,14 +308,16 @@ def _child(
     job: Job,
     subject: Subject,
     reference: Path,
-    folder: Path,
+    folders: tuple[Path, Path],
     lines: _Lines,
     names: _Names,
     follower: JudgeFollower,
     progress: Progress,
 ) -> Child:
-    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed."""
-    place = folder / subject.name
+    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed. folders: for
+    tensors, and for what it leaves in TMPDIR.
+    """
+    place = folders[0] / subject.name
     line = lines.candidates.pop(subject.name)
     mine = msgspec.structs.replace(
         job,
@@ -310,7 +331,9 @@ def _child(
     )
     file = names.of("job.json", subject.name)
     write_job(mine, file)
-    return Child(mine, command(file, Path(os.devnull)), names.of("log", subject.name), line, follower, progress)
+    return Child(
+        mine, command(file, Path(os.devnull)), names.of("log", subject.name), line, follower, progress, folders[1]
+    )
 
 
 def stage(subject: Subject, reference: Path, place: Path) -> Path:

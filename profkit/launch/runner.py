@@ -16,7 +16,7 @@ from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE, CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject, sealed
-from profkit.rundir.files import ROOM, unwritable
+from profkit.rundir.files import ROOM, temporary, unwritable
 
 Prefix = Sequence[str]
 Progress = Callable[[str], None]
@@ -192,7 +192,9 @@ def _start(
     argv = [*argv, str(line)] if line is not None else argv
     given = [] if line is None else [line]
     try:
-        ended = process.run(argv, log=log, env=environment(env), watch=follower, memory=job.memory, hand_over=given)
+        with temporary() as place:
+            told = environment({"TMPDIR": place, **(env or {})})
+            ended = process.run(argv, log=log, env=told, watch=follower, memory=job.memory, hand_over=given)
         follower(ended.wall)
     finally:
         outcome.events += follower.events + tampering(follower, job)

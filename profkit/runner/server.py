@@ -51,13 +51,12 @@ def _serve(control: socket.socket) -> Request | None:
         if not word:
             return None
         line = socket.socket(fileno=given[0])
-        pid = os.fork()
+        me, pid = os.getpid(), os.fork()
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            return _become(
-                line, given[1:], [control.detach(), woken, wake, *(other.detach() for other in lines.values())]
-            )
+            foreign = [control.detach(), woken, wake, *(other.detach() for other in lines.values())]
+            return _become(me, line, given[1:], foreign)
         for descriptor in given[1:]:
             os.close(descriptor)
         with contextlib.suppress(OSError):
@@ -74,8 +73,8 @@ def _reap(lines: dict[int, socket.socket]) -> None:
                 line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
-def _become(line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:
-    """Make this fork what a process of its own would be: session, descriptors, variables, directory, chance."""
+def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:
+    """Make this fork of `server` what a process of its own would be: session, descriptors, variables, directory, chance."""
     os.setsid()
     data = b""
     while not data.endswith(b"\n"):
@@ -97,7 +96,7 @@ def _become(line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -
     os.environ.clear()
     os.environ.update(request.env)
     os.chdir(request.cwd)
-    warden.guard()
+    warden.guard(server)
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
@@ -134,9 +133,11 @@ def _main(control: str, *preload: str) -> None:
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")
     request = _serve(socket.socket(fileno=int(control)))
-    if request is not None:
-        sys.argv = [request.module, *request.arguments]
-        runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    if request is None:
+        # At once: its children end when it does, and what torch does at an orderly end takes long on a busy machine.
+        os._exit(0)
+    sys.argv = [request.module, *request.arguments]
+    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -183,3 +183,115 @@ def test_a_roof_that_is_only_measured_accuses_nobody_by_a_little():
     assert floor.forbids(0.7)
     known = measured.with_([Ceiling("fp32", "compute", 1.1e11, "datasheet")])
     assert floor_time(Work({"fp32": 1e11}, 0.0), known).hard == pytest.approx(1 / 1.1)
+
+
+def test_the_work_that_is_given_alone_is_taken_as_it_is():
+    declared, modelled = Work({"fp32": 1.0}, 2.0), Work({"fp32": 3.0}, 4.0, "modelled")
+    assert combine(declared) == (declared, ())
+    assert combine(modelled=modelled) == (modelled, ())
+    assert combine() == (None, ())
+    _, doubts = combine(counted=Work({"fp32": 9.0}, 9.0, "counted"), modelled=modelled, impl="cuda")
+    assert [doubt.what.startswith("cuda: modelled and counted") for doubt in doubts] == [True, True]
+    assert {doubt.code for doubt in doubts} == {"work-differs"}
+    _, doubts = combine(declared, modelled)
+    assert [doubt.what.split(" disagree")[0] for doubt in doubts] == [
+        "declared and modelled FLOP",
+        "declared and modelled bytes",
+    ]
+
+
+def test_what_is_written_is_the_models_word_but_never_more_than_is_moved():
+    modelled = Work({}, 100.0, "modelled", written=40.0)
+    assert combine(Work({}, 100.0), modelled)[0].written == 40.0
+    assert combine(Work({}, 30.0), modelled)[0].written == 30.0
+    assert combine(Work({}, 100.0, written=7.0), modelled)[0].written == 7.0
+    assert combine(Work({"fp32": 2.0}, note="mine"), modelled)[0].note == "mine"
+
+
+def test_flop_of_one_side_alone_are_a_difference_without_a_ratio_unless_they_do_not_matter():
+    work, counted = Work({}, 100.0), Work({"fp32": 5.0}, 100.0, "counted")
+    (doubt,) = disagreements(work, counted)
+    assert "no ratio" in doubt.how_much
+    assert disagreements(work, counted, flops_matter=False) == ()
+    (doubt,) = disagreements(Work({"fp32": 0.5}, 1.0), Work({"fp32": 1.0}, 1.0))
+    assert "(2.000 x)" in doubt.how_much
+    (doubt,) = disagreements(Work({"fp32": 5.0}, 100.0), Work({}, 100.0, "counted"))
+    assert "(0.000 x)" in doubt.how_much
+
+
+@pytest.mark.parametrize(("other", "differs"), [(94.0, True), (95.0, False), (105.0, False), (106.0, True)])
+def test_the_share_within_which_counts_agree_is_of_the_larger(other, differs):
+    assert bool(disagreements(Work({}, 100.0), Work({}, other, "modelled"))) is differs
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "written", "l2", "quiet"),
+    [
+        (9.2, 5.0, 10.0, True),
+        (60.0, 40.0, 1000.0, True),
+        (59.0, 40.0, 1000.0, False),
+        (60.0, 40.0, 39.0, False),
+        (60.0, 40.0, math.nan, True),
+        (200.0, 40.0, 1000.0, False),
+    ],
+)
+def test_what_was_written_and_fits_the_cache_may_be_missing_from_the_count(bytes_, written, l2, quiet):
+    expected = Work({}, 10.0 if bytes_ < 10 else 100.0, written=written)
+    assert (disagreements(expected, Work({}, bytes_, "counted"), l2_bytes=l2) == ()) is quiet
+    assert disagreements(expected, Work({}, bytes_, "modelled"), l2_bytes=l2)
+
+
+@pytest.mark.parametrize(
+    ("counted", "word"),
+    [
+        ({"fp32": 100.0}, ""),
+        ({"fp32": 96.0, "tensor_tf32": 4.0}, ""),
+        ({"fp32": 94.0, "tensor_tf32": 6.0}, "ran on pipes"),
+        ({"fp32": 94.0, "fp64": 6.0}, ""),
+        ({"fp32": 51.0, "fp16": 49.0}, "HFMA2"),
+        ({"fp32": 49.0, "fp16": 51.0}, "ran on pipes"),
+        ({"fp32": 80.0, "fp16": 10.0, "tensor_fp8": 10.0}, "ran on pipes"),
+    ],
+)
+def test_pipes_of_a_lower_precision(counted, word):
+    work = Work({"fp32": 100.0, "fp16": 1.0}, 1.0)
+    found = disagreements(work, Work(counted, 1.0, "counted"))
+    assert [word in doubt.what for doubt in found] == ([True] if word else [])
+    assert disagreements(work, Work(counted, 1.0, "modelled")) == ()
+
+
+def test_a_time_near_the_floor_is_the_noise_of_the_ceilings():
+    floor = floor_time(Work({}, 1e12), roof(1e12, 1e12))
+    assert gate(floor.time, floor) is gate(0.985 * floor.time, floor) is None
+    soft = roof(1e12, 2e12).with_([Ceiling("dram", "bandwidth", 1e12, "measured")])
+    floor = floor_time(Work({}, 1e12), soft)
+    assert gate(1.01, floor) is gate(0.985, floor) is None
+    assert "faster than the floor" in gate(0.975, floor).what
+    assert "impossible" in gate(0.48, floor).what
+
+
+def test_an_empty_kernels_time_is_a_floor_that_no_time_is_blamed_for():
+    line = roof(1e12, 1e12).with_([Ceiling("launch", "time", 1e-6, "measured")])
+    floor = floor_time(Work({"fp32": 1.0}, 1e3), line)
+    assert (floor.time, floor.bound_by, floor.flop_time) == (1e-6, "launch", 1e-12)
+    assert gate(0.5e-6, floor) is None
+    assert floor_time(Work({}, 1e9), line).bound_by == "dram"
+
+
+def test_the_hard_floor_is_of_the_slower_side_and_of_tensor_paths_together():
+    line = roof(1e12, 1e12, bf16=10e12, fp8=20e12)
+    work = Work({"fp32": 3e12, "tensor_bf16": 20e12, "tensor_fp8": 30e12}, 1e12)
+    assert floor_time(work, line).hard == pytest.approx(3.5)
+    assert floor_time(Work({"fp32": 1e12}, 4e12), line).hard == pytest.approx(4.0)
+    assert floor_time(Work({"fp32": 1e12}, 4e12), line, l2="warm").hard == pytest.approx(1.0)
+
+
+def test_figures_of_a_work():
+    assert Work({"fp32": 6.0, "fp64": 2.0}, 4.0).intensity == 2.0
+    assert Work({"fp32": 6.0}, 0.5).intensity == 12.0
+    assert math.isnan(Work({"fp32": 6.0}, 0.0).intensity)
+    assert Work({"fp32": 0.0}, 0.0, written=0.0).total == 0.0
+    assert Work({"fp32": math.nan}, 5.0).to_dict() == {"source": "declared", "flops": {}, "bytes": 5.0}
+    for bad in ({"bytes": -1.0}, {"written": -0.5}, {"written": math.inf}):
+        with pytest.raises(AnalyzeError):
+            Work({}, **bad)

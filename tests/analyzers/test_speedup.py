@@ -65,6 +65,15 @@ def test_what_follows_is_decided_at_the_edges_of_the_intervals():
         assert follows(type(old)(value, edge), ratio, (old, new)) is right
 
 
+@pytest.mark.parametrize("old", ["1", "1000001"])
+def test_intervals_that_touch_but_for_the_rounding_of_floats_do_meet(old):
+    inputs = (printed(old), printed("1"))
+    most, least = inputs[0].high / inputs[1].low, inputs[0].low / inputs[1].high
+    for apart, right in ((0.7e-9, True), (1.5e-9, False)):
+        for value in (most + 0.25 + apart * most, least - 0.25 - apart * most):
+            assert follows(type(inputs[0])(value, 0.25), CONVENTIONS["ratio"], inputs) is right
+
+
 @pytest.mark.parametrize(
     ("figure", "names"),
     [("2.50", ("ratio",)), ("250%", ("ratio", "percent")), ("150%", ("gain",)), ("60.0%", ("saved",)), ("7.0", ())],

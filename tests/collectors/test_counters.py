@@ -236,3 +236,109 @@ def test_bytes_by_direction_add_up_with_weight_one():
     sectors = {"dram__sectors_read.sum": np.array([2.0]), "dram__sectors_write.sum": np.array([3.0])}
     found = evaluate_columns(sectors, "")
     assert [found[name][0] for name in ("dram_bytes", "dram_read", "dram_write")] == [160, 64, 96]
+
+
+TIME, SM = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
+L2, PORT = "lts__cycles_elapsed.avg.per_second", "lts__lts2xbar_cycles_active.sum"
+LATER = [
+    ("time", {"gpu__time_duration.avg": 5.0}, 5.0),
+    ("dram_bytes", {"dram__bytes.sum.per_second": 3.0, TIME: 2.0}, 6.0),
+    ("dram_read", {"dram__bytes_read.sum.per_second": 3.0, TIME: 2.0}, 6.0),
+    ("dram_write", {"dram__bytes_write.sum.per_second": 3.0, TIME: 2.0}, 6.0),
+    ("dram_write", {"dram__sectors_write.sum": 3.0}, 96.0),
+    ("dram_read", {"dram__sectors_read.sum": 3.0}, 96.0),
+    ("l2_bytes", {"lts__t_bytes.sum.per_second": 3.0, TIME: 2.0}, 6.0),
+    ("l2_bytes", {PORT: 3.0}, 96.0),
+    ("l2_bytes", {f"{PORT}.per_second": 3.0, TIME: 2.0}, 192.0),
+    ("l2_bytes", {"lts__t_sectors.sum": 3.0}, 96.0),
+    ("l2_bytes", {"lts__t_sectors.sum.per_second": 3.0, TIME: 2.0}, 192.0),
+    ("l1_bytes", {"l1tex__t_bytes.sum.per_second": 3.0, TIME: 2.0}, 6.0),
+    ("inst_fp32_add", {SASS.format("fadd").replace("sm__", "smsp__"): 3.0}, 3.0),
+    (
+        "inst_fp32_add",
+        {
+            SASS.format("fadd").replace("sm__", "smsp__") + ".per_cycle_elapsed": 3.0,
+            "smsp__cycles_elapsed.avg.per_second": 10.0,
+            TIME: 2.0,
+        },
+        60.0,
+    ),
+    ("sm_clock", {"smsp__cycles_elapsed.avg.per_second": 3.0}, 3.0),
+    ("sm_clock", {"gpc__cycles_elapsed.avg.per_second": 3.0}, 3.0),
+    (
+        "peak_dram_bw",
+        {"device__attribute_memory_clock_rate": 4.0, "device__attribute_global_memory_bus_width": 5.0},
+        250.0 * 20.0,
+    ),
+    ("peak_l2_bw", {f"{PORT}.peak_sustained": 3.0, L2: 2.0}, 192.0),
+    ("shared_memory", {f"launch__shared_mem_per_block_{p}": 3.0 for p in ("static", "dynamic", "driver")}, 9.0),
+    ("sm_count", {"launch__sm_count": 132.0}, 132.0),
+    ("sm_count", {"device__attribute_multiprocessor_count": 132.0}, 132.0),
+    ("passes", {"profiler__replayer_passes": 8.0}, 8.0),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "expected"), LATER, ids=lambda one: one if isinstance(one, str) else "")
+def test_other_peoples_recordings_are_read_with_their_weight_and_never_asked_for(name, values, expected):
+    assert evaluate(values, "")[name] == expected
+    asked = {metric for chip in CHIPS for metric in metrics_for(COUNTERS, chip)}
+    assert not set(values) - {TIME, L2} & asked
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("l2_hit_rate", {"lts__t_sector_hit_rate.pct": 50.0}, 0.5),
+        ("l1_hit_rate", {"l1tex__t_sector_hit_rate.pct": 50.0}, 0.5),
+        ("l2_write", {"lts__t_sectors_srcunit_tex_op_write.sum": 3.0}, 96.0),
+        ("flop_fp64", {SASS.format("dadd"): 1.0, SASS.format("dmul"): 10.0, SASS.format("dfma"): 100.0}, 211.0),
+        ("inst_fp64_fma", {SASS.format("dfma"): 3.0}, 3.0),
+        ("inst_fp16_mul", {SASS.format("hmul"): 3.0}, 3.0),
+        ("op_tensor_fp8", {"sm__ops_path_tensor_src_fp8.sum": 3.0}, 3.0),
+        ("peak_fp64", {f"{SASS.format('dfma')}.peak_sustained": 3.0, SM: 5.0}, 30.0),
+        ("peak_fp32", {f"{SASS.format('ffma')}.peak_sustained": 3.0, SM: 5.0}, 30.0),
+        ("peak_fp16", {f"{SASS.format('hfma')}.peak_sustained": 3.0, SM: 5.0}, 60.0),
+        ("peak_l1_bw", {"l1tex__t_bytes.sum.peak_sustained": 3.0, SM: 5.0}, 15.0),
+        ("peak_l2_bw", {"lts__t_bytes.sum.peak_sustained": 3.0, L2: 5.0}, 15.0),
+        ("occupancy_limit", {"sm__maximum_warps_per_active_cycle_pct": 50.0}, 0.5),
+        ("dram_throughput", {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 50.0}, 0.5),
+    ],
+)
+def test_what_is_asked_for_is_read_with_its_weight(name, values, expected):
+    assert evaluate(values, "9.0")[name] == expected
+    assert set(metrics_for([name], "9.0")) == set(values)
+
+
+def test_rocprof_counts_kilobytes_and_percent():
+    columns = {name: np.array([3.0]) for name in ("FETCH_SIZE", "WRITE_SIZE", "L2CacheHit")}
+    found = evaluate_columns(columns, "", "amd")
+    assert {name: float(value[0]) for name, value in found.items()} == {
+        "dram_read": 3072.0,
+        "dram_write": 3072.0,
+        "l2_hit_rate": 0.03,
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "passes"),
+    [
+        (["dram_bytes"], 1),
+        (["flop_fp32"], 3),
+        (["flop_fp64"], 3),
+        (["op_tensor_bf16"], 2),
+        (["op_tensor_bf16", "flop_fp32"], 4),
+        (["op_tensor_bf16", "op_tensor_bf16"], 2),
+        (["l2_hit_rate"], None),
+    ],
+)
+def test_passes_of_small_mixes(names, passes):
+    assert planned_passes(names, "9.0") == passes
+    assert (planned_passes(names, "8.0") is None) == (planned_passes(names, "10.3") is None) == (passes is None)
+    assert planned_passes(names, "7.5") is planned_passes(names, "11.0") is None
+
+
+def test_nothing_stands_in_for_what_was_counted():
+    """Of two ways that a recording holds, the first that has a number for the launch is taken."""
+    columns = {"lts__t_bytes.sum": np.array([5.0, math.nan]), "lts__t_sectors.sum": np.array([1.0, 1.0])}
+    assert list(evaluate_columns(columns, "9.0")["l2_bytes"]) == [5.0, 32.0]
+    assert "l1_bytes" not in evaluate_columns(columns, "9.0")

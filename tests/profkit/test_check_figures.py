@@ -70,6 +70,17 @@ def test_the_limit_of_each_type_is_where_it_is_said(dtype):
     assert rtol_of(torch.float8_e4m3fn) == 0.125
 
 
+def test_the_limits_are_those_that_are_documented():
+    assert {str(dtype).removeprefix("torch."): rtol for dtype, rtol in RTOL.items()} == {
+        "float64": 1e-9,
+        "complex128": 1e-9,
+        "float32": 1e-4,
+        "complex64": 1e-4,
+        "float16": 5e-3,
+        "bfloat16": 2e-2,
+    }
+
+
 def test_the_first_thing_wrong_decides_and_is_named():
     said = [
         (torch.ones(2, 2), torch.ones(4), "wrong-shape", "output is (2, 2), the reference gives (4,)"),
@@ -89,3 +100,50 @@ def test_the_first_thing_wrong_decides_and_is_named():
     empty = compare(torch.empty(0), torch.empty(0))
     assert (empty.status, empty.max_abs, empty.max_rel, empty.mean_abs, empty.median_abs) == ("ok", 0, 0, 0, 0)
     assert compare(torch.tensor([1, 2]), torch.tensor([1, 2])).tolerance == "equal"
+
+
+def test_zeros_are_right_and_have_no_error():
+    for dtype in (torch.float32, torch.complex64):
+        found = compare(torch.zeros(3, dtype=dtype), torch.zeros(3, dtype=dtype))
+        assert (found.status, found.max_abs, found.max_rel, found.mean_abs, found.median_abs) == ("ok", 0, 0, 0, 0)
+    assert compare(torch.full((3,), 1e-30), torch.zeros(3)).status == "mismatch"
+
+
+def test_the_relative_error_of_small_numbers_is_relative():
+    found = compare(
+        1.00005 * torch.full((4,), 1e-6, dtype=torch.float64), torch.full((4,), 1e-6).double(), {"output": 1}
+    )
+    assert found.max_rel == pytest.approx(5e-5 / 2, rel=1e-2)
+    assert (found.status, found.what) == ("ok", "")
+
+
+def test_outputs_without_figures_have_none_and_each_tolerance_is_said_once():
+    figures = ("max_abs", "max_rel", "mean_abs", "median_abs")
+    alone = compare(torch.ones(2), torch.ones(3))
+    assert [getattr(alone, name) for name in (*figures, "tolerance")] == [None] * 4 + [""]
+    assert [getattr(compare([1, torch.tensor([2])], [1, torch.tensor([2])]), name) for name in figures] == [0.0] * 4
+    want = [torch.ones(2), torch.ones(2), torch.ones(2, dtype=torch.float64), torch.tensor([1])]
+    own = compare(want, want, {"output[1]": 0.5}).tolerance
+    assert own.split("; ")[1:] == [
+        "float32: rtol 0.5 of |ref| + rms(ref)",
+        "float64: rtol 1e-09 of |ref| + rms(ref)",
+        "equal",
+    ]
+    assert [getattr(compare([], []), name) for name in figures] == [0.0] * 4
+
+
+def test_scalars_are_compared_as_float32_would_be_and_nan_is_nan():
+    assert compare(1.0 + 0.99e-4, 1.0).status == "ok"
+    assert compare(1.0 + 1.02e-4, 1.0).status == "mismatch"
+    assert compare(math.nan, 1.0).status == compare(1.0, math.nan).status == "mismatch"
+    assert compare(10001, 10000).status == "mismatch"
+    assert compare(None, None).status == "ok"
+
+
+def test_complex_answers_are_judged_by_their_distance():
+    want = torch.tensor([3.0 + 4.0j, -5.0])
+    found = compare(want + torch.tensor([3e-4j, 0]), want)
+    assert (found.status, found.max_abs) == ("ok", pytest.approx(3e-4, rel=1e-3))
+    assert found.max_rel == pytest.approx(3e-4 / 10, rel=1e-3)
+    assert compare(want + torch.tensor([2e-3j, 0]), want).status == "mismatch"
+    assert compare(torch.tensor([math.inf + 1j, -5.0]), want).status == "nan"

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from candidates import REFERENCE
 from test_process import alive
 
+from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import cache, process
 from profkit.rundir import files
@@ -89,6 +91,33 @@ def test_a_warden_whose_parent_is_gone_begins_nothing(tmp_path):
     ]
     assert subprocess.run(argv, check=False).returncode == 127
     assert not mark.exists()
+
+
+LEAVES = """
+import os, signal, torch
+from pathlib import Path
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+    def forward(self, x):
+        Path(os.environ["TMPDIR"], "ccAbCdEf.s").write_text("half")
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
+def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_run(tmp_path, monkeypatch, trust):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    folder = tmp_path / "S"
+    folder.mkdir()
+    (folder / "ref.py").write_text(REFERENCE)
+    (folder / "leaves.py").write_text(LEAVES)
+    run = profile(folder, device="cpu", budget=0.05, trials=1, processes=1, trust=trust, runs=tmp_path / "runs")
+    assert [impl.status for impl in run.manifest.candidates] == ["crash"]
+    assert [path.name for path in (tmp_path / "tmp").rglob("*") if path.suffix == ".s"] == []
 
 
 def wait_for(condition):

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.cli.score import command
-from profkit.contests.gpucodeforces.score import Scored, Speedup, ordered, rank, score, similar
+from profkit.contests.gpucodeforces import score as scoring
+from profkit.contests.gpucodeforces.score import (
+    Scored,
+    Speedup,
+    case_of,
+    ordered,
+    rank,
+    score,
+    similar,
+    to_dict,
+)
+from profkit.targets.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +45,22 @@ def scored(id_="IAAAAA", contestant="a", accepted=True, base=14, bonus=0, case="
 )
 def test_similar(earlier, later, verdict):
     assert similar(Speedup(*earlier), Speedup(*later)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (2.0, 2.2, "undecided"),
+        (2.0 * (1 + 1e-9), 2.2, "improved"),
+        (0.5, 1.009, "similar"),
+        (0.5, 1.011, "undecided"),
+        (math.nan, 3.0, "unknown"),
+        (3.0, math.nan, "unknown"),
+    ],
+)
+def test_similar_at_its_edges(low, high, verdict):
+    """The earlier one lies between 1 and 2, so the ratio lies between low / 2 and high / 1."""
+    assert similar(Speedup(1.5, 1.0, 2.0), Speedup(2.0, low, high)) == verdict
 
 
 @given(st.tuples(*[st.floats(0.1, 10)] * 4))
@@ -128,3 +157,112 @@ def test_a_profkit_run_completes_the_points(tmp_path, monkeypatch, capsys):
     assert document["ranking"][0]["base"] == 14
     assert command.main(arguments[:-1], standalone_mode=False) == 0
     assert "14/14" in capsys.readouterr().out
+
+
+def measured(monkeypatch, rows, impls, words=None):
+    """A run as far as scoring asks for it: rows of figures, (name, status) of candidates, their verdicts."""
+    candidates = [SimpleNamespace(name=name, status=status, ok=status == "ok") for name, status in impls]
+    verdicts = {
+        name: SimpleNamespace(word=word, wins=word in ("faster", "win")) for name, word in (words or {}).items()
+    }
+    monkeypatch.setattr(scoring, "by_impl", lambda run: rows)
+    return SimpleNamespace(manifest=SimpleNamespace(candidates=candidates), verdicts=verdicts, path=Path("runs/R1"))
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ({"time": 1.0}, (True, False, False)),
+        ({"time": 1.0, "flops": 1.0}, (True, True, False)),
+        ({"time": 1.0, "compulsory_bytes": 1.0}, (True, True, True)),
+        ({"time": 1.0, "dram_bandwidth": 1.0}, (True, False, True)),
+        ({"time": 0.0, "flops": 1.0, "compulsory_bytes": 1.0}, (False, False, False)),
+        ({"flops": 1.0, "compulsory_bytes": 1.0}, (False, False, False)),
+        ({"time": 1.0, "flops": 0.0, "compulsory_bytes": 0.0, "dram_bandwidth": 0.0}, (True, False, False)),
+    ],
+)
+def test_which_figures_a_run_gives(monkeypatch, row, found):
+    run = measured(monkeypatch, {"a": row, "b": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok"), ("b", "crash")])
+    assert tuple(scoring._measured(run).values()) == found
+    assert set(scoring._measured(None).values()) == {False}
+
+
+def test_the_best_speedup_that_counts(monkeypatch):
+    rows = {
+        name: {"speedup": value, "speedup_low": value - 0.1, "speedup_high": value + 0.1}
+        for name, value in {"fast": 2.0, "faster": 3.0, "void": 9.0, "unknown": math.nan, "text": 1.0}.items()
+    }
+    rows["text"]["speedup"] = "fast"
+    words = {"fast": "slower", "faster": "faster", "void": "void", "unknown": "same", "text": "same"}
+    run = measured(monkeypatch, rows, [], words)
+    assert scoring._speedup(run) == Speedup(3.0, 2.9, 3.1)
+    assert not scoring._speedup(measured(monkeypatch, {}, [], words)).known
+    assert scoring._speedup(measured(monkeypatch, rows, [], {"fast": "undecided"})).value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("impls", "accepted", "why"),
+    [
+        ([("a", "ok"), ("b", "ok")], True, "run R1"),
+        ([("a", "ok"), ("b", "mismatch")], False, "b: mismatch"),
+        ([("a", "ok"), ("b", "skipped")], True, "run R1"),
+        ([("b", "skipped")], None, "no candidate ran"),
+    ],
+)
+def test_what_a_run_says_of_a_sample(monkeypatch, impls, accepted, why):
+    run = measured(monkeypatch, {}, impls)
+    assert scoring._accepted([], run, "") == (accepted, why)
+    assert scoring._accepted(["no readme"], run, "") == (False, "form: no readme")
+
+
+def test_a_transcript_without_a_verdict_accepts_nothing():
+    assert scoring._accepted([], None, "no word") == (None, "the transcript has no verdict")
+    assert scoring._accepted([], None, "✅ 精度对齐") == (True, "transcript")
+    assert scoring._accepted([], None, "") == (None, "not measured")
+
+
+def test_a_run_brings_points_and_the_bonus_takes_a_prompt_and_a_time(tmp_path, monkeypatch):
+    folder = Path(shutil.copytree(ROOT / "S1/ICVXKH", tmp_path / "ICVXKH"))
+    run = measured(monkeypatch, {"a": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok")])
+    seen = score(folder, run)
+    assert (seen.points, seen.bonus, seen.base) == ({"gt": 2, "time": 5, "throughput": 4, "bandwidth": 3}, 1, 14)
+    assert (seen.id, seen.accepted, seen.why) == ("ICVXKH", True, "run R1")
+    (folder / "prompt.txt").unlink()
+    assert score(folder, run).bonus == 0
+    (folder / "run_code.py").write_text("print('吞吐量')", "utf-8")
+    assert score(folder, None).points == {"gt": 2, "time": 0, "throughput": 4, "bandwidth": 0}
+    (folder / "metadata.json").write_text("[]", "utf-8")
+    (folder / "readme.md").write_text("nothing", "utf-8")
+    assert (score(folder, None).contestant, score(folder, None).title) == (scoring.UNNAMED, "ICVXKH")
+
+
+def test_a_case_is_its_code_not_its_words():
+    def case(text):
+        return case_of(Source("ref.py", text))
+
+    code = 'class Model:\n    """Says it."""\n    K = 3\n    def forward(self, x):\n        return x * self.K\n'
+    assert case(code) == case("import torch\n# a comment\n" + code.replace('"""Says it."""', '"""Otherwise."""'))
+    assert case(code) == case(code + "\ndef get_work():\n    return {}\n")
+    assert case(code) != case(code.replace("K = 3", "K = 4"))
+    assert case(code) != case(code + "\ndef get_inputs():\n    return []\n")
+    assert case('class A:\n    """Only words."""\n') == case("class A:\n    pass\n")
+
+
+def test_the_newest_of_a_case_is_the_one_to_beat_and_samples_without_one_are_apart():
+    fast, slow = Speedup(2.0, 1.99, 2.01), Speedup(1.0, 0.99, 1.01)
+    rows = ordered([scored("A1", speedup=fast), scored("A2", speedup=slow), scored("A3", case="c", speedup=slow)])
+    assert [(row.accepted, row.similar_to) for row in rows] == [(True, "")] * 3
+    rows = ordered([scored(f"A{n}", case="c", speedup=one) for n, one in enumerate((slow, fast, slow))])
+    assert [(row.accepted, row.similar_to, row.similar) for row in rows] == [
+        (True, "", ""),
+        (True, "A0", "improved"),
+        (False, "A1", "similar"),
+    ]
+    assert rows[2].why == "相近优化: not faster than A1"
+
+
+def test_standings_name_their_samples_and_json_has_no_nan():
+    (one,) = rank([scored("A2", "a", base=7, bonus=1), scored("A1", "a", base=5), scored("A3", "a", accepted=None)])
+    assert (one.accepted, one.base, one.bonus, one.samples, one.place) == (2, 12, 1, ("A1", "A2"), 1)
+    assert to_dict(scored(speedup=Speedup(1.5, 1.4)))["speedup"] == {"value": 1.5, "low": 1.4, "high": None}
+    assert to_dict(scored(base=7))["base"] == 7

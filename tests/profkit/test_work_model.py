@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
-from profkit.runner.work import FlopModel, modelled
+from profkit.runner.work import FlopModel, declared, modelled
 
 X = torch.randn(3, 4, 5, 5)
 FLAT = torch.randn(6, 8)
@@ -73,3 +76,54 @@ def test_bytes_are_inputs_parameters_and_outputs_once():
     assert found["note"] == ""
     strange = modelled(lambda x: torch.sort(x)[0], [FLAT], "")
     assert strange["note"] == "not in the FLOP model: sort"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "cc", "pipe"),
+    [
+        ("mm", torch.float32, "8.0", "tensor_tf32"),
+        ("mm", torch.float32, "12.0", "tensor_tf32"),
+        ("mm", torch.float32, "7.5", "fp32"),
+        ("mm", torch.float32, "", "fp32"),
+        ("convolution", torch.float32, "9.0", "fp32"),
+        ("mm", torch.float8_e4m3fn, "9.0", "tensor_fp8"),
+        ("mm", torch.int8, "8.0", "tensor_int8"),
+        ("mm", torch.int32, "8.0", "fp32"),
+        ("mm", torch.float64, "10.0", "tensor_fp64"),
+        ("mm", torch.float64, "12.0", "fp64"),
+        ("mm", torch.int8, "", "fp32"),
+        ("mm", None, "", "fp32"),
+        ("mm", None, "9.0", "fp32"),
+    ],
+)
+def test_the_pipe_of_a_product_follows_the_settings_of_torch(monkeypatch, name, dtype, cc, pipe):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    assert FlopModel(cc)._matmul_pipe(name, dtype) == pipe
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert FlopModel(cc)._matmul_pipe(name, dtype) == ("fp32" if pipe == "tensor_tf32" else pipe)
+
+
+def test_element_wise_work_counts_what_it_gives_and_only_where_it_is_arithmetic():
+    assert flops(lambda x: x + torch.randn(6, 8)[0], FLAT) == {"fp32": 48}
+    assert flops(lambda x: (x.double() * 2).sum(), FLAT) == {"fp64": 2 * 48}
+    assert flops(lambda x: x.half() + 1, FLAT) == {"fp32": 48}
+    assert flops(lambda x: torch.arange(8) + 1, FLAT) == {}
+    assert flops(lambda x: torch.cat([x, x]).clone(), FLAT) == {}
+    assert flops(lambda x: torch.baddbmm(x[None], x[None], FLAT.T[None] @ x), FLAT)["fp32"] == 2 * 48 * 8 * 2
+
+
+def test_distinct_tensors_count_once_and_sparse_ones_not():
+    assert modelled(torch.add, [FLAT, FLAT], "")["read"] == 4 * 48
+    assert modelled(torch.add, [FLAT, FLAT.clone()], "")["read"] == 2 * 4 * 48
+    assert modelled(lambda x, s: x + 1, [FLAT, FLAT.to_sparse()], "")["read"] == 4 * 48
+    assert modelled(lambda x: (x + 1, {"n": 2, "y": x - 1}), [FLAT], "")["written"] == 2 * 4 * 48
+
+
+def test_what_a_sample_declares():
+    assert declared(SimpleNamespace()) is None
+    found = declared(SimpleNamespace(get_work=lambda: {"flops": 7}))
+    assert (found["flops"], math.isnan(found["bytes"])) == ({"fp32": 7.0}, True)
+    found = declared(SimpleNamespace(get_work=lambda: {"flops": {"fp64": 3}, "bytes": 4}))
+    assert (found["flops"], found["bytes"], found["source"]) == ({"fp64": 3.0}, 4.0, "declared")
