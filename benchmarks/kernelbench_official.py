@@ -1,4 +1,4 @@
-"""One candidate under KernelBench's own evaluator, in a process of its own; kernelbench_side_by_side.py starts it.
+"""One candidate under KernelBench's own evaluator, in a process of its own, which `ask` starts.
 
     python benchmarks/kernelbench_official.py CHECKOUT JOB.json RESULT.json
 
@@ -12,8 +12,10 @@ import copy
 import importlib.machinery
 import importlib.util
 import json
+import subprocess
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,6 +88,26 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
         "reference": result.ref_runtime,
         "metadata": {key: str(value)[:300] for key, value in result.metadata.items()},
     }
+
+
+def ask(
+    checkout: Path, job: Mapping[str, Any], scratch: Path, limit: float, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What `evaluate` gives in a process of its own; `raised` says what ended it without a verdict. limit [s]."""
+    place, out, log = (scratch / name for name in ("job.json", "official.json", "official.log"))
+    out.unlink(missing_ok=True)
+    place.write_text(json.dumps(job), "utf-8")
+    argv = [sys.executable, __file__, str(checkout), str(place), str(out)]
+    found = {"compiled": None, "correct": None, "metadata": {}}
+    with log.open("w") as stream:
+        try:
+            ended = subprocess.run(argv, stdout=stream, stderr=stream, env=env, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return found | {"raised": f"no end after {limit:g} s"}
+    if not out.exists():
+        tail = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+        return found | {"raised": f"exit code {ended.returncode}: {tail}"}
+    return json.loads(out.read_text("utf-8"))
 
 
 def main() -> None:

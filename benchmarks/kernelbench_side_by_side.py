@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import kernelbench_official
 from kernelbench_candidates import CASES, Case
 
 from profkit.contests.kernelbench.evaluation import in_turn, unfit
@@ -28,7 +28,6 @@ from profkit.contests.kernelbench.pairs import record
 from profkit.errors import ProfkitError
 from profkit.record.request import Request
 
-OFFICIAL = Path(__file__).with_name("kernelbench_official.py")
 LIMIT = 180.0
 CLOSE = 0.1
 """Relative difference of two times or speed-ups that asks for no explanation."""
@@ -36,37 +35,9 @@ CLOSE = 0.1
 
 def official(case: Case, problem: Problem, options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """The case under the official evaluator; `raised` says what ended it without a verdict."""
-    job, out = scratch / "job.json", scratch / "official.json"
-    out.unlink(missing_ok=True)
-    job.write_text(
-        json.dumps(
-            {
-                "name": problem.name,
-                "reference": problem.path.read_text("utf-8"),
-                "candidate": case.source,
-                "backend": case.backend,
-                "trials": options.trials,
-                "perf_trials": options.perf_trials,
-            }
-        ),
-        "utf-8",
-    )
-    argv = [sys.executable, str(OFFICIAL), str(options.kernelbench), str(job), str(out)]
-    with (scratch / "official.log").open("w") as log:
-        try:
-            ended = subprocess.run(argv, stdout=log, stderr=subprocess.STDOUT, timeout=LIMIT, check=False)
-        except subprocess.TimeoutExpired:
-            return {"compiled": None, "correct": None, "raised": f"no end after {LIMIT:g} s", "metadata": {}}
-    if not out.exists():
-        tail = (scratch / "official.log").read_text("utf-8", "replace").strip().splitlines()[-1:]
-        return {
-            "compiled": None,
-            "correct": None,
-            "raised": f"exit code {ended.returncode}: {tail}",
-            "metadata": {},
-        }
-    found: dict[str, Any] = json.loads(out.read_text("utf-8"))
-    return found
+    told = {"name": problem.name, "reference": problem.path.read_text("utf-8"), "candidate": case.source}
+    told |= {"backend": case.backend, "trials": options.trials, "perf_trials": options.perf_trials}
+    return kernelbench_official.ask(options.kernelbench, told, scratch, LIMIT)
 
 
 def profkit(case: Case, problem: Problem, options: argparse.Namespace, scratch: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,28 +20,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from profkit.api import profile
-from profkit.launch import cache
+from profkit.launch import cache, gpu, runner
+from profkit.launch.protocol import Job, Subject
+from profkit.rundir.files import temporary
 from profkit.study.study import Study, open_study
 from profkit.targets.sample import resolve
 
 ROOT = Path(__file__).resolve().parent.parent
 LATENCY = {"launch": "latency", "mixed": "latency"}
 """Words of the counters that are one thing to time alone."""
-BUILD = """
-import sys; from pathlib import Path; import torch
-from profkit.runner import loading
-loading.one_architecture(torch.device("cuda"))
-loading.enter(Path(sys.argv[1]), Path(sys.argv[2]))
-loading.import_file(Path(sys.argv[1]), "built")
-"""
 
 
 def built(samples: Sequence[Path]) -> None:
     """Compile all CUDA candidates at once into the cache that the runner uses."""
     files = [c.path.resolve() for one in samples for c in resolve(one).candidates if c.backend == "cuda"]
-    started = [subprocess.Popen([sys.executable, "-c", BUILD, str(file), str(cache.builds())]) for file in files]
-    for one in started:
-        one.wait()
+    env = {"TORCH_CUDA_ARCH_LIST": gpu.compute_capability()} | os.environ
+    with temporary() as place:
+        started = []
+        for number, file in enumerate(files):
+            told = Path(place) / f"{number}.json"
+            subject = Subject("candidate", "candidate", str(file))
+            runner.write_job(Job("build", file.parent.name, [subject], cache=str(cache.builds())), told)
+            started.append(subprocess.Popen(runner.command(told, Path(os.devnull)), env=env))
+        for one in started:
+            one.wait()
 
 
 @contextlib.contextmanager

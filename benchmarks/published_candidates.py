@@ -29,6 +29,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kernelbench_official
+
 L1 = "https://github.com/deepreinforce-ai/CUDA-L1"
 BOARD = "https://github.com/anneouyang/KernelBenchLeaderboard"
 BENCH = "https://github.com/ScalingIntelligence/KernelBench"
@@ -40,7 +42,6 @@ FIRST = {
 """Problems, by level, whose candidates this project has met before."""
 COMPILED = 20
 """Candidates with an extension of their own; each costs a compiler the better part of a minute."""
-OFFICIAL = Path(__file__).with_name("kernelbench_official.py")
 COLUMNS = ("candidate", "claimed", "official", "word", "speedup", "line")
 TASKS = "tasks"
 
@@ -252,14 +253,7 @@ def official(asked: argparse.Namespace, one: dict[str, Any]) -> str:
     # What profkit built is not built again: the same directory, the same flags.
     where = {"TORCH_EXTENSIONS_DIR": str(cache.builds() / build_key(folder / "published.py"))}
     with tempfile.TemporaryDirectory() as scratch:
-        job, out = Path(scratch) / "job.json", Path(scratch) / "official.json"
-        job.write_text(json.dumps(told), "utf-8")
-        argv = [sys.executable, str(OFFICIAL), str(asked.folder / "KernelBench"), str(job), str(out)]
-        try:
-            subprocess.run(argv, env=os.environ | where, capture_output=True, timeout=90, check=False)
-        except subprocess.TimeoutExpired:
-            return "no end after 90 s"
-        found = json.loads(out.read_text("utf-8")) if out.exists() else {"raised": "its process ended"}
+        found = kernelbench_official.ask(asked.folder / "KernelBench", told, Path(scratch), 90.0, os.environ | where)
     if found.get("correct"):
         return f"correct, {found['baseline']['mean'] / found['runtime']:.3g}x"
     return "wrong" if found.get("correct") is False else f"none: {found.get('raised', '')[:60]}"
