@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import rtol_of, tensors
+from profkit.runner.check import equal, rtol_of, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
@@ -311,8 +311,4 @@ def _indistinct(again: Again, answer: Mapping[str, Any], tolerances: Mapping[str
 def same(one: Any, other: Any) -> bool:
     """Equal element by element, NaN being equal to itself; what is no tensor does not count."""
     pairs = zip(tensors(one), tensors(other), strict=True)
-    return all(_equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))
-
-
-def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+    return all(equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))

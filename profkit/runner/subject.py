@@ -12,7 +12,7 @@ import torch
 
 from profkit.runner import inputs, integrity, lazy, pages
 from profkit.runner.backward import Gradients
-from profkit.runner.check import compare, tensors
+from profkit.runner.check import compare, equal, tensors
 from profkit.runner.offence import OffenceError
 
 MOST_SETS = 3
@@ -224,7 +224,7 @@ class Turns:
         seen, self._seen = self._seen, []
         if self.output is None or not seen:
             return
-        if any(not _same(was, now) for was, now in zip(seen, _few(self.output), strict=True)):
+        if any(not equal(was, now) for was, now in zip(seen, _few(self.output), strict=True)):
             late = "side-stream" if any(leaf.is_cuda for leaf in seen) else "works-after-return"
             raise OffenceError(late, "the output of a timed call changed after the call had returned")
 
@@ -237,10 +237,6 @@ def _few(output: Any) -> list[torch.Tensor]:
             flat = inputs.memory(leaf.detach()).reshape(-1)
             found.append(flat[:: max(1, flat.numel() // _WITNESSES)].clone())
     return found
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def recheck(output: Any, data: Data, answer: Callable[[list[Any]], Any], tolerances: Mapping[str, float]) -> None:

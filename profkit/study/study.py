@@ -43,7 +43,7 @@ from profkit.rundir.manifest import Impl, Manifest
 from profkit.study.ceilings import roofline_of
 from profkit.study.declared import declared_works, outside_ranges
 from profkit.study.launches import Captured, read_captures
-from profkit.study.timings import read_csv, read_timings
+from profkit.study.timings import read_csv
 from profkit.study.verdicts import fragility, verdicts_of
 from roofline.ceilings import Roofline
 
@@ -97,7 +97,7 @@ class Study:
     @cached_property
     def timings(self) -> pd.DataFrame | None:
         """The samples of timings.csv, None when nothing was timed."""
-        return read_timings(self.run)
+        return read_csv(self.run.timings_csv)
 
     @cached_property
     def roofline(self) -> Roofline:

@@ -9,16 +9,10 @@ import pandas as pd
 
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
-from profkit.rundir.directory import Run
-
-
-def read_timings(run: Run) -> pd.DataFrame | None:
-    """timings.csv as a frame, None when nothing was timed. Raises ProfkitError when it is cut or damaged."""
-    return read_csv(run.timings_csv)
 
 
 def read_csv(file: Path) -> pd.DataFrame | None:
-    """A file of samples; as read_timings."""
+    """A file of samples, None when nothing was timed. Raises ProfkitError when it is cut or damaged."""
     if not file.exists():
         return None
     try:

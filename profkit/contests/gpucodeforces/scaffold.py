@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -134,7 +133,7 @@ def _from_reference(wish: Wish) -> dict[str, str]:
     missing = {"Model", "get_inputs", "get_init_inputs"} - {*source.classes, *source.functions}
     if missing:
         raise ProfkitError(f"{wish.reference}: does not define {', '.join(sorted(missing))}", fix="add it")
-    candidate = _without_functions(rename_names(source.text, {"Model": "ModelNew"}))
+    candidate = _without_getters(rename_names(source.text, {"Model": "ModelNew"}))
     title = wish.op or wish.reference.stem
     values = {
         "id": wish.path.name,
@@ -151,13 +150,13 @@ def _from_reference(wish: Wish) -> dict[str, str]:
     }
 
 
-def _without_functions(text: str, names: Sequence[str] = ("get_inputs", "get_init_inputs", "get_work")) -> str:
-    """The text without some top-level functions and without the module's docstring."""
+def _without_getters(text: str) -> str:
+    """The text without its getters and without the module's docstring."""
     tree = ast.parse(text)
     lines = text.splitlines()
     gone: set[int] = set()
     for position, node in enumerate(tree.body):
-        function = isinstance(node, ast.FunctionDef) and node.name in names
+        function = isinstance(node, ast.FunctionDef) and node.name in ("get_inputs", "get_init_inputs", "get_work")
         if function or (position == 0 and ast.get_docstring(tree) is not None):
             gone |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)

@@ -119,12 +119,12 @@ def _line(part: _Open, line: str, number: int, name: str) -> None:
     part.rows.append(row)
 
 
-def passes(part: Part, row: Row, thresholds: Mapping[str, float] | None = None) -> str:
-    """ "Good" or "Bad" by the thresholds (the part's own targets, else the contest's); "" when a column lacks.
+def passes(part: Part, row: Row) -> str:
+    """ "Good" or "Bad" by the part's own targets, else the contest's; "" when a column lacks.
 
     NaN is Bad, as in the script.
     """
-    limits = thresholds if thresholds is not None else {**THRESHOLDS.get(part.name, {}), **part.targets}
+    limits = {**THRESHOLDS.get(part.name, {}), **part.targets}
     tested = {name: limit for name, limit in limits.items() if name in part.columns}
     if not tested or any(name not in row.cells for name in tested):
         return ""

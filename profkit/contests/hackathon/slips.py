@@ -34,11 +34,11 @@ class Claim:
     result: str
 
 
-def check_claims(claims: Iterable[Claim], convention: str = "") -> tuple[str, list[Slip]]:
-    """The convention most of the claims keep (or the one given), and a slip for each that does not."""
+def check_claims(claims: Iterable[Claim]) -> tuple[str, list[Slip]]:
+    """The convention most of the claims keep, and a slip for each that does not."""
     known = [(one, _fits(one)) for one in claims]
     votes = Counter(name for _, fits in known for name in fits)
-    best = convention or max(CONVENTIONS, key=lambda name: votes[name])
+    best = max(CONVENTIONS, key=lambda name: votes[name])
     slips = []
     for one, fits in known:
         if best in fits:
@@ -61,15 +61,14 @@ def _fits(claim: Claim) -> tuple[str, ...]:
     return tuple(name for name in fits if (name == "ratio") != percent)
 
 
-def check_evaluation(parts: Sequence[Part], thresholds: Mapping[str, Mapping[str, float]] | None = None) -> list[Slip]:
+def check_evaluation(parts: Sequence[Part]) -> list[Slip]:
     """Slips of the hackathon's evaluation tables: throughput, and Good or Bad by the thresholds."""
     slips = []
     for part in parts:
-        limits = None if thresholds is None else thresholds.get(part.name)
         for row in part.rows:
             where = f"{part.name or 'table'}, line {row.line}"
             slips += _throughput(part, row.cells, where)
-            wanted = passes(part, row, limits)
+            wanted = passes(part, row)
             if wanted and row.verdict and wanted != row.verdict:
                 slips.append(Slip(where, row.verdict, wanted, "by the thresholds in force"))
     return slips

@@ -12,7 +12,6 @@ What is answered already is not asked again.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -83,7 +82,6 @@ def ask_all(
     asked: Sequence[Question],
     *,
     progress: Progress = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Ask what has no answer yet, several at a time; each answer is on disk before the next is asked."""
     open_ = [question for question in asked if not _answered(question)]
@@ -96,7 +94,7 @@ def ask_all(
         )
         question.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(question.file("prompt.txt"), prompt.encode())
-        answer = ask(clients[question.model.id], config.endpoint, question.model, prompt, sleep=sleep)
+        answer = ask(clients[question.model.id], config.endpoint, question.model, prompt)
         keep(question, answer)
         progress(
             f"{question.model.title} {question.problem.name} #{question.sample}: {answer.status}"
