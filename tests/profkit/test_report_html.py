@@ -79,7 +79,7 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
         "no doubt about it 1 more about figures beside it",
-        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound",
+        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top
     names = re.findall(r"<tr[^>]*><td>(\w+)</td>", text[: text.index('<section id="time"')])

@@ -20,7 +20,10 @@ const stripes = (c, bg, x, high, low, w, count) => {
   if (count) { c.fillStyle = bg; c.fillRect(x, low, w, 2); }
   if (count > 1) c.fillRect(x, high, w, 2);
 };
-const striped = (k) => `linear-gradient(transparent 2px,var(--bg) 2px ${band(k) > 1 ? 4 : 2}px,transparent 4px 7px,var(--bg) 7px ${band(k) ? 9 : 7}px,transparent 9px),var(${tint(k)})`;
+const striped = (k) => {
+  const line = (y) => `linear-gradient(var(--bg),var(--bg)) 0 ${y}px/100% 2px no-repeat,`;
+  return (band(k) > 1 ? line(2) : "") + (band(k) ? line(7) : "") + `var(${tint(k)})`;
+};
 const css = (name) => getComputedStyle(ROOT).getPropertyValue(name).trim();
 const below = (array, value) => { let a = 0, b = array.length; while (a < b) { const m = (a + b) >> 1; if (array[m] < value) a = m + 1; else b = m; } return a; };
 const depth = () => TL.ranges.reduce((m, r) => Math.max(m, r[1] + 1), 0);
