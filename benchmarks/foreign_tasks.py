@@ -4,8 +4,10 @@
 
 FOLDER holds a folder a contest, each with tasks as they are published: SOL-ExecBench problems (NVIDIA/SOL-ExecBench,
 examples/ and the hacks of tests/samples/), GPU MODE kernelbot tasks (gpu-mode/reference-kernels, problems/), FlashInfer-
-Bench trace sets. They are theirs and not kept here. Needs a GPU and no network. Nothing new is begun after `--seconds`;
-what was left out is said. The contest's word is the status that its own records would have (`--for records`).
+Bench trace sets (flashinfer-ai/flashinfer-bench: flashinfer_trace/definitions/ and the solutions below bench/test/results/,
+both in its history; of the workloads those with random inputs can be written by hand). They are theirs and not kept here.
+Needs a GPU and no network (`--device cpu` does what runs there: CUDA submissions do not). Nothing new is begun after
+`--seconds`; what was left out is said. The contest's word is the status that its own records would have (`--for records`).
 """
 
 from __future__ import annotations

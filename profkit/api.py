@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,10 @@ class Text(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """The same, broken between words where a cell is narrow."""
+        return f'<pre style="white-space:pre-wrap;word-break:normal">{escape(self)}</pre>'
 
 
 class Run(Study):

@@ -32,6 +32,11 @@ def test_a_run_shows_itself(run):
     assert len(repr(run)) < 400
 
 
+def test_words_are_broken_between_words():
+    assert "pre-wrap" in profkit.api.Text("a <b>")._repr_html_()
+    assert "a &lt;b&gt;" in profkit.api.Text("a <b>")._repr_html_()
+
+
 def test_names_are_escaped(run):
     odd = profkit.Run.of(profkit.open_run(H200 / "ICJTRP"))
     odd.manifest.sample.id = "<b>&"
@@ -186,3 +191,27 @@ def test_a_notebook_shows_them(tmp_path):
     assert any("DRAM-bound" in output.get("data", {}).get("text/plain", "") for output in shown)
     if not torch.cuda.is_available():
         assert any("nothing ran on a GPU" in output.get("data", {}).get("text/plain", "") for output in shown)
+
+
+EXAMPLE = ROOT / "examples/recorded_runs.ipynb"
+
+
+def test_the_example_notebook_is_shipped_with_what_it_showed():
+    cells = [one for one in json.loads(EXAMPLE.read_text("utf-8"))["cells"] if one["cell_type"] == "code"]
+    assert len(cells) >= 5
+    kinds = [set(output["data"]) for cell in cells for output in cell["outputs"]]
+    assert len(kinds) == len(cells)
+    assert {"text/html", "image/png"} <= set().union(*kinds)
+    html = "".join(map("".join, (o["data"].get("text/html", "") for cell in cells for o in cell["outputs"])))
+    assert "data:image/png;base64," in html
+    assert str(ROOT) not in EXAMPLE.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_example_notebook_runs():
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    book = nbformat.reads(EXAMPLE.read_text("utf-8"), 4)
+    nbclient.NotebookClient(book, timeout=240, resources={"metadata": {"path": str(EXAMPLE.parent)}}).execute()
+    assert all(cell.outputs for cell in book.cells if cell.cell_type == "code")
