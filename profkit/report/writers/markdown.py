@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from profkit.report import sections
-from profkit.report.layout import pipe_table, without_markup
+from profkit.report.layout import pipe_table, without_markup, words
 from profkit.report.sections import Section
 
 if TYPE_CHECKING:
@@ -32,6 +32,6 @@ def _head(study: Study) -> Iterator[str]:
 
 
 def _section(one: Section) -> str:
-    blocks = [f"## {one.heading}", one.note, "\n".join(f"- {line}" for line in one.lines)]
+    blocks = [f"## {one.heading}", words(one.note), "\n".join(f"- {words(line)}" for line in one.lines)]
     blocks += [*map(pipe_table, one.tables), f"```\n{one.block}\n```" if one.block else "", one.after]
     return "\n\n".join(block for block in blocks if block)
