@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,9 +17,11 @@ from test_process import alive
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import cache, process
+from profkit.launch.protocol import BARE
 from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
+from profkit.runner.loading import BuildLock
 
 CLI = [sys.executable, "-m", "profkit"]
 
@@ -56,6 +59,15 @@ def test_half_a_file_of_the_dead_goes_with_the_next_of_its_name_and_the_next_run
     assert (before.path / "run.json").exists()
 
 
+def test_private_builds_of_the_dead_go_with_the_next_build_of_anything(tmp_path):
+    gone, mine = (tmp_path / f"{'a' * 24}-{mark}x" for mark in (dead(), files.mark()))
+    gone.mkdir()
+    mine.mkdir()
+    BuildLock(tmp_path, "b" * 24)
+    assert not gone.exists()
+    assert mine.exists()
+
+
 @pytest.mark.parametrize("victim", ["parent", "warden"])
 def test_nothing_outlives_its_parent_or_its_warden(tmp_path, victim):
     """A program that ignores SIGTERM, and its own child."""
@@ -91,6 +103,13 @@ def test_a_warden_whose_parent_is_gone_begins_nothing(tmp_path):
     ]
     assert subprocess.run(argv, check=False).returncode == 127
     assert not mark.exists()
+
+
+def test_a_server_of_runners_whose_parent_is_gone_imports_nothing():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        argv = [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid() + 1), "no_such_module"]
+        assert subprocess.run(argv, pass_fds=[theirs.fileno()], check=False).returncode == 0
 
 
 LEAVES = """
