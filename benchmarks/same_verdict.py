@@ -1,9 +1,10 @@
 """The same honest files under `profkit kernelbench eval`, again and again beside other work: is the verdict always the same?
 
-    python benchmarks/same_verdict.py [--times 10] [--busy 8] [--budget 1] [--device cpu]
+    python benchmarks/same_verdict.py [--times 10] [--busy 8] [--budget 1] [--trials 5] [--device cpu] [--only rows]
 
 Two problems of KernelBench's form with a candidate each: `rows` scales rows where the task multiplies by a diagonal matrix (far
-faster by the right algorithm), `clamp` says relu in another way. --busy: processes that compute without end meanwhile. Wanted: the
+faster by the right algorithm), `clamp` says relu in another way. --busy: processes that compute without end meanwhile, at
+the lowest priority. Wanted: the
 same word every time, and neither is ever called wrong, failed or impossible.
 """
 
@@ -42,13 +43,14 @@ def get_init_inputs():
     return []
 """
 CASES = {
-    "rows": ("A, B", "torch.diag(A) @ B", "A.unsqueeze(1) * B", "torch.randn(768), torch.randn(768, 768)"),
+    "rows": ("A, B", "torch.diag(A) @ B", "A.unsqueeze(1) * B", "torch.randn(512), torch.randn(512, 512)"),
     "clamp": ("x", "torch.relu(x)", "torch.clamp_min(x, 0)", "torch.randn(1024, 1024)"),
 }
 
 
 def turn() -> None:
     """Compute until killed."""
+    os.nice(19)
     value = 1.0
     while True:
         value = value * 1.0000001 % 3.0
@@ -86,9 +88,12 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--busy", type=int, default=8)
     parser.add_argument("--budget", default="1")
+    parser.add_argument("--trials", default="5")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--only", choices=list(CASES), default="")
     options = parser.parse_args()
-    words: dict[str, list[str]] = {name: [] for name in CASES}
+    chosen = {pid: name for pid, name in enumerate(CASES, 1) if options.only in ("", name)}
+    words: dict[str, list[str]] = {name: [] for name in chosen.values()}
     with tempfile.TemporaryDirectory() as place, warm.runners(), busy(options.busy):
         root = Path(place)
         run = checkout(root)
@@ -104,11 +109,12 @@ def main() -> None:
             str(root / "pr"),
             "-q",
         ]
+        told += ["--trials", options.trials, "--problem", ",".join(map(str, chosen))]
         for number in range(options.times):
             with contextlib.redirect_stdout(None):
                 command.main(["eval", str(root), str(run), *told, "--again"], standalone_mode=False)
             rows = json.loads((run / "eval_results.json").read_text("utf-8"))
-            for pid, name in enumerate(CASES, 1):
+            for pid, name in chosen.items():
                 own = rows[str(pid)][0]["metadata"]["profkit"]
                 words[name].append(own["verdict"])
                 print(f"{number + 1:2d} {name}: {own['line']} (load {os.getloadavg()[0]:.0f})", flush=True)

@@ -27,8 +27,8 @@ MIN_ROUNDS = 12
 MAX_ROUNDS = 400
 DECIDING = 6
 """Fewer rounds than these decide nothing, however far apart the two are (analyzers/statistics.py)."""
-_PATIENCE = 8
-"""Budgets beyond the first that those may take, on a machine that is busy."""
+_PATIENCE, _MOST_PATIENCE = 40, 60.0
+"""Budgets beyond the first that those may take on a machine that is busy, and the seconds at most."""
 PER_ROUND = 3
 RETRIES = 3
 """An unsound sample is taken again so often before it is kept as dropped."""
@@ -111,6 +111,7 @@ def measure(
         warmup += clock.warm_up(calls[name])
     samples: list[Sample] = []
     end = time.monotonic() + budget
+    patience = max(budget, min(_PATIENCE * budget, _MOST_PATIENCE))
     number = 0
     while number < most and (number < MIN_ROUNDS or time.monotonic() < end):
         shuffle.shuffle(order)
@@ -119,7 +120,7 @@ def measure(
         number += 1
         if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
             break
-        if number >= 3 and time.monotonic() > end + budget * (1 if number >= DECIDING else _PATIENCE):
+        if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
             break
     return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
 

@@ -14,7 +14,7 @@ from collections import namedtuple
 import pytest
 import torch
 
-from profkit.runner import busy, inputs, integrity, lazy, settings
+from profkit.runner import busy, conduct, inputs, integrity, lazy, settings
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
@@ -238,19 +238,35 @@ def test_memory_that_is_given_again_changes_nothing_after_a_return():
 class Remembers:
     """Answers what it was asked the last time at once."""
 
+    wait = staticmethod(time.sleep)
+
     def __init__(self):
         self.data = self.answer = None
 
     def __call__(self, x):
         if self.data is None or not torch.equal(self.data, x):
-            time.sleep(0.01)
+            self.wait(0.03)
             self.data, self.answer = x.clone(), x + 1
         return self.answer.clone()
 
 
-@pytest.mark.parametrize(("slower", "accused"), [(1.0, True), (1e9, False)])
-def test_what_load_may_explain_is_a_doubt_and_no_memory(monkeypatch, slower, accused):
+def burn(seconds):
+    """Compute for so long, as a core sees it."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("slower", "wait", "accused"), [(1.0, time.sleep, True), (1e9, time.sleep, False), (1e9, burn, True)]
+)
+def test_what_load_may_explain_is_a_doubt_and_no_memory(monkeypatch, slower, wait, accused):
+    """Load makes a call longer by the clock; it does not make it work more."""
     monkeypatch.setattr(busy.Watch, "slower", slower)
+    monkeypatch.setattr(Remembers, "wait", staticmethod(wait))
+    if not accused:
+        # A core that saw nothing of it: what is left is the clock on the wall.
+        monkeypatch.setattr(conduct, "_cpu_clock", lambda: 0.0)
     integrity.seal()
     told = []
     events = type("Events", (), {"send": lambda self, kind, name, **data: told.append((kind, name, data["code"]))})()
