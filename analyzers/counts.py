@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -29,10 +30,10 @@ def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, 
     bare = pd.DataFrame(frame)
     bare.attrs = {}
     counts = bare["instances"].astype("float64") if "instances" in bare else pd.Series(1.0, index=bare.index)
-    keys = [bare[name] for name in by]
-    launches = counts.groupby(keys, sort=False).sum()
-    first = launches.index.get_level_values(0)
-    once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in first], dtype=float)
+    keys, first = _grouped([bare[name] for name in by])
+    launches = counts.groupby(keys).sum()
+    owners = bare[by[0]].iloc[first]
+    once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in owners], dtype=float)
     columns: dict[str, pd.Series[float]] = {"launches": launches / once}
     for kind in ("fact", "mean", "sum"):
         names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
@@ -42,36 +43,56 @@ def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, 
             columns |= {name: together[name] for name in names}
     text = {name: _common(bare[name], keys) for name in _KEPT if name in bare and name not in by}
     order = ["launches", *(name for name in bare.columns if name in columns and name != "launches")]
-    result: pd.DataFrame = pd.DataFrame({**text, **{name: columns[name] for name in order}}).reset_index()
+    named = {name: bare[name].iloc[first].reset_index(drop=True) for name in by}
+    result: pd.DataFrame = pd.DataFrame({**named, **text, **{name: columns[name] for name in order}})
     return result
 
 
-def _weight(kind: str, frame: pd.DataFrame, counts: pd.Series[float], keys: list[pd.Series[str]]) -> pd.Series[float]:
+Groups: TypeAlias = NDArray[np.intp]
+"""For each row the number of its group, counted in order of appearance."""
+
+
+def _grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
+    """The groups of rows whose keys are all equal, and the first row of each."""
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        one, distinct = pd.factorize(key)
+        code = code * max(len(distinct), 1) + one
+    groups, distinct = pd.factorize(code)
+    first = np.empty(len(distinct), dtype=np.intp)
+    first[groups[::-1]] = np.arange(len(groups))[::-1]
+    return groups, first
+
+
+def _weight(kind: str, frame: pd.DataFrame, counts: pd.Series[float], keys: Groups) -> pd.Series[float]:
     """What each launch counts: the launches it stands for, and in a mean their time where a whole group has it."""
     if kind != "mean" or "time" not in frame:
         return counts
-    timed = frame["time"].notna().groupby(keys, sort=False).transform("all")
+    timed = frame["time"].notna().groupby(keys).transform("all")
     weight: pd.Series[float] = counts * frame["time"].where(timed, 1.0)
     return weight
 
 
-def _combined(kind: str, values: pd.DataFrame, weight: pd.Series[float], keys: list[pd.Series[str]]) -> pd.DataFrame:
+def _combined(kind: str, values: pd.DataFrame, weight: pd.Series[float], keys: Groups) -> pd.DataFrame:
     """The columns of one kind, added up."""
     if kind == "fact":
-        largest: pd.DataFrame = values.groupby(keys, sort=False).max()
+        largest: pd.DataFrame = values.groupby(keys).max()
         return largest
-    groups = values.mul(weight, axis=0).groupby(keys, sort=False)
+    groups = values.mul(weight, axis=0).groupby(keys)
     total: pd.DataFrame = groups.sum().where(groups.count().eq(groups.size(), axis=0))
     if kind == "sum":
         return total
-    weights = weight.groupby(keys, sort=False).sum()
+    weights = weight.groupby(keys).sum()
     mean: pd.DataFrame = total.div(weights.where(weights > 0), axis=0)
     return mean
 
 
-def _common(values: pd.Series[str], keys: list[pd.Series[str]]) -> pd.Series[str]:
-    groups = values.groupby(keys, sort=False)
-    common: pd.Series[str] = groups.first().where(groups.nunique() == 1, "")
+def _common(values: pd.Series[str], keys: Groups) -> pd.Series[str]:
+    codes, distinct = pd.factorize(values)
+    groups = pd.Series(codes).groupby(keys)
+    least = groups.min()
+    texts = pd.Series(distinct, dtype=values.dtype).iloc[least.to_numpy()].reset_index(drop=True)
+    common: pd.Series[str] = texts.where((least == groups.max()).to_numpy(), "")
     return common
 
 
@@ -187,7 +208,7 @@ def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:
     """Pipes the chip has whose counter is missing in a kernel that has others: its FLOP may be incomplete."""
-    counts = pipe_counts(frame)[has_operations(frame)]
+    counts = pipe_counts(frame[has_operations(frame)])
     return tuple(str(pipe) for pipe in counts.columns if counts[pipe].isna().any())
 
 
@@ -195,6 +216,12 @@ def has_operations(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Rows for which the tool gave at least one counter of operations."""
     given = [column(frame, counter) for counter in (*PIPES.values(), *_PARTS) if counter in frame]
     return np.any(~np.isnan(given), axis=0) if given else np.zeros(len(frame), dtype=bool)
+
+
+def has_counts(frame: pd.DataFrame) -> bool:
+    """Whether anything was counted beside times and what a launch was started with."""
+    known = (COUNTERS[name] for name in frame.columns if name in COUNTERS)
+    return any(one.name != "time" and one.group != "launch" for one in known)
 
 
 def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.causes import CAUSES
-from analyzers.counts import column
+from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
 from analyzers.usage import complete, flops_lower, usage
@@ -173,6 +173,8 @@ def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
     """A doubt for each ceiling that launches exceed, naming the worst kernel; points are flagged, never
     clamped.
     """
+    if not has_counts(frame):
+        return ()
     shares = usage(frame, roofline)
     doubts = []
     for name in shares.columns:

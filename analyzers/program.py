@@ -22,6 +22,7 @@ BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)
 ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
 LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
 PAGEABLE = "Pageable"
+_WHEN = ["start", "time"]
 SHORT = 5e-6
 """A kernel shorter than this costs the host about as long to launch as the GPU to run."""
 REPEATS = 3
@@ -172,7 +173,9 @@ def budget(
     launch. after: steps to pass over; at_most: then so many; within: from the first
     to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
     """
-    ordered = frame.sort_values("start", kind="stable")
+    # Of a million launches every column that is not asked for is ten megabytes, several times over.
+    asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes") if name in frame]
+    ordered = frame[asked].sort_values("start", kind="stable")
     if within:
         inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
         first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
@@ -188,11 +191,11 @@ def budget(
     end = min(float((part["start"] + part["time"]).max()), float(follows))
     spoken = _matching(part["kernel"], COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
-    compute = _union(part[~spoken & ~copies], begin, end)
-    longer = _union(part[~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
-    with_talk = _union(part[~copies], begin, end)
+    compute = _union(part[_WHEN][~spoken & ~copies], begin, end)
+    longer = _union(part[_WHEN][~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
+    with_talk = _union(part[_WHEN][~copies], begin, end)
     everything = _union(part, begin, end)
-    computing, talking = _length(compute), _length(_union(part[spoken], begin, end))
+    computing, talking = _length(compute), _length(_union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     idle = _idle(gaps, part, host)
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]

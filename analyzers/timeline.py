@@ -131,6 +131,8 @@ def device_labels(frame: pd.DataFrame) -> pd.Series:
     if "stream" not in frame:
         return labels
     # Streams of several devices carry the number of theirs: "1:7".
+    if not any(":" in str(stream) for stream in frame["stream"].unique()):
+        return labels
     number = frame["stream"].astype(str).str.extract(r"^(\d+):", expand=False)
     several: pd.Series = labels.where(number.isna(), labels + " (" + number.fillna("") + ")")
     return several

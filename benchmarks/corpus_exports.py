@@ -3,7 +3,7 @@
     python benchmarks/corpus_exports.py FOLDER... [--limit 120] [--pictures 10] [--json OUT] [--verbose]
 
 Run it from a copy that nobody changes meanwhile. With --json the results are kept as they come, and a second run goes on
-where the first was stopped. Each file goes through a process of its own, forked before anything is read; the pictures,
+where the first was stopped. Each file goes through a process of its own, forked from one that has loaded everything; the pictures,
 which cost most, are drawn for every tenth. "refused" is an error of the error tree, with a
 fix; anything else that is raised is a traceback and a bug. The independent reading adds up GPU time with Python's csv
 module and nothing of collectors/, from what it knows of five headers; files of other forms are counted as "not compared".
@@ -192,15 +192,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write every result here, a line a file; go on where it ends")
     parser.add_argument("--verbose", action="store_true", help="also why files were refused")
     given = parser.parse_args()
-    import matplotlib.pyplot  # noqa: F401 - shared by the forks, with the rest
-    import pandas  # noqa: F401
-
-    import profkit.report.derived
-    import profkit.study.study  # noqa: F401
-
     files = sorted(file for folder in given.folders for file in folder.rglob("*") if file.is_file())
     kept = given.json.read_text().splitlines() if given.json and given.json.exists() else []
     results: list[dict[str, Any]] = [json.loads(line) for line in kept]
+    with tempfile.TemporaryDirectory() as folder:
+        handled(files[0], Path(folder), pictures=True)  # what loads and compiles at first use is shared by the forks
     for number, path in enumerate(files[len(results) :], start=len(results)):
         found = in_a_fork(path, given.limit, number % given.pictures == 0)
         found["compared"] = compared(path, found)

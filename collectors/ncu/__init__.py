@@ -126,7 +126,9 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
     if gaps and one_by_one:
         found.append(
             Doubt(
-                "ncu numbers its launches without gaps, this file does not", f"{gaps} launches missing", "export again"
+                "ncu numbers its launches from 0 without gaps, this file does not",
+                f"{gaps} launches missing",
+                "export again",
             )
         )
     twice = int(frame.duplicated().sum()) if one_by_one else 0
@@ -142,7 +144,7 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
 
 
 def _missing_ids(ids: pd.Series[int]) -> int:
-    return int(ids.max()) - int(ids.min()) + 1 - int(ids.nunique())
+    return int(ids.max()) + 1 - int(ids.nunique())
 
 
 def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:

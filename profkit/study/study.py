@@ -329,7 +329,9 @@ class Study:
             return {}
         host, window = frame.attrs.get("host"), self.manifest.window
         owner = frame["process"].astype(str) if "process" in frame else pd.Series("", index=frame.index)
-        keys = (owner + " " + device_labels(frame)).str.strip()
+        labels = device_labels(frame)
+        alone = owner.nunique() == 1 and labels.nunique() == 1
+        keys = labels if alone else (owner + " " + labels).str.strip()
         several = keys.nunique() > 1
         found = {}
         for key, part in frame.groupby(keys, sort=False):

@@ -133,9 +133,24 @@ def test_a_missing_quote_never_loses_a_launch(tmp_path: Path, name: str):
 
 def test_rows_taken_out_or_put_in_twice_are_doubted(tmp_path: Path):
     lines = write((*LAUNCHES, *LAUNCHES), DIALECTS["raw"]).splitlines(keepends=True)
-    for kept, what in ((lines[:-2] + lines[-1:], "without gaps"), ([*lines, lines[-1]], "twice")):
+    first = next(at for at, line in enumerate(lines) if line.startswith(b'"ID"')) + 2
+    for kept, what in (
+        (lines[:-2] + lines[-1:], "without gaps"),
+        (lines[:first] + lines[first + 1 :], "from 0"),
+        ([*lines, lines[-1]], "twice"),
+    ):
         (tmp_path / "x.csv").write_bytes(b"".join(kept))
         assert [what in one.what for one in read(tmp_path / "x.csv").attrs["doubts"]].count(True) == 1
+
+
+def test_a_metric_that_one_launch_of_a_details_page_lost_is_doubted(tmp_path: Path):
+    rows = write((*LAUNCHES, *LAUNCHES), DIALECTS["details"]).splitlines(keepends=True)
+    for kept, what in ((rows[:2] + rows[3:], "every other launch has"), ([*rows[:3], *rows[2:]], "there twice")):
+        (tmp_path / "x.csv").write_bytes(b"".join(kept))
+        assert any(what in one.what for one in read(tmp_path / "x.csv").attrs["doubts"]), what
+    (tmp_path / "x.csv").write_bytes(b"".join(rows))
+    said = [one.what for one in read(tmp_path / "x.csv").attrs["doubts"]]
+    assert not [one for one in said if "twice" in one or "every other" in one]
 
 
 def test_shares_above_one_are_doubted(tmp_path: Path):

@@ -14,6 +14,8 @@ from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_t
 
 from collectors import CollectError, nsys
 from collectors.frame import validate
+from collectors.nsys import frames
+from collectors.nsys import text as text_of_nsys
 from collectors.nsys.reports import REPORTS, kind_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
@@ -46,6 +48,83 @@ def test_trace_gives_one_row_a_launch(tmp_path, version):
     assert frame["stream"].unique().tolist() == ["7"]
     assert np.isnan(frame["registers"][0])
     assert frame["registers"][1] == 96
+
+
+@pytest.fixture(params=["pandas", "pyarrow"])
+def parser(request, monkeypatch):
+    """Each of the two parsers in C in its turn."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow.csv")
+    chosen = {"pandas": frames._by_pandas, "pyarrow": frames._by_arrow}[request.param]
+    monkeypatch.setattr(frames, "_parser", lambda: chosen)
+
+
+def _quickly(monkeypatch):
+    """Reading row by row is a failure now, and every table is a large one."""
+    monkeypatch.setattr(frames, "_exact", lambda *_: pytest.fail("read row by row"))
+    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
+
+
+@pytest.mark.usefixtures("parser")
+def test_a_large_table_is_read_quickly(tmp_path, monkeypatch):
+    ops = [Op(1000 * at, 500 + at, LONG if at % 3 else "relu", grid=(at % 7 + 1, 2, 1)) for at in range(1, 300)]
+    path = write(tmp_path / "t.csv", gpu_trace(ops))
+    exact = nsys.read(path)
+    _quickly(monkeypatch)
+    quick = nsys.read(path)
+    assert quick.equals(exact)
+    assert quick["kernel"].tolist() == [op.name for op in ops]
+    assert quick["time"].tolist() == [op.time / 1e9 for op in ops]
+
+
+@pytest.mark.usefixtures("parser")
+def test_a_large_table_in_a_stdout_of_several_ends_where_the_next_begins(tmp_path, monkeypatch):
+    parts = [("cuda_gpu_trace", gpu_trace(OPS)), ("cuda_gpu_kern_sum", kern_sum(OPS))]
+    path = write(tmp_path / "t.txt", stdout(*parts))
+    before = nsys.read(path)
+    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
+    monkeypatch.setattr(text_of_nsys, "_BLOCK", 16)
+    assert nsys.read(path).equals(before)
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda rows: [*rows[:2], rows[2][: len(rows[2]) // 2] + rows[3], *rows[4:]],
+        lambda rows: [*rows[:3], rows[3].rsplit(",", 3)[0] + "\n", *rows[4:]],
+        lambda rows: [*rows[:2], rows[2].replace("gemm", 'ge"mm'), *rows[3:]],
+        lambda rows: [*rows[:2], rows[2].replace("1500", "nan"), *rows[3:]],
+    ],
+)
+def test_what_a_parser_would_swallow_is_refused(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
+    rows = gpu_trace(OPS).splitlines(keepends=True)
+    changed = damage(rows)
+    assert changed != rows
+    with pytest.raises(CollectError):
+        nsys.read(write(tmp_path / "t.csv", "".join(changed)))
+
+
+def test_rows_of_a_trace_twice_or_out_of_order_are_doubted(tmp_path):
+    rows = gpu_trace(OPS).splitlines(keepends=True)
+    whole = nsys.read(write(tmp_path / "whole.csv", "".join(rows)))
+    twice = nsys.read(write(tmp_path / "twice.csv", "".join([*rows[:3], *rows[2:]])))
+    turned = nsys.read(write(tmp_path / "turned.csv", "".join([*rows[:2], rows[3], rows[2], *rows[4:]])))
+    assert not [one for one in whole.attrs["doubts"] if "trace" in one.what]
+    assert ("rows of the trace stand there twice", "1 rows") in [(d.what, d.how_much) for d in twice.attrs["doubts"]]
+    assert "1 rows, the first of them row 3" in [one.how_much for one in turned.attrs["doubts"]]
+
+
+def test_a_summary_whose_columns_do_not_fit_is_doubted(tmp_path):
+    text_ = kern_sum(OPS)
+    whole = nsys.read(write(tmp_path / "whole.csv", text_))
+    row = text_.splitlines()[1]
+    cells = row.split(",")
+    assert not [one for one in whole.attrs["doubts"] if "fit" in one.what]
+    cells[2] = str(int(cells[2]) + 1)
+    wrong = nsys.read(write(tmp_path / "wrong.csv", text_.replace(row, ",".join(cells))))
+    assert [one.how_much for one in wrong.attrs["doubts"] if "do not fit each other" in one.what]
 
 
 def test_small_copies_keep_their_bytes(tmp_path):
