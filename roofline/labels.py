@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105)
+DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105, 90, -90)
 """Angles tried around a point, in order of preference: beside it reads best."""
 
 
