@@ -99,7 +99,7 @@ class Board:
         return sum(box.crosses(start, end, self.clearance) for start, end in self.segments)
 
     def in_the_way(self, start: Floats, end: Floats) -> int:
-        """How many boxes and discs, other than the disc at its start, a leader line would run through."""
+        """How many boxes and discs, other than those it starts in, a leader line would run through."""
         boxes = sum(box.crosses(start, end) for box in self.boxes)
         if not len(self.discs):
             return boxes
@@ -108,7 +108,7 @@ class Board:
         relative = self.discs[:, :2] - start
         t = np.clip(relative @ along / length**2, 0.0, 1.0)
         away = np.hypot(*(relative - t[:, None] * along).T)
-        own = np.hypot(*relative.T) < 1.0
+        own = np.hypot(*relative.T) < self.discs[:, 2]
         return boxes + int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
 
     def cut_by(self, start: Floats, end: Floats) -> int:
