@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105)
+DIRECTIONS = (0, 180, -25, 25, 155, -155, -50, 50, 130, -130, -75, 75, 105, -105, 90, -90)
 """Angles tried around a point, in order of preference: beside it reads best."""
 
 
@@ -99,7 +99,7 @@ class Board:
         return sum(box.crosses(start, end, self.clearance) for start, end in self.segments)
 
     def in_the_way(self, start: Floats, end: Floats) -> int:
-        """How many boxes and discs, other than the disc at its start, a leader line would run through."""
+        """How many boxes and discs, other than those it starts in, a leader line would run through."""
         boxes = sum(box.crosses(start, end) for box in self.boxes)
         if not len(self.discs):
             return boxes
@@ -108,8 +108,22 @@ class Board:
         relative = self.discs[:, :2] - start
         t = np.clip(relative @ along / length**2, 0.0, 1.0)
         away = np.hypot(*(relative - t[:, None] * along).T)
-        own = np.hypot(*relative.T) < 1.0
+        own = np.hypot(*relative.T) < self.discs[:, 2]
         return boxes + int(np.count_nonzero((away < self.discs[:, 2]) & ~own))
+
+    def cut_by(self, start: Floats, end: Floats) -> int:
+        """How many segments a leader line would cut, but those that begin where it does."""
+        lines = [(a, b) for a, b in self.segments if min(np.hypot(*(a - start)), np.hypot(*(b - start))) > 1.0]
+        return sum(_meet(start, end, a, b) for a, b in lines)
+
+
+def _meet(a: Floats, b: Floats, c: Floats, d: Floats) -> bool:
+    """Whether two segments cross."""
+
+    def side(p: Floats, q: Floats, r: Floats) -> float:
+        return float((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]))
+
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
 
 
 @dataclass(frozen=True)
@@ -143,11 +157,11 @@ def place(board: Board, point: Floats, radius: float, size: tuple[float, float],
     for box, cost in beside(point, radius, size, unit):
         if (best is not None and cost >= best.cost) or not board.free(box):
             continue
-        total = cost + 60.0 * board.covered_discs(box) + 34.0 * board.crossings(box)
+        total = cost + 80.0 * board.covered_discs(box) + 55.0 * board.crossings(box)
         near = nearest(box, point)
         leader = near if float(np.hypot(*(near - point))) > radius + 7.0 * unit else None
         if leader is not None:
-            total += 30.0 * board.in_the_way(point, leader)
+            total += 40.0 * board.in_the_way(point, leader) + 6.0 * board.cut_by(point, leader)
         if best is None or total < best.cost:
             best = Placed(box, total, leader)
     if best is not None:

@@ -19,7 +19,7 @@ from roofline.wording import distinct_names, percent, showable
 
 NAME = 8.6
 NUMBER = 8.2
-FEW = 5
+FEW = 4
 FLOOR_AREA = 58.0
 FLOOR = "D"
 """Hollow as the ring round a point above its roof is, and of another shape."""
@@ -27,7 +27,7 @@ RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
 
 
-DEAR = 110.0
+DEAR = 125.0
 """Cost of a place from which a name confuses more than a number: far away, or over other markers."""
 
 

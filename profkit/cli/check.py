@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from profkit.cli.screen import show
 from profkit.contests.gpucodeforces.defect import Defect
 from profkit.contests.gpucodeforces.form import Checked, check, submissions
 
@@ -32,7 +33,7 @@ def command(folder: Path, l2_mib: float, as_json: bool) -> int:
         click.echo(json.dumps(_document(results), ensure_ascii=False, indent=1))
     else:
         for result in results:
-            click.echo(render(result))
+            show(render(result))
     return 1 if any(result.defects for result in results) else 0
 
 
@@ -63,5 +64,6 @@ def render(result: Checked) -> str:
 
 
 def _told(kind: str, defect: Defect) -> Iterator[str]:
-    yield f"  {kind} {defect.code} {defect.place}: {defect.what}"
+    word = click.style(kind, fg="red" if defect.rejects else "yellow")
+    yield f"  {word} {defect.code} {defect.place}: {defect.what}"
     yield f"      fix: {defect.fix}"

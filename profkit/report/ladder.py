@@ -196,7 +196,10 @@ def text(ladder: Ladder) -> str:
 
 def notes(ladder: Ladder) -> list[str]:
     """Convention and doubts, one line each."""
-    lines = ["speed-up: old time / new time; intervals from the medians' 95 % intervals"]
+    lines = [
+        "speed-up: old time / new time, of the medians, with their 95 % intervals; "
+        "a run's own report pairs the calls of a round instead, which can move the last digit"
+    ]
     return lines + [f"doubt: {d.what}: {d.how_much} (fix: {d.fix})" for d in ladder.doubts]
 
 
@@ -222,6 +225,7 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
         points=tuple(points),
         arrows=tuple(arrows),
         order=order_of(chosen, ladder),
+        winner=min(ladder.rungs, key=lambda rung: rung.time).label,
         theme=theme,
         title=" -> ".join(rung.label for rung in ladder.rungs),
         subtitle=", ".join(devices),

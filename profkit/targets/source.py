@@ -54,7 +54,7 @@ class Source:
         try:
             source.tree  # noqa: B018  (parses; cached)
         except (SyntaxError, ValueError) as error:
-            line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+            line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             raise NotPythonError(f"{path}{line}: not Python: {error.args[0]}", fix="mend this file") from error
         return source
 

@@ -107,6 +107,40 @@ def test_a_file_that_does_not_parse_is_a_defect(tmp_path):
     assert [defect.code for defect in check(folder).defects] == ["F4"]
 
 
+def test_a_parent_of_seasons_lists_broken_and_misnamed_submissions(tmp_path, capsys):
+    season = tmp_path / "contest/S1"
+    copy(season), copy(season, "IABCD")
+    (season / "IEMPTY").mkdir()
+    broken = copy(season, "IBROKE")
+    (broken / "example_cudacode.py").write_text("def broken(:\n")
+    (broken / "more.py").write_bytes(b"\x00")
+    for name in ("notes", "../tools"):
+        (season / name).mkdir()
+        (season / name / "a.py").write_text("x = 1\n")
+    assert command.main([str(tmp_path / "contest"), "--json"], standalone_mode=False) == 1
+    found = {one["sample"]: one for one in json.loads(capsys.readouterr().out)["samples"]}
+    assert {name: one["rejected"] for name, one in found.items()} == {
+        "IABCDE": False,
+        "IABCD": True,
+        "IEMPTY": True,
+        "IBROKE": True,
+    }
+    (defect,) = found["IBROKE"]["defects"]
+    assert defect["what"] == "example_cudacode.py, line 1: not Python: invalid syntax"
+    assert [one["code"] for one in found["IABCD"]["defects"] if one["rejects"]] == ["F2"]
+    command.main([str(tmp_path / "contest")], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert all(f"{season / name}: " in said for name in found)
+    assert "line None" not in said
+
+
+def test_the_organisers_own_sample_has_no_false_defect():
+    """Its Model has no Parameters, so that autograd records nothing, and its name is the organisers' way."""
+    found = check(DATA / "001-example")
+    assert found.form == ()
+    assert "T2" not in {defect.code for defect in found.defects}
+
+
 def test_a_build_name_of_a_neighbour_collides(tmp_path):
     copy(tmp_path)
     twin = copy(tmp_path, "IABCDF")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 from synthetic_runs import kernel, make_run
 
+from collectors.doubt import Doubt
 from profkit.contests.hackathon import encoder_table
 from profkit.errors import ProfkitError
 from profkit.report.dialects import paddle, pr, tensorrt
@@ -32,6 +34,27 @@ def test_pr_has_both_pictures_and_the_convention(run):
     assert "time of the reference / time of the candidate" in text
     assert "profkit profile S1/T1" in text
     assert "95 % interval" in text
+
+
+def test_the_picture_of_a_pr_survives_and_has_the_name_that_is_asked_for(run):
+    written = pr.DIALECT.document([str(run.path)], "en", name="after")
+    assert '<img alt="Roofline of T1: cuda: correct, ' in written.text
+    assert 'src="after-light.png" width="800">' in written.text
+    assert list(written.pictures) == ["after-light.png", "after-dark.png"]
+    assert written.home.name == "after.md"
+    for bad in ("../a", "a b", '"', ".hidden"):
+        with pytest.raises(click.BadParameter):
+            pr.OPTIONS[0].callback(None, None, bad)
+
+
+def test_a_pr_holds_the_findings_of_the_best_alone_and_doubts_that_matter(run):
+    doubts = (Doubt("noise", "1 %"), Doubt("declared and counted differ", "3e+08", code="work-differs"))
+    object.__setattr__(run.analysis, "doubts", doubts)
+    text = pr.snippet(run)
+    assert "- doubt: noise: 1 %" in text
+    assert "3e+08" not in text
+    assert "doubts about figures beside the answer: 1, in the run" in text
+    assert not re.search(r"^- reference: ", text, re.M)
 
 
 def test_paddle_57835_is_made_from_its_inputs():

@@ -214,7 +214,9 @@ def test_a_report_says_what_next_and_no_column_of_zeros(study):
     text = markdown.report(study)
     first = next(one for one in study.findings() if one.impl == "cuda" and one.severity == "time")
     assert first.title in text
-    assert text.index("## What next") < text.index("## Kernels")
+    places = [text.index(f"## {head}") for head in ("Where the time goes", "What next", "Roofline", "Kernels")]
+    assert places == sorted(places)
+    assert re.search(r"\| cuda: time now \| 200 \| 100% \|", text)
     assert "| `k` |" in text
 
 

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
 
-from roofline import Point, RooflineError, Scene, draw, save
+from roofline import Point, RooflineError, Scene, draw, save, strip
+from roofline.captions import CAPTION
 from roofline.frame import view
 from roofline.labels import Box
 from roofline.marks import above, names, ranked
 from roofline.scene import compute_names, level_names, share_of_roof
+from roofline.style import THEMES
 
 pytest.importorskip("matplotlib")
 
@@ -284,3 +286,38 @@ def test_the_share_is_of_the_points_own_roofs():
 
 def test_ten_operators_show_ten_candidates():
     assert len(ranked(operators(10))) == 10
+
+
+def test_the_winner_is_labelled_first_and_lies_in_front():
+    points = [
+        Point("a", 1.0, 1e12, impl="reference", share=0.9),
+        Point("b", 1.0, 1.01e12, impl="cuda", share=0.1),
+        Point("copied", 0.0, 0.0, 1e12, impl="reference", time=2.0),
+        Point("copied too", 0.0, 0.0, 1e12, impl="cuda", time=1.0),
+    ]
+    scene = Scene(MEASURED, tuple(points), winner="cuda")
+    assert [p.impl for p in ranked(scene)] == ["cuda", "reference"]
+    assert [p.impl for p in strip.rows(scene)] == ["cuda", "reference"]
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import to_rgb
+
+    marks = [one for one in draw(scene).axes[0].collections if isinstance(one, PathCollection)]
+    front = max(marks, key=lambda one: one.get_zorder())
+    assert tuple(front.get_facecolor()[0][:3]) == to_rgb(THEMES["light"].series[0])
+
+
+def test_a_caption_has_two_lines_and_the_floor_a_shape_of_its_own():
+    long = tuple(f"caption {n} " + "of many words " * 12 for n in range(5))
+    figure = draw(replace(SCENES["three"], caption=long))
+    low = [text for text in figure.texts if text.get_fontsize() == CAPTION and text.get_position()[0] < 0.05]
+    assert len(low) == 2
+    assert low[-1].get_text().endswith("…")
+    marks = {line.get_marker() for line in figure.get_children() if hasattr(line, "get_marker")}
+    assert "D" in marks
+
+
+def test_every_letter_can_be_read_at_800_pixels():
+    from matplotlib.text import Text
+
+    for name in ("three", "mixed", "forty"):
+        assert min(text.get_fontsize() for text in draw(SCENES[name]).findobj(Text) if text.get_text().strip()) >= 7.8

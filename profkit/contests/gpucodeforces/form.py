@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from profkit.targets.sample import Candidate, Sample, is_sample, resolve
 from profkit.targets.source import Source
 
 ID = re.compile(r"I[A-Z0-9]{5}")
+_SEASON = re.compile(r"S\d+")
 _EXAMPLE = re.compile(r"\d+-example")
 """How the organisers name samples of their own."""
 ENTRY, PROMPT, README = "run_code.py", "prompt.txt", "readme.md"
@@ -53,17 +55,25 @@ class Checked:
 
 
 def submissions(folder: Path) -> list[Path]:
-    """`folder` when it is a submission; else those in it, or in the seasons in it, broken ones too.
+    """`folder` when it is a submission; else those in it, or in the seasons in it, broken and misnamed ones too.
 
-    [folder] when there is none: what it lacks is then the answer.
+    A season is a folder called S1, S2, ..., or one with a folder named after an issue. [folder] when there is no
+    submission: what it lacks is then the answer.
     """
     if not folder.is_dir() or ID.fullmatch(folder.resolve().name) or (folder / ENTRY).is_file() or is_sample(folder):
         return [folder]
-    inside = _folders(folder)
-    seasons = [folder, *inside]
-    named = [one for season in seasons for one in _folders(season) if ID.fullmatch(one.name)]
-    others = [one for one in inside if one not in named and ((one / ENTRY).is_file() or is_sample(one))]
-    return sorted([*named, *others]) or [folder]
+    seasons = [folder, *(one for one in _folders(folder) if _is_season(one))]
+    inside = [one for season in seasons for one in _folders(season) if one not in seasons]
+    return sorted(one for one in inside if ID.fullmatch(one.name) or _is_meant(one)) or [folder]
+
+
+def _is_season(folder: Path) -> bool:
+    return bool(_SEASON.fullmatch(folder.name)) or any(ID.fullmatch(one.name) for one in _folders(folder))
+
+
+def _is_meant(folder: Path) -> bool:
+    """Whether a folder of another name is a submission all the same."""
+    return (folder / ENTRY).is_file() or (folder / PROMPT).is_file() or is_sample(folder)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -81,8 +91,10 @@ def check(folder: Path, *, l2_bytes: float = L2_BYTES) -> Checked:
     try:
         sample = resolve(folder)
     except ProfkitError as error:
-        if not any(str(error) == defect.what for defect in form):
-            form.append(Defect("F1", folder, 0, str(error), error.fix))
+        told = any(defect.code == "F4" and str(error).startswith(str(defect.file)) for defect in form)
+        if not told:
+            what = str(error).removeprefix(f"{folder}: ").replace(f"{folder}{os.sep}", "")
+            form.append(Defect("F1", folder, 0, what, error.fix))
         return Checked(folder, None, tuple(form))
     found = [*form, *_against_each_other(sample), *lint(sample, l2_bytes)]
     return Checked(folder, sample, tuple(once(found)))
@@ -171,7 +183,7 @@ def _entry_form(path: Path) -> Iterator[Defect]:
     try:
         source = Source.read(path)
     except ProfkitError as error:
-        yield Defect("F4", path, 0, str(error), error.fix)
+        yield Defect("F4", path, 0, str(error).removeprefix(str(path)).lstrip(",: "), error.fix)
         return
     text = "\n".join(value for _, value in source.strings())
     for part, line in LINES.items():
