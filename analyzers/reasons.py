@@ -61,10 +61,6 @@ _STATUS = {
     "timer-lie": "计时作假",
 }
 """What became of an implementation, as `status` has it."""
-_WEAK = re.compile(r"(refuses|wrong for) (\d+) (layout|shape|value)s?")
-"""What analyzers.verdict.weakness counts."""
-_DID = {"refuses": "拒绝", "wrong for": "算错"}
-_KIND = {"layout": "布局特殊", "shape": "形状特殊", "value": "取值特殊"}
 _WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
 _LISTED = "|".join(re.escape(one) for one in _WORDS)
 _DONE = {"refuses": "拒绝", "wrong for": "答错"}
@@ -183,8 +179,6 @@ def in_chinese(said: str) -> str:
     """The same in Chinese; as it is where it is none of the sentences known."""
     if said in _STATUS:
         return _STATUS[said]
-    if said and not _WEAK.sub("", said).strip(", "):
-        return "，".join(f"{_DID[one[1]]} {one[2]} 种{_KIND[one[3]]}的输入" for one in _WEAK.finditer(said))
     parts = said.split("; ")
     if len(parts) > 1 and all(part.startswith(tuple(_INPUTS)) for part in parts):
         return "；".join(map(in_chinese, parts))
