@@ -4,14 +4,14 @@ from __future__ import annotations
 
 CAUSES: dict[str, tuple[str, str]] = {
     "one-block": ("one block works", "只有一个线程块在工作"),
-    "few-blocks": ("too few blocks for the SMs", "线程块少于 SM"),
-    "small-grid": ("the grid is too small to fill the GPU", "网格不足以填满 GPU"),
-    "launch": ("as short as a launch", "与一次启动一样短"),
+    "few-blocks": ("too few blocks for the SMs", "线程块太少，占不满 SM"),
+    "small-grid": ("the grid is too small to fill the GPU", "grid 太小，填不满 GPU"),
+    "launch": ("as short as a launch", "与一次 kernel 启动一样短"),
     "uncoalesced": ("access is not coalesced", "访存未合并"),
-    "few-warps": ("too few warps are resident", "驻留线程束过少"),
-    "tail": ("the last wave of blocks is nearly empty", "最后一波线程块几乎是空的"),
-    "uneven": ("blocks are uneven or short-lived", "线程块不均或太短"),
-    "dependent-loads": ("warps wait for their loads", "线程束在等加载"),
-    "stalls": ("warps wait, and few instructions issue", "线程束在等待，发射很少"),
+    "few-warps": ("too few warps are resident", "常驻线程束太少"),
+    "tail": ("the last wave of blocks is nearly empty", "最后一个 wave 几乎是空的"),
+    "uneven": ("blocks are uneven or short-lived", "线程块之间工作量不均，或执行时间太短"),
+    "dependent-loads": ("warps wait for their loads", "线程束在等待加载"),
+    "stalls": ("warps wait, and few instructions issue", "线程束在等待，指令发射率低"),
 }
 """Why a kernel is near no roof, as counters or geometry show it: (English, Chinese). The first that holds is named."""

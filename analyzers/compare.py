@@ -73,6 +73,11 @@ class Step:
     facts: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def main(self) -> str:
+        """The name of the longest kernel; "" where none was counted."""
+        return str(self.kernel.get("kernel", ""))
+
     def number(self, name: str) -> float:
         value = self.row.get(name, self.kernel.get(name, NAN))
         return float(value) if isinstance(value, (int, float)) and value is not None else NAN
@@ -91,7 +96,8 @@ class Moved:
 class Rung:
     """One step of the ladder against the step before (`step_*`) and the first (`total`), speed-up old / new.
 
-    `low`, `high`: interval of `step` from the intervals of both medians; verdict as in statistics.py.
+    `low`, `high`: interval of `step` from the intervals of both medians; verdict as in statistics.py. `kernel`: the one
+    with the longest time; what moved in it is told where both steps have the same.
     """
 
     label: str
@@ -107,6 +113,7 @@ class Rung:
     floor_ratio: float
     bound_by: str
     moved: tuple[Moved, ...] = ()
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,6 +179,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         step.number("floor_ratio"),
         str(step.row.get("bound_by", "")),
         moved,
+        step.main,
     )
 
 
@@ -193,7 +201,10 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
+    """What differs between the calls, and inside the longest kernel where it is the same one in both."""
     names = dict.fromkeys([*_SUMS, *_WATCHED])
+    if before.main != after.main:
+        names = dict.fromkeys(name for name in names if name in before.row and name in after.row)
     found = []
     for name in names:
         a, b = before.number(name), after.number(name)

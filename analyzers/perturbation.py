@@ -34,17 +34,17 @@ HALVED = 0.8
 """Share of the work that half of the data may leave for that to be asked."""
 
 REASONS: dict[str, tuple[str, str]] = {
-    "short": ("no longer than a launch takes", "不比一次启动长"),
-    "near": ("{share} of the {roof} roof by the task's work", "按任务工作量达 {roof} 屋顶的 {share}"),
-    "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：{times} 倍时间"),
-    "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：{times} 倍"),
-    "warm": ("warm L2: {times}x", "L2 已热：{times} 倍"),
-    "half_size": ("{left} of the work: {times}x", "{left} 的工作量：{times} 倍"),
+    "short": ("no longer than a launch takes", "不比一次 kernel 启动长"),
+    "near": ("{share} of the {roof} roof by the task's work", "按任务工作量计，达到 {roof} 上限的 {share}"),
+    "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：耗时为 {times} 倍"),
+    "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：耗时为 {times} 倍"),
+    "warm": ("warm L2: {times}x", "L2 为热：耗时为 {times} 倍"),
+    "half_size": ("{left} of the work: {times}x", "工作量减到 {left}：耗时为 {times} 倍"),
 }
 """Kind of evidence -> (English, Chinese)."""
 SAYS: dict[str, tuple[str, str]] = {
-    SURE: ("by time alone bound by {roof}", "仅凭时间：受 {roof} 限制"),
-    LIKELY: ("by time alone probably bound by {roof}", "仅凭时间：很可能受 {roof} 限制"),
+    SURE: ("by time alone bound by {roof}", "仅凭时间判断：受限于{roof}"),
+    LIKELY: ("by time alone probably bound by {roof}", "仅凭时间判断：很可能受限于{roof}"),
     UNKNOWN: ("time alone cannot tell what binds it", "仅凭时间无法判断瓶颈"),
 }
 """How sure -> (English, Chinese)."""
@@ -88,7 +88,8 @@ class Inferred(msgspec.Struct, frozen=True):
         """The conclusion and what it rests on; roof: the word for what binds, as it is unless given."""
         at = 0 if lang == "en" else 1
         said = SAYS[self.sure][at].format(roof=roof or self.bound_by)
-        return f"{said} ({'; '.join(self._reasons(at))})"
+        told = self._reasons(at)
+        return f"{said}（{'；'.join(told)}）" if at else f"{said} ({'; '.join(told)})"
 
     def _reasons(self, at: int) -> list[str]:
         seen, told = self.evidence, []

@@ -34,6 +34,33 @@ _ANSWERS = {
     "all but the last block": "缺最后一块",
     "an input as it came": "原样返回的输入",
 }
+_STATUS = {
+    "mismatch": "结果不符",
+    "nan": "出现 NaN",
+    "wrong-shape": "形状不符",
+    "wrong-dtype": "类型不符",
+    "wrong-device": "设备不符",
+    "wrong-type": "返回类型不符",
+    "compile-error": "编译失败",
+    "load-error": "加载失败",
+    "error": "运行出错",
+    "crash": "崩溃",
+    "corrupt": "CUDA 上下文损坏",
+    "hang": "卡死",
+    "memory-limit": "超出内存限制",
+    "skipped": "未运行",
+    "unsound": "访存有误",
+    "patched": "改写了他人的函数",
+    "mutates-inputs": "改动输入",
+    "caches-results": "复用旧结果",
+    "lazy-output": "被查看时才计算",
+    "works-after-return": "返回后仍在计算",
+    "side-stream": "在其他 stream 上计算",
+    "unwritten-output": "输出未写入",
+    "stops-computing": "中途停止计算",
+    "timer-lie": "计时作假",
+}
+"""What became of an implementation, as `status` has it."""
 _WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
 _LISTED = "|".join(re.escape(one) for one in _WORDS)
 _DONE = {"refuses": "拒绝", "wrong for": "答错"}
@@ -48,6 +75,10 @@ _SENTENCES = [
     (rf"(?P<what>{_LISTED}): (?P<rest>.+)", "{what}：{rest}"),
     (rf"(?P<what>(?:{_LISTED})(?:, (?:{_LISTED}))*) would pass", "{what}也会被判为正确"),
     ("the reference draws its answers", "参考实现的结果是随机的"),
+    (
+        "not run: a cpp candidate does not run on this device, or was not asked for",
+        "cpp 候选实现不能在此设备上运行，或没有要求运行",
+    ),
     (r"get_more_inputs\(\)\[(?P<n>\d+)\]: (?P<rest>.+)", "get_more_inputs()[{n}]：{rest}"),
     (
         r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements differ, the worst by (?P<c>\S+) \(rms (?P<d>\S+)\)",
@@ -146,6 +177,8 @@ def _known() -> list[tuple[re.Pattern[str], str]]:
 
 def in_chinese(said: str) -> str:
     """The same in Chinese; as it is where it is none of the sentences known."""
+    if said in _STATUS:
+        return _STATUS[said]
     parts = said.split("; ")
     if len(parts) > 1 and all(part.startswith(tuple(_INPUTS)) for part in parts):
         return "；".join(map(in_chinese, parts))

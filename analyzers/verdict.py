@@ -39,11 +39,11 @@ LONGEST = 120
 
 Language = tuple[str, str]
 SENTENCES: Mapping[str, Language] = {
-    "faster": ("{value} as fast as the reference {interval}", "速度为参考实现的 {value} {interval}"),
-    "slower": ("takes {inverse} the reference's time {interval}", "耗时为参考实现的 {inverse} {interval}"),
+    "faster": ("{value} as fast as the reference {interval}", "比参考实现快，加速比 {value} {interval}"),
+    "slower": ("takes {inverse} the reference's time {interval}", "比参考实现慢，耗时为其 {times} 倍 {interval}"),
     "same": ("as fast as the reference {interval}", "与参考实现一样快 {interval}"),
-    "undecided": ("neither faster nor slower for sure {interval}", "快慢未定 {interval}"),
-    "void": ("void: the task cannot tell right from wrong ({kind})", "无效：此题分不出对错（{kind}）"),
+    "undecided": ("neither faster nor slower for sure {interval}", "快慢尚无定论 {interval}"),
+    "void": ("void: the task cannot tell right from wrong ({kind})", "无效：此题区分不出对错（{kind}）"),
     "impossible": ("impossible: {kind}", "不可能：{kind}"),
     "wrong": ("{kind}: {why}", "{kind}：{why}"),
     "failed": ("{kind}: {why}", "{kind}：{why}"),
@@ -51,9 +51,9 @@ SENTENCES: Mapping[str, Language] = {
 }
 CONDITIONS: Mapping[str, Language] = {
     "reduced": ("in {used} where the task has {task}", "以 {used} 计算，而题目为 {task}"),
-    "library": ("by the library: none of its own kernels ran", "由库完成：自带内核均未运行"),
+    "library": ("by the library: none of its own kernels ran", "由库完成：自有 kernel 均未运行"),
     "fallback": ("by a fallback ({place})", "走了回退路径（{place}）"),
-    "wide": ("interval wide: +-{half}", "区间较宽：±{half}"),
+    "wide": ("interval wide: +-{half}", "置信区间较宽：±{half}"),
     "algorithm": (
         "by another algorithm: its counted work is {share} of the task's model",
         "换了算法：实测工作量为题目模型的 {share}",
@@ -62,7 +62,7 @@ CONDITIONS: Mapping[str, Language] = {
         "below the task's floor: another algorithm or skipped work, `--ncu` would tell",
         "低于题目下限：换了算法或少做了工作，用 `--ncu` 可以分辨",
     ),
-    "fragile": ("fragile: {what}", "脆弱：{what}"),
+    "fragile": ("fragile: {what}", "不稳健：{what}"),
 }
 SPOILS = ("reduced", "unexplained")
 _KINDS = {
@@ -146,9 +146,11 @@ class Verdict(msgspec.Struct, frozen=True):
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
         kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
+        times = f"{1 / self.speedup if self.speedup else NAN:.3g}"
         said = SENTENCES[self.word][lang == "zh"].format(
             value=f"{self.speedup:.3g}x",
-            inverse=f"{1 / self.speedup if self.speedup else NAN:.3g}x",
+            inverse=f"{times}x",
+            times=times,
             interval=self._interval(),
             kind=kind,
             why=why,

@@ -23,7 +23,7 @@ DATA = Path(__file__).resolve().parent / "data"
 
 
 def first_line(study, impl, lang="en"):
-    return next(line for line in sections.first_lines(study, lang) if line.startswith(f"{impl}: "))
+    return next(line for line in sections.first_lines(study, lang) if line.startswith((f"{impl}: ", f"{impl}：")))
 
 
 def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_floors_away():

@@ -25,9 +25,9 @@ CHAIN_EXCESS = 1.3
                 "one launch; time near the longest kernel alone",
             ),
             "zh": (
-                "受启动限制：{us} us 内 {count} 个 kernel，平均 {each} us",
-                "把链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）",
-                "一次启动；时间接近最长的单个 kernel",
+                "受限于 kernel 启动：{us} us 内有 {count} 个 kernel，平均每个 {each} us",
+                "把整条链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）",
+                "只有一次启动；时间接近其中最长的 kernel",
             ),
         },
     },
@@ -54,9 +54,9 @@ def _launch_bound(s: Subject) -> Case | None:
                 "host time below device time; the wall clock wins up to {gap} us a call, the device time does not change",
             ),
             "zh": (
-                "主机比设备慢：提交一次调用 {host} us，执行 {us} us",
-                "每次调用更少的算子、CUDA graph，或更大的批",
-                "主机时间低于设备时间；墙钟每次最多省 {gap} us，设备时间不变",
+                "主机比设备慢：下发一次调用要 {host} us，设备执行只要 {us} us",
+                "减少每次调用的算子数，用 CUDA graph，或加大 batch",
+                "主机时间低于设备时间；每次调用的总耗时最多省 {gap} us，设备时间不变",
             ),
         },
     },
@@ -87,9 +87,9 @@ def _host_bound(s: Subject) -> Case | None:
                 "one kernel, DRAM bytes near the compulsory ones",
             ),
             "zh": (
-                "{count} 次启动经 DRAM 传递中间结果：为必需字节的 {ratio} 倍",
+                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍",
                 "融合整条链（单个 kernel、Triton、torch.compile），每个输入只读一次、每个输出只写一次",
-                "一个 kernel，DRAM 字节接近必需值",
+                "只有一个 kernel，访存量接近最小访存量",
             ),
         },
         "between": {
@@ -99,8 +99,8 @@ def _host_bound(s: Subject) -> Case | None:
                 "fewer kernels; the computing ones take as long as before",
             ),
             "zh": (
-                "{count} 次启动经 DRAM 传递中间结果：为必需字节的 {ratio} 倍；{stay} 的时间在计算，其余在搬运",
-                "把计算 kernel 之间的部分融合掉：并入其 epilogue，或彼此融合（Triton、torch.compile、库的融合调用）",
+                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；{stay} 的时间用于计算，其余用于搬运",
+                "把计算 kernel 之间的算子融合掉：并入其 epilogue，或彼此融合（Triton、torch.compile、库的融合接口）",
                 "kernel 变少，计算 kernel 的时间不变",
             ),
         },
@@ -133,9 +133,9 @@ def _fuse(s: Subject) -> Case | None:
                 "a reason, and a tighter bound",
             ),
             "zh": (
-                "为其工作量（{source}）下限的 {ratio} 倍；没有计数器，原因未知",
+                "耗时为其工作量（{source}）理论下限的 {ratio} 倍；没有计数器，原因未知",
                 "采集硬件计数器（profkit profile SAMPLE --ncu）",
-                "得到原因与更紧的上界",
+                "得到原因，以及更紧的收益上界",
             ),
         },
         "near": {
@@ -145,9 +145,9 @@ def _fuse(s: Subject) -> Case | None:
                 "the share by counters is the same or higher",
             ),
             "zh": (
-                "按任务工作量（{source}）计，达 {bound} 屋顶的 {share}；没有计数器",
-                "接近该屋顶时只有减少工作量才有用；硬件计数器可给出实际搬运量（profkit profile SAMPLE --ncu）",
-                "计数器给出的占比相同或更高",
+                "按任务工作量（{source}）计，已达{bound}上限的 {share}；没有计数器",
+                "已接近该上限，只有减少工作量才有用；实际访存量可由硬件计数器得到（profkit profile SAMPLE --ncu）",
+                "按计数器得出的利用率与此相同或更高",
             ),
         },
         "chain": {
@@ -157,9 +157,9 @@ def _fuse(s: Subject) -> Case | None:
                 "one kernel, time near the floor",
             ),
             "zh": (
-                "每次调用 {count} 个 kernel，为其工作量（{source}）下限的 {ratio} 倍；没有计数器",
-                "融合整条链（单个 kernel、Triton、torch.compile）；硬件计数器可给出经过内存的字节（--ncu）",
-                "一个 kernel，时间接近下限",
+                "每次调用 {count} 个 kernel，耗时为其工作量（{source}）理论下限的 {ratio} 倍；没有计数器",
+                "融合整条链（单个 kernel、Triton、torch.compile）；经过显存的数据量可由硬件计数器得到（--ncu）",
+                "只有一个 kernel，时间接近下限",
             ),
         },
     },

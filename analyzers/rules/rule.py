@@ -35,7 +35,7 @@ UNDECIDED: Texts = {
         "zh": (
             "未检查：规则 {rule} 需要 {counters}",
             "profkit profile SAMPLE --deep",
-            "规则得以判断",
+            "该规则可以给出判断",
         ),
     },
 }
@@ -50,8 +50,8 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "another kernel of the library runs, nearer to its roof, or fewer of its neighbours",
         ),
         "zh": (
-            "这是 cuBLAS 的 kernel：换形状（分块的整倍数、批量）、布局、任务允许的精度、其他算法（max-autotune、cublasLt 启发式），或把前后算子并入其 epilogue",
-            "库选用另一个更接近屋顶的 kernel，或前后算子变少",
+            "这是 cuBLAS 的 kernel：可以换形状（取分块的整数倍、合并成批）、换布局、换任务允许的精度、换算法（max-autotune、cublasLt 启发式），或把前后的算子并入其 epilogue",
+            "库选用另一个更接近上限的 kernel，或前后的算子变少",
         ),
     },
     "cuDNN": {
@@ -61,8 +61,8 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "another kernel of the library runs, nearer to its roof, or fewer of its neighbours",
         ),
         "zh": (
-            "这是 cuDNN 的 kernel：换形状、布局（channels_last）、任务允许的精度、其他算法（cudnn.benchmark、其他注意力后端），或用融合调用带上前后算子",
-            "库选用另一个更接近屋顶的 kernel，或前后算子变少",
+            "这是 cuDNN 的 kernel：可以换形状、换布局（channels_last）、换任务允许的精度、换算法（cudnn.benchmark、其他注意力后端），或改用融合接口把前后的算子一并完成",
+            "库选用另一个更接近上限的 kernel，或前后的算子变少",
         ),
     },
     "ATen": {
@@ -72,8 +72,8 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "this kernel is gone, or moves fewer bytes",
         ),
         "zh": (
-            "这是 PyTorch 自带的 kernel：与前后算子融合（torch.compile、Triton），换布局或更窄的类型，或为该形状写一个 kernel",
-            "该 kernel 消失，或搬运的字节变少",
+            "这是 PyTorch 自带的 kernel：可以与前后的算子融合（torch.compile、Triton），换布局或位宽更小的类型，或针对该形状自写 kernel",
+            "该 kernel 消失，或访存量变小",
         ),
     },
     "NCCL": {
@@ -82,8 +82,8 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "its time is hidden behind other kernels, or falls with the bytes",
         ),
         "zh": (
-            "这是 NCCL 的 kernel：与计算重叠，减少并增大消息，或用更窄的类型",
-            "其时间被其他 kernel 掩盖，或随字节数下降",
+            "这是 NCCL 的 kernel：可以与计算重叠，减少消息个数、增大单个消息，或用位宽更小的类型",
+            "其时间被其他 kernel 掩盖，或随通信量下降",
         ),
     },
 }

@@ -13,6 +13,8 @@ import click
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli.screen import show
 from profkit.errors import ProfkitError
+from profkit.report import units
+from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
 from profkit.targets import find_samples, resolve
 
 if TYPE_CHECKING:
@@ -126,8 +128,6 @@ def _table(runs: Path, rows: Sequence[Row]) -> str:
     """Where, when, on what, how long, how far from the floor, and the verdict in words; on a terminal as much of them as
     leaves room for the rest.
     """
-    from profkit.report import units
-    from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
     from profkit.report.writers.terminal import tone
 
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT

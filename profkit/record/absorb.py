@@ -115,6 +115,8 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
                 data.get("tolerance", ""),
                 data.get("mean_abs"),
                 data.get("median_abs"),
+                data.get("mean_rel"),
+                data.get("median_rel"),
             )
             impl.checks = [c for c in impl.checks if c.seed != check.seed] + [check]
         elif event.kind == "fragile":

@@ -6,13 +6,15 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
 from profkit.report import units
+from profkit.report.chinese import said_in
 from profkit.report.layout import cut
 from profkit.report.names import short_name
-from profkit.report.words import bound_why, named, say
+from profkit.report.words import bound_why, named, say, spaced
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -64,7 +66,7 @@ def in_order(study: Study) -> list[str]:
 def headline(study: Study, impl: str, lang: str = "en") -> str:
     """Time, floor and what binds an implementation."""
     row = study.analysis.impl(impl)
-    said = [f"{impl or NO_RANGE}: {units.text(float(row['time']), 's')}"]
+    said = [f"{impl or say('no_range', lang)}{say('colon', lang)}{units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["floor_ratio"])):
         said.append(say("times_floor", lang, ratio=units.digits(float(row["floor_ratio"]))))
     own = row["floor_own_time"]
@@ -77,8 +79,12 @@ def headline(study: Study, impl: str, lang: str = "en") -> str:
 
 
 def worded(one: Finding, lang: str) -> tuple[str, str, str]:
-    """Title, next step and expectation of a finding in a language."""
-    return one.words(lang)
+    """Title, next step and expectation of a finding in a language, what is filled in included."""
+    if lang == "en":
+        return one.words(lang)
+    told = {name: text if name == "library" else said_in(lang, named(text, lang)) for name, text in one.params.items()}
+    title, then, expect = map(spaced, replace(one, params=told).words(lang))
+    return title, then, expect
 
 
 def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
@@ -131,14 +137,15 @@ def gain(one: Finding, lang: str = "en") -> str:
     return say(key, lang, ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
 
 
-def proof(one: Proof) -> str:
+def proof(one: Proof, lang: str = "en") -> str:
     """ "dram_fraction = 0.787 (> 0.6)"."""
+    counter = said_in(lang, one.counter)
     if math.isnan(one.threshold):
-        return f"{one.counter} = {_number(one.value)}"
+        return f"{counter} = {_number(one.value)}"
     limit, value = _number(one.threshold), _number(one.value)
-    sign = ">" if one.side == "above" else "<"
     # What is on its limit, or so near that three digits do not show the difference.
-    return f"{one.counter} = {value} ({sign}{'=' if value == limit else ''} {limit})"
+    sign = (">" if one.side == "above" else "<") + ("=" if value == limit else "")
+    return f"{counter} = {value}" + (f"（{sign} {limit}）" if lang == "zh" else f" ({sign} {limit})")
 
 
 def _number(value: float) -> str:

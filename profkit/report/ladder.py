@@ -13,6 +13,7 @@ from analyzers.speedup import FORMULAS, shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Table, terminal_table
+from profkit.report.words import named
 from roofline.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
@@ -172,14 +173,14 @@ _UNITS = {
 }
 
 
-def moved(one: Moved) -> str:
+def moved(one: Moved, lang: str = "en") -> str:
     """ "dram_bytes 2.58 GB -> 268 MB"."""
-    unit = _UNITS.get(one.name, "")
+    name, unit = named(one.name, lang), _UNITS.get(one.name, "")
     if unit:
-        return f"{one.name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
+        return f"{name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
     share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
     show = units.percent if share else units.count
-    return f"{one.name} {show(one.before)} -> {show(one.after)}"
+    return f"{name} {show(one.before)} -> {show(one.after)}"
 
 
 def text(ladder: Ladder) -> str:

@@ -30,7 +30,7 @@ def text(lines: Sequence[Line], lang: str = "en", kernel: str = "") -> str:
     """For a terminal: each kernel and its hottest lines; "" without any."""
     told = []
     for impl, name, found in by_kernel(lines, kernel):
-        told += ["", f"{impl}: {short_name(name)}" if impl else short_name(name)]
+        told += ["", impl + say("colon", lang) + short_name(name) if impl else short_name(name)]
         told += [f"  {sentence(one, lang)}" for one in shown_of(found)]
     return "\n".join(told[1:])
 
@@ -42,7 +42,7 @@ def sentence(one: Line, lang: str = "en") -> str:
         parts.append(say("line_sectors", lang, times=f"{one.excess:.3g}"))
     if one.bound == one.bound:
         parts.append(say("line_bound", lang, time=units.text(one.bound, "s")))
-    return f"{_where(one, lang)}: {say('comma', lang).join(parts)}: {cut(one.text.strip(), 100)}"
+    return say("colon", lang).join([_where(one, lang), say("comma", lang).join(parts), cut(one.text.strip(), 100)])
 
 
 def tables(lines: Sequence[Line], lang: str = "en") -> Iterator[Table]:
@@ -61,7 +61,7 @@ def tables(lines: Sequence[Line], lang: str = "en") -> Iterator[Table]:
                 ]
                 for one in shown
             ]
-            head = f"{impl}: {short_name(name)}" if impl else short_name(name)
+            head = impl + say("colon", lang) + short_name(name) if impl else short_name(name)
             titles = ("line_of_stalls", "line_waits", "line_at_most", "line_moved", "line_text")
             yield Table([head, *(say(key, lang) for key in titles)], rows)
 

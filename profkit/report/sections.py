@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED, brief
 from profkit.report import lines, units
+from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.names import short_name, short_names
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from analyzers.statistics import Ratio
     from analyzers.timeline import Timeline
     from analyzers.verdict import Verdict
+    from collectors.doubt import Doubt
     from profkit.rundir.manifest import Finding, Impl
     from profkit.study.study import Part, Study
 
@@ -76,18 +78,19 @@ def _sentence(part: Part, impl: Impl, verdict: Verdict | None, lang: str) -> str
     """ "" for the reference, of which there is nothing to judge."""
     if impl.role == "reference":
         return ""
+    head = impl.name + say("colon", lang)
     if verdict is not None and not verdict.right:
-        return f"{impl.name}: {verdict.text(lang)}"
+        return head + verdict.text(lang)
     if part.row is None:
-        return f"{impl.name}: {say('not_timed', lang)}"
+        return head + say("not_timed", lang)
     time, distance = units.text(float(part.row["time"]), "s"), _distance(part.row, lang)
     if verdict is None:
-        return say("comma", lang).join([f"{impl.name}: {time}", *distance])
+        return say("comma", lang).join([head + time, *distance])
     # Of a time that means nothing neither the distance to a floor nor correctness is said.
     sound = verdict.word not in ("void", "impossible")
     said = [say("is_correct", lang)] if sound else []
     far = distance if sound else []
-    return f"{impl.name}: " + say("comma", lang).join([*said, verdict.text(lang), time, *far])
+    return head + say("comma", lang).join([*said, verdict.text(lang), say("takes", lang, time=time), *far])
 
 
 def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
@@ -122,7 +125,7 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
     ]
     known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
-    return (f"{name}: " if name else "") + head + comma.join(told)
+    return (name + say("colon", lang) if name else "") + head + comma.join(told)
 
 
 def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float]]:
@@ -227,11 +230,13 @@ def correctness(impl: Impl | None, lang: str = "en") -> str:
     if impl is None:
         return units.MISSING
     if impl.role == "reference":
-        return say("reference", lang) if impl.ok else impl.status
+        return say("reference", lang) if impl.ok else said_in(lang, impl.status)
     if impl.role == "callable":
         return say("not_checked", lang)
     passed = sum(check.passed for check in impl.checks)
-    return f"{say('yes', lang)} ({passed}/{len(impl.checks)})" if impl.ok else impl.status
+    if not impl.ok:
+        return said_in(lang, impl.status)
+    return say("passed", lang, passed=str(passed), count=str(len(impl.checks)))
 
 
 def speedup(row: Mapping[str, Any] | None) -> str:
@@ -337,26 +342,32 @@ def _floor(study: Study) -> Iterator[Section]:
     yield Section("How far from the floor", lines=tuple(lines), tables=(table,))
 
 
-def timeline_lines(study: Study) -> list[str]:
+def timeline_lines(study: Study, lang: str = "en") -> list[str]:
     """Busy, idle, overlap, copies and launch cost, of the whole or of one call of each implementation."""
-    return [line for name, found in study.timelines.items() for line in _timeline(name, found)]
+    return [line for name, found in study.timelines.items() for line in _timeline(name, found, lang)]
 
 
-def _timeline(name: str, found: Timeline) -> Iterator[str]:
+def _timeline(name: str, found: Timeline, lang: str) -> Iterator[str]:
     for one in found.devices:
-        gaps = one.gaps
-        after = f" (longest {units.text(gaps.largest, 's')}, after {short_name(gaps.after)})" if gaps.count else ""
-        beside = f"; {units.text(one.overlap, 's')} side by side" if one.overlap else ""
-        yield (
-            f"timeline of {name or one.device or 'the GPU'}: {units.text(one.span, 's')} from first to last, "
-            f"busy {units.percent(1 - one.idle)}, idle {units.percent(one.idle)} in {gaps.count} gaps{after}{beside}"
+        gaps, longest = one.gaps, {"time": units.text(one.gaps.largest, "s"), "kernel": short_name(one.gaps.after)}
+        yield say(
+            "line_tl",
+            lang,
+            name=name or one.device or say("the_gpu", lang),
+            span=units.text(one.span, "s"),
+            busy=units.percent(1 - one.idle),
+            idle=units.percent(one.idle),
+            gaps=str(gaps.count),
+            after=say("line_tl_after", lang, **longest) if gaps.count else "",
+            beside=say("line_tl_beside", lang, time=units.text(one.overlap, "s")) if one.overlap else "",
         )
     copied = sum(one.time for one in found.copies)
     if copied:
-        yield f"copies and fills: {units.text(copied, 's')}, {units.percent(copied / found.total)} of the GPU work"
+        share = units.percent(copied / found.total)
+        yield say("line_tl_copies", lang, time=units.text(copied, "s"), share=share)
     if found.api is not None and found.api.launch_calls and not name:
         each = units.text(found.api.per_launch, "s")
-        yield f"launching: {found.api.launch_calls} calls, {each} of CPU time each"
+        yield say("line_tl_launch", lang, calls=str(found.api.launch_calls), each=each)
 
 
 def _timelines(study: Study) -> Iterator[Section]:
@@ -415,13 +426,15 @@ def counters_line(study: Study, lang: str = "en") -> str:
     """One line that every writer shows beside numbers when counters are missing; "" when they are there."""
     if _counted(study):
         return ""
-    why = study.manifest.counters.why or say("cap_only_times", lang)
+    why = said_in(lang, study.manifest.counters.why) or say("cap_only_times", lang)
     return say("counters_missing" if study.manifest.impls else "cap_missing", lang, why=why)
 
 
 def inferred_lines(study: Study, lang: str = "en") -> list[str]:
     """What binds each implementation by time alone, a line each; [] without --perturb."""
-    return [f"{name}: {one.text(lang, named(one.bound_by, lang))}" for name, one in study.inferred.items()]
+    return [
+        f"{name}{say('colon', lang)}{one.text(lang, named(one.bound_by, lang))}" for name, one in study.inferred.items()
+    ]
 
 
 def uncounted_line(study: Study, lang: str = "en") -> str:
@@ -429,8 +442,12 @@ def uncounted_line(study: Study, lang: str = "en") -> str:
     if not _counted(study):
         return ""
     rows = [part.row for part in study.parts if part.impl is not None and part.row is not None]
-    listed = [f"{row['impl']} ({row['work_source'] or 'unknown'})" for row in rows if row["work_source"] != "counted"]
-    return say("uncounted", lang, impls=", ".join(listed)) if listed else ""
+    listed = [
+        say("bound_why", lang, bound=str(row["impl"]), why=said_in(lang, str(row["work_source"] or "unknown")))
+        for row in rows
+        if row["work_source"] != "counted"
+    ]
+    return say("uncounted", lang, impls=say("listed", lang).join(listed)) if listed else ""
 
 
 def _counted(study: Study) -> bool:
@@ -452,7 +469,7 @@ def timing_line(study: Study, lang: str = "en") -> str:
         count=str(min((int(row["n"]) for row in rows), default=0)),
         state=named(timing.l2, lang),
         flushed=flushed,
-        note=timing.notes.get(method, timing.note) if lang == "en" else method,
+        note=said_in(lang, timing.notes.get(method, timing.note)),
         reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share", lang),
         where=_processes(study, lang),
     )
@@ -541,7 +558,7 @@ OF_ROOFS = ("datasheet-roofs",)
 """Doubts about roofs: they matter where something is held against one."""
 
 
-def doubts(study: Study) -> list[Said]:
+def doubts(study: Study, lang: str = "en") -> list[Said]:
     """Each doubt once; where one concerns several parts, how much stands after the name of each."""
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
@@ -549,30 +566,38 @@ def doubts(study: Study) -> list[Said]:
         about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
         what = one.what.removeprefix(f"{about}: ") if about else one.what
         groups.setdefault((what, one.fix, one.code), []).append((about, one.how_much))
-    return [_told(what, fix, code, concerned) for (what, fix, code), concerned in groups.items()]
+    return [_told(what, fix, code, concerned, lang) for (what, fix, code), concerned in groups.items()]
 
 
-def that_matter(study: Study) -> list[Said]:
+def that_matter(study: Study, lang: str = "en") -> list[Said]:
     """The doubts that the answer rests on: of the best candidate, the reference or the whole, and not only aside."""
-    return concerning(study, study.best.name if study.best is not None else "")
+    return concerning(study, study.best.name if study.best is not None else "", lang)
 
 
-def concerning(study: Study, name: str) -> list[Said]:
+def concerning(study: Study, name: str, lang: str = "en") -> list[Said]:
     """The doubts about a part, the reference or the whole, without those beside the answer."""
     rows = [part.row or {} for part in study.parts]
     placed = any(math.isfinite(units.number(row, "attainable_fraction")) for row in rows)
     aside = ASIDE if placed else (*ASIDE, *OF_ROOFS)
     mine = {"", study.analysis.reference, name}
-    return [one for one in doubts(study) if one.code not in aside and mine & set(one.about)]
+    return [one for one in doubts(study, lang) if one.code not in aside and mine & set(one.about)]
 
 
-def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:
+def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]], lang: str) -> Said:
     about = tuple(name for name, _ in concerned)
-    if len(concerned) == 1:
-        name, how_much = concerned[0]
-        return Said(f"{name}: {what}" if name else what, how_much, fix, about, code)
-    how_much = "; ".join(" ".join(part for part in pair if part) for pair in concerned)
-    return Said(what, how_much, fix, about, code)
+    what, fix = said_in(lang, what), said_in(lang, fix)
+    amounts = [(name, said_in(lang, how_much)) for name, how_much in concerned]
+    if len(amounts) == 1:
+        ((name, how_much),) = amounts
+        return Said(f"{name}{say('colon', lang)}{what}" if name else what, how_much, fix, about, code)
+    told = [(say("colon", lang) if lang == "zh" else " ").join(part for part in pair if part) for pair in amounts]
+    return Said(what, say("semicolon", lang).join(told), fix, about, code)
+
+
+def doubt_line(one: Said | Doubt, lang: str = "en") -> str:
+    """What is doubtful and by how much, as a sentence's half; a Doubt as it came is told in the language."""
+    what, how_much = (said_in(lang, text) for text in (one.what, one.how_much))
+    return what + (say("colon", lang) + how_much if how_much else "")
 
 
 def _doubts(study: Study) -> Iterator[Section]:

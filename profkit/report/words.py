@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -26,8 +27,16 @@ def _words() -> _Words:
     return msgspec.toml.decode((files("profkit.report") / "words.toml").read_bytes(), type=_Words)
 
 
+_JOINT = re.compile(r"(?<=[\u3400-\u9fff])(?=[A-Za-z0-9`<>±])|(?<=[A-Za-z0-9`%])(?=[\u3400-\u9fff])")
+
+
+def spaced(text: str) -> str:
+    """Chinese with a space where it meets Latin letters and digits, as it is set; what is filled in makes such joints."""
+    return _JOINT.sub(" ", text)
+
+
 def named(word: str, lang: str) -> str:
-    """A word of the data (what binds, a state of the cache) in a language."""
+    """A word of the data (what binds, a state of the cache, a counter) in a language."""
     return _words().names.get(word, word) if lang == "zh" else word
 
 
@@ -39,7 +48,7 @@ def bound(row: Mapping[Any, Any], lang: str) -> str:
     shares = [piece.partition(" ") for piece in str(row["bound_split"]).split(", ")]
     told = [f"{share} {named(name, lang)}" for share, _, name in shares[:_SHARES]]
     others = len(shares) - len(told)
-    return say("comma", lang).join(told) + (say("and_others", lang, count=str(others)) if others else "")
+    return say("listed", lang).join(told) + (say("and_others", lang, count=str(others)) if others else "")
 
 
 def bound_why(row: Mapping[Any, Any], lang: str) -> str:
@@ -51,7 +60,8 @@ def bound_why(row: Mapping[Any, Any], lang: str) -> str:
 
 def say(key: str, lang: str, **values: str) -> str:
     """A message in a language; raises KeyError for an unknown one: messages are the programme's, not a user's."""
-    return _words().say[key][LANGUAGES.index(lang)].format(**values)
+    said = _words().say[key][LANGUAGES.index(lang)].format(**values)
+    return spaced(said) if lang == "zh" else said
 
 
 def catalogue() -> Mapping[str, tuple[str, str]]:

@@ -45,7 +45,9 @@ class Command(msgspec.Struct):
 
 
 class Check(msgspec.Struct):
-    """One comparison of a candidate's output with the reference's, on inputs drawn from `seed`."""
+    """One comparison of a candidate's output with the reference's, on inputs drawn from `seed`; errors are relative to
+    |reference| + rms(reference).
+    """
 
     seed: int
     passed: bool
@@ -55,6 +57,8 @@ class Check(msgspec.Struct):
     tolerance: str = ""
     mean_abs: float | None = None
     median_abs: float | None = None
+    mean_rel: float | None = None
+    median_rel: float | None = None
 
 
 class Finding(msgspec.Struct):

@@ -24,12 +24,13 @@ RTOL = {
     torch.bfloat16: 2e-2,
 }
 _RTOL_OTHER = 0.125
+FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One comparison. `status` is "ok" or what is wrong; `max_abs`, `max_rel` over all outputs; `mean_abs`, `median_abs`
-    of the output where each is largest.
+    """One comparison. `status` is "ok" or what is wrong; `max_abs`, `max_rel` over all outputs; means and medians of the
+    output where each is largest. What is relative is so to |reference| + rms(reference), as the tolerance is.
     """
 
     status: str
@@ -39,6 +40,8 @@ class Verdict:
     tolerance: str = ""
     mean_abs: float | None = None
     median_abs: float | None = None
+    mean_rel: float | None = None
+    median_rel: float | None = None
 
 
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -71,12 +74,9 @@ def compare(candidate: Any, reference: Any, tolerances: Mapping[str, float] | No
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
-    largest = [
-        max((getattr(v, name) or 0.0 for v in verdicts), default=0.0)
-        for name in ("max_abs", "max_rel", "mean_abs", "median_abs")
-    ]
+    largest: dict[str, Any] = {name: max((getattr(v, name) or 0.0 for v in verdicts), default=0.0) for name in FIGURES}
     said = "; ".join(dict.fromkeys(v.tolerance for v in verdicts))
-    return Verdict("ok", "", largest[0], largest[1], said, largest[2], largest[3])
+    return Verdict("ok", **largest, tolerance=said)
 
 
 def rtol_of(dtype: torch.dtype) -> float:
@@ -124,7 +124,8 @@ CHUNK = 1 << 26
 
 def _close(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float) -> Verdict:
     if want.numel() == 0:
-        return Verdict("ok", max_abs=0.0, max_rel=0.0, mean_abs=0.0, median_abs=0.0)
+        none: dict[str, Any] = dict.fromkeys(FIGURES, 0.0)
+        return Verdict("ok", **none)
     strange, has_nan, squares, finite = 0, False, 0.0, 0
     for a, b in _chunks(got, want):
         both = a.isfinite() & b.isfinite()
@@ -156,9 +157,22 @@ def _differences(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float,
     tolerance = f"{str(want.dtype).removeprefix('torch.')}: rtol {rtol:.3g} of |ref| + rms(ref)"
     what = f"{where}: {wrong} of {want.numel()} elements differ, the worst by {largest:.3g} (rms {scale:.3g})"
     mean, middle = total / want.numel(), float(errors.median())
+    more = _relative(errors, want, scale)
     if wrong:
-        return Verdict("mismatch", what, largest, relative, tolerance, mean, middle)
-    return Verdict("ok", "", largest, relative, tolerance, mean, middle)
+        return Verdict("mismatch", what, largest, relative, tolerance, mean, middle, *more)
+    return Verdict("ok", "", largest, relative, tolerance, mean, middle, *more)
+
+
+def _relative(errors: torch.Tensor, want: torch.Tensor, scale: float) -> tuple[float, float]:
+    """Mean and median of the errors over |want| + scale; the errors are overwritten: there may be room for them once."""
+    at, total = 0, 0.0
+    for a, b in _chunks(want, want):
+        size = torch.where(a.isfinite(), b.abs(), torch.zeros_like(b.real)) + scale
+        part = errors[at : at + len(b)]
+        part /= size.clamp_min(1e-300)
+        total += float(part.sum(dtype=torch.float64))
+        at += len(b)
+    return total / len(errors), float(errors.median())
 
 
 def _chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -52,7 +52,7 @@ def test_a_verdict_says_why_in_the_language_asked_for():
     assert "zeros would pass" in void.text("en")
     assert "全零也会被判为正确" in void.text("zh")
     fragile = decide(Evidence(impl="x", fragile=["every other row zero: output: 3 of 4 elements differ"]))
-    assert "脆弱：答错 1 种取值" in fragile.text("zh")
+    assert "不稳健：答错 1 种取值" in fragile.text("zh")
 
 
 def test_every_sentence_of_the_judge_is_known():

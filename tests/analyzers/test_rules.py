@@ -207,7 +207,7 @@ def test_a_variant_without_words_has_the_rules_own():
     params = {"issue": "1%", "reason": "wait", "share": "2%"}
     one = Finding("stalls", "k", "cuda", TIME, (), 0.0, 0.0, 0.0, params, "no-such")
     assert one.title.startswith("few")
-    assert one.words("zh")[0].startswith("发射很少")
+    assert one.words("zh")[0].startswith("指令发射率低")
 
 
 SHARES = st.floats(0, 1.2) | st.just(math.nan)

@@ -20,6 +20,8 @@ def test_the_figures_of_a_right_answer():
     assert found.max_rel == pytest.approx(6e-10 / (3 + 3), rel=1e-3)
     assert found.mean_abs == pytest.approx(9e-10 / 4, rel=1e-3)
     assert found.median_abs == pytest.approx(1e-10, rel=1e-3)
+    assert found.mean_rel == pytest.approx(9e-10 / 4 / (3 + 3), rel=1e-3)
+    assert found.median_rel == pytest.approx(1e-10 / (3 + 3), rel=1e-3)
     assert found.tolerance == "float64: rtol 1e-09 of |ref| + rms(ref)"
 
 
@@ -31,6 +33,16 @@ def test_the_figures_of_a_wrong_answer():
     assert found.max_rel == pytest.approx(1e-7, rel=1e-3)
     assert found.mean_abs == pytest.approx(9e-7 / 4, rel=1e-3)
     assert found.median_abs == pytest.approx(1e-7, rel=1e-3)
+
+
+def test_relative_errors_are_held_against_each_elements_own_size():
+    want = torch.tensor([1.0, -1.0, 7.0, math.inf], dtype=torch.float64)
+    rms = math.sqrt(51 / 3)
+    found = compare(want + torch.tensor([1e-10, 2e-10, 4e-10, 0.0], dtype=torch.float64), want)
+    sizes = [1e-10 / (1 + rms), 2e-10 / (1 + rms), 4e-10 / (7 + rms), 0.0]
+    assert found.mean_rel == pytest.approx(sum(sizes) / 4, rel=1e-3)
+    assert found.median_rel == pytest.approx(sorted(sizes)[1], rel=1e-3)
+    assert found.max_rel == pytest.approx(max(sizes), rel=1e-3)
 
 
 def test_each_figure_is_of_the_output_where_it_is_largest():
@@ -98,6 +110,7 @@ def test_the_first_thing_wrong_decides_and_is_named():
     for same in (1.0 + 5e-5, math.nan, 3, "x", True):
         assert compare(same, 1.0 if isinstance(same, float) and same == same else same).status == "ok"
     empty = compare(torch.empty(0), torch.empty(0))
+    assert (empty.mean_rel, empty.median_rel) == (0, 0)
     assert (empty.status, empty.max_abs, empty.max_rel, empty.mean_abs, empty.median_abs) == ("ok", 0, 0, 0, 0)
     assert compare(torch.tensor([1, 2]), torch.tensor([1, 2])).tolerance == "equal"
 

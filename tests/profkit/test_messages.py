@@ -122,7 +122,8 @@ def test_every_word_of_the_script_is_in_the_catalogue():
 
 def test_words_of_the_data():
     assert named("latency", "zh") == "延迟"
-    assert named("tensor_bf16", "zh") == "tensor_bf16"
+    assert named("tensor_bf16", "zh") == "Tensor Core 算力（bf16）"
+    assert named("some_counter", "zh") == "some_counter"
     assert named("latency", "en") == "latency"
     with pytest.raises(KeyError):
         say("no such message", "en")
@@ -131,4 +132,4 @@ def test_words_of_the_data():
 @pytest.mark.slow
 def test_the_languages_reach_every_dialect():
     for name in ("pr", "html", "tensorrt"):
-        assert "为算法下限的" in DIALECTS[name].write([str(H200 / "ICKGLU")], "zh").text, name
+        assert "为理论下限的" in DIALECTS[name].write([str(H200 / "ICKGLU")], "zh").text, name

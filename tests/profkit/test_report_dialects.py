@@ -9,12 +9,14 @@ import click
 import pytest
 from synthetic_runs import kernel, make_run
 
+from analyzers.shapes import Shape
 from collectors.doubt import Doubt
 from profkit.contests.hackathon import encoder_table
 from profkit.errors import ProfkitError
 from profkit.report.dialects import paddle, pr, tensorrt
 from profkit.report.ladder import Chosen, ladder_of
 from profkit.report.words import catalogue
+from profkit.rundir.manifest import Check
 
 CONTEST = Path(__file__).parents[1] / "data/contest"
 
@@ -89,6 +91,23 @@ def test_paddle_from_runs_leaves_gaps(run):
         paddle.cases_of(chosen[:1])
 
 
+def test_paddle_has_a_case_a_shape_and_sets_strided_against_contiguous(run, monkeypatch):
+    run.manifest.inputs = ["float16 [64, 32]"]
+    shapes = [
+        Shape(("float16 [64, 32]",), {"reference": 3e-4, "cuda": 2e-4}),
+        Shape(("float16 [64, 32] strides [1, 64]",), {"reference": 9e-4, "cuda": 3e-4}),
+        Shape(("float16 [128, 32]",), {"reference": 5e-4}),
+    ]
+    monkeypatch.setattr(type(run), "shapes", shapes)
+    cases = paddle.cases_of([Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")])
+    assert [case.input_shape for case in cases] == ["[64,32]", "[64,32] strides [1,64]"]
+    assert (cases[1].before, cases[1].after) == (9e-4, 3e-4)
+    text = paddle.report(cases, lang="zh")
+    assert "| float16 | [64,32] strides [1,64] | 0.9000 | 0.3000 | 200.0% |" in text
+    assert "用例 2 与用例 1 形状相同、stride 不同：优化前耗时为后者的 3 倍，优化后为 1.5 倍。" in text
+    assert "旧 / 新 - 1" in text
+
+
 def test_lint(tmp_path):
     assert "2 figures, convention gain (old / new - 1), 0 slips" in paddle.slips(CONTEST / "paddle_57835.md")
     bad = tmp_path / "bad.md"
@@ -120,6 +139,52 @@ def test_tensorrt_has_its_sections(run, lang, heads):
     assert "1.5x" in text
     if lang == "en":
         assert not re.search(r"[一-鿿]", text)
+
+
+def test_tensorrt_groups_kernels_of_a_library_and_says_once_what_its_callers_can_do(tmp_path):
+    first = "void at::native::vectorized_elementwise_kernel<4, at::native::direct_copy_kernel_cuda(int)>(int)"
+    second = "void at::native::elementwise_kernel<128, 2, at::native::direct_copy_kernel_cuda(int)>(int)"
+    rows = [
+        kernel("reference", first, 2e-4, dram_bytes=6e8),
+        kernel("reference", second, 1e-4, dram_bytes=3e8),
+        kernel("cuda", "k(int)", 2e-4, dram_bytes=4e8),
+    ]
+    study = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
+    chosen = [Chosen(study, "reference", "a"), Chosen(study, "cuda", "b")]
+    text = tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen)), "zh")
+    assert text.count("copy (ATen)") >= 1
+    assert "| `copy (ATen)` | 2 | 300 us | 100% |" in text
+    assert "copy (ATen) #2" not in text
+    assert text.count("这是 PyTorch 自带的 kernel") == 1
+    # Another main kernel: what was counted inside it is not compared.
+    assert "耗时最长的 kernel 已换（`copy (ATen)` -> `k`）" in text
+    # No section of slips where there is none.
+    assert "算术核对" not in text
+
+
+def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):
+    studies = []
+    for batch in (8, 1, 32):
+        studies.append(make_run(tmp_path / str(batch), {"reference": batch * 1e-4, "cuda": batch * 5e-5}))
+        studies[-1].manifest.inputs = [f"bfloat16 [{batch}, 1024]", "float32 [16]"]
+    chosen = [Chosen(studies[0], "reference", "a"), Chosen(studies[0], "cuda", "b")]
+    text = tensorrt.write_up(tensorrt.Inputs(chosen, ladder_of(chosen), others=studies[1:]), "en")
+    rows = [line for line in text.splitlines() if line.startswith("| bfloat16")]
+    assert [row.partition("[")[2].partition(",")[0] for row in rows] == ["1", "8", "32"]
+
+
+def test_tensorrt_tells_every_error_that_the_template_asks_for(run):
+    impl = run.manifest.candidates[0]
+    impl.checks = [Check(1, True, "", 4e-3, 3e-4, "", 2e-3, 1e-3, 1.5e-4, 1.25e-4)]
+    text = tensorrt.write_up(inputs_of(run), "zh")
+    assert "| cuda | 1 | 0.004 | 0.002 | 0.001 | 0.0003 | 0.00015 | 0.000125 | 是（1/1） |" in text
+    assert "平均相对误差" in text
+    assert "没有记录的误差" not in text
+
+
+def inputs_of(run):
+    chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
+    return tensorrt.Inputs(chosen, ladder_of(chosen))
 
 
 def test_a_missing_input_is_a_gap_never_a_sentence():

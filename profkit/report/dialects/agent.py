@@ -207,7 +207,7 @@ def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: 
         "source": source,
         "bound": _round(one.upper_bound),
         "share": _round(one.ratio),
-        "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
+        "evidence": [cut(proof(piece, lang), 60) for piece in one.evidence[:3]],
         "next": cut(runnable(then, study), room.letters),
         "expect": cut(expect, room.letters),
         "verify": _command(_verify(study, one), room),

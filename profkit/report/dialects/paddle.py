@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 from analyzers.speedup import FORMULAS, shown, speedup
 from profkit.contests.hackathon.slips import check_claims, claims_of
 from profkit.errors import ProfkitError
+from profkit.report.chinese import said_in
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.ladder import Chosen, choose
 from profkit.report.layout import Table, pipe_table
@@ -35,6 +37,7 @@ RESULT = {
     "saved": "diff with origin Paddle",
     "percent": "Perf_over_percent(%)",
 }
+_STRIDES = re.compile(r" strides \[[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -85,14 +88,11 @@ def report(cases: Sequence[Case], convention: str = "gain", lang: str = "en") ->
     gap = say("fill_in", lang)
     rows = [_row(number, case, convention, places, with_torch, gap) for number, case in enumerate(cases, 1)]
     colon, comma = say("colon", lang), say("comma", lang)
-    lines = [
-        pipe_table(Table(head, rows)),
-        "",
-        f"{RESULT[convention]}{colon}{FORMULAS[convention]}{comma}{say('in_ms', lang)}",
-    ]
+    formula = said_in(lang, FORMULAS[convention])
+    lines = [pipe_table(Table(head, rows)), "", f"{RESULT[convention]}{colon}{formula}{comma}{say('in_ms', lang)}"]
     if with_torch:
-        lines.append(f"diff with PyTorch{colon}{FORMULAS[convention]}{comma}{say('old_is_torch', lang)}")
-    return "\n".join([*lines, *_implausible(cases, lang)]) + "\n"
+        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch', lang)}")
+    return "\n".join([*lines, *_layouts(cases, lang), *_implausible(cases, lang)]) + "\n"
 
 
 def _row(number: int, case: Case, convention: str, places: int, with_torch: bool, gap: str) -> list[str]:
@@ -120,6 +120,20 @@ def _ms(seconds: float, places: int) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
 
 
+def _layouts(cases: Sequence[Case], lang: str) -> list[str]:
+    """A line for each case whose inputs are those of another one but for their strides."""
+    dense = {(case.device, case.input_type, case.input_shape): n for n, case in enumerate(cases, 1)}
+    lines = []
+    for number, case in enumerate(cases, 1):
+        other = dense.get((case.device, case.input_type, _STRIDES.sub("", case.input_shape)), number)
+        if other != number:
+            base = cases[other - 1]
+            times = {"before": case.before / base.before, "after": case.after / base.after}
+            known = {name: f"{value:.3g}" for name, value in times.items()}
+            lines.append(say("layouts", lang, strided=str(number), dense=str(other), **known))
+    return lines
+
+
 def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
     lines = []
     for number, case in enumerate(cases, 1):
@@ -140,8 +154,8 @@ def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
 
 
 def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]:
-    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ...; `inputs`: "float32 [16,1024]" for each pair, in the
-    place of what the run recorded.
+    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ..., one for each shape and layout that both timed; `inputs`:
+    "float32 [16,1024]" for each pair, in the place of what the run recorded.
 
     The reference of a pair is PyTorch's time. What the runs do not know is left as a gap.
     """
@@ -152,10 +166,22 @@ def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]
         before, after = chosen[index], chosen[index + 1]
         if index // 2 < len(inputs):
             kind, _, shape = inputs[index // 2].partition(" ")
+            cases.append(_case(before, after, kind, shape))
         else:
-            kind, shape = _recorded(after.study.manifest.inputs)
-        cases.append(_case(before, after, kind, shape))
+            cases += [_case(before, after, *_recorded(after.study.manifest.inputs)), *_more(before, after)]
     return cases
+
+
+def _more(before: Chosen, after: Chosen) -> Iterator[Case]:
+    """A case for each further set of inputs (get_more_inputs) that both runs timed."""
+    known = {one.inputs: one.times for one in before.study.shapes[1:]}
+    reference = after.study.analysis.reference
+    for one in after.study.shapes[1:]:
+        old = known.get(one.inputs, {})
+        if before.impl in old and after.impl in one.times:
+            torch = math.nan if reference in (before.impl, after.impl) else one.times.get(reference, math.nan)
+            device = str(after.study.manifest.device.get("name", ""))
+            yield Case(device, *_recorded(one.inputs), old[before.impl], one.times[after.impl], torch)
 
 
 def _recorded(inputs: Sequence[str]) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
         yield f"**{line}**  "
     missing = sections.counters_line(study, lang)
     if missing:
-        yield f"\n> {missing}."
+        yield f"\n> {missing}{say('stop', lang)}"
     table = sections.parts_table(study, lang)
     if table.rows:
         yield "\n" + pipe_table(table)
@@ -73,7 +73,7 @@ def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
     yield f"- {sections.timing_line(study, lang)}"
     driver = [f"{say('driver', lang)} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
-    yield "- " + ", ".join([device, *driver, *versions, f"profkit {manifest.profkit}"])
+    yield "- " + say("comma", lang).join([device, *driver, *versions, f"profkit {manifest.profkit}"])
     yield from _doubts(study, lang)
     again = sections.again(study)
     yield f"\n```sh\n{again}\n```" if again else ""
@@ -81,9 +81,9 @@ def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
 
 def _doubts(study: Study, lang: str) -> Iterator[str]:
     """What the answer rests on and is not sure of; the rest is counted."""
-    matter = sections.that_matter(study)
+    matter, colon = sections.that_matter(study, lang), say("colon", lang)
     for one in matter:
-        yield f"- {say('doubt', lang)}: {one.what}" + (f": {brief(one.how_much)}" if one.how_much else "")
+        yield f"- {say('doubt', lang)}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
     rest = len(sections.doubts(study)) - len(matter)
     if rest:
         yield f"- {say('pr_more_doubts', lang, count=str(rest))}"
@@ -102,9 +102,9 @@ def _findings(study: Study, lang: str) -> Iterator[str]:
         first = next((one for one in found if one.impl == impl and one.severity == TIME), None)
         if first is not None:
             title, then, _ = worded(first, lang)
-            kernel = f" ({code(short_name(first.kernel))})" if first.kernel else ""
-            step = say("pr_next", lang, step=runnable(then, study))
-            yield f"- {impl}: {title}{kernel}; {gain(first, lang)}. {step}"
+            said = say("bound_why", lang, bound=title, why=code(short_name(first.kernel))) if first.kernel else title
+            told = say("pr_finding", lang, what=said, gain=gain(first, lang), step=runnable(then, study))
+            yield f"- {impl}{say('colon', lang)}{told}"
 
 
 DIALECT = Dialect("pr", write, OPTIONS, markdown=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -23,6 +24,7 @@ from profkit.contests.hackathon.encoder_table import THRESHOLDS
 from profkit.contests.hackathon.slips import check_evaluation
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
+from profkit.report.chinese import said_in
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.explain import gain, headline, proof, runnable, worded
 from profkit.report.ladder import Chosen, choose, ladder_of, moved, scene_of
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
+
+FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
+"""Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +122,16 @@ def write_up(inputs: Inputs, lang: str = "en") -> str:
         ("steps", writer.steps),
         ("accuracy", writer.accuracy),
         ("performance", writer.performance),
-        ("slips", writer.slips),
+        *([("slips", writer.slips)] if writer.slipped else []),
         ("conclusion", writer.conclusion),
         ("commands", writer.commands),
     ]
     # An engine was built only where its profile or its evaluation says so.
     title = "title" if inputs.layers is not None or inputs.evaluations or not inputs.chosen else "title_plain"
     lines = [f"# {writer.say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
+    writer.numbers = {key: number for number, (key, _) in enumerate(sections, 1)}
     for number, (key, section) in enumerate(sections, 1):
-        lines += [f"## {number} {writer.say(key)}", "", *section(), ""]
+        lines += [f"## {number} {writer.say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -136,6 +142,8 @@ class _Writer:
         self.inputs, self.lang = inputs, lang
         self.studies = list({one.study.path.resolve(): one.study for one in inputs.chosen}.values())
         self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
+        self.slipped = [(name, slip) for name, parts in inputs.evaluations for slip in check_evaluation(parts)]
+        self.numbers: Mapping[str, int] = {}
 
     def say(self, key: str, **values: str) -> str:
         return say(key, self.lang, **values)
@@ -177,7 +185,7 @@ class _Writer:
         elif self.inputs.chosen:
             one = self.inputs.chosen[0]
             row = one.study.analysis.impl(one.study.analysis.reference)
-            yield f"- {row['impl']}: {units.text(float(row['time']), 's')}"
+            yield f"- {row['impl']}{self.say('colon')}{units.text(float(row['time']), 's')}"
         elif evaluation:
             yield f"- {evaluation[0][0]}"
         else:
@@ -189,7 +197,7 @@ class _Writer:
             yield self._hot_table(tables.longest_layers(layers))
             yield "\n" + self.say("layers_note")
             for doubt in layers.attrs.get("doubts", ()):
-                yield f"- {doubt.what}" + (f": {doubt.how_much}" if doubt.how_much else "")
+                yield f"- {sections.doubt_line(doubt, self.lang)}"
             return
         ends = [(one.impl, self._kernels(one)) for one in self._ends()]
         if not any(rows for _, rows in ends):
@@ -199,7 +207,7 @@ class _Writer:
             yield f"**{label}**\n\n{self._hot_table(rows)}\n"
 
     def _hot_table(self, rows: list[list[str]]) -> str:
-        return pipe_table(Table(self.head("layer", "count", "total", "share", "bound_by")[: len(rows[0])], rows))
+        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by")[: len(rows[0])], rows))
 
     def _ends(self) -> list[Chosen]:
         """The first and the last step."""
@@ -207,23 +215,29 @@ class _Writer:
         return chosen if len(chosen) < 2 else [chosen[0], chosen[-1]]
 
     def _kernels(self, one: Chosen) -> list[list[str]]:
+        """The longest; those of a library that compute the same are one row."""
         kernels = one.study.kernels
-        mine = kernels[kernels["impl"] == one.impl] if len(kernels) else kernels
-        shown = mine.head(tables.TOP).to_dict("records")
-        names = short_names(str(row["kernel"]) for row in shown)
+        mine = (kernels[kernels["impl"] == one.impl] if len(kernels) else kernels).to_dict("records")
+        groups: dict[str, list[Mapping[Any, Any]]] = {}
+        for row in mine:
+            short = short_name(str(row["kernel"]))
+            groups.setdefault(short if short.endswith(")") else str(row["kernel"]), []).append(row)
+        longest = sorted(groups.values(), key=lambda rows: -sum(float(row["time"]) for row in rows))[: tables.TOP]
+        names = short_names(str(rows[0]["kernel"]) for rows in longest)
         return [
             [
-                code(names[str(row["kernel"])]),
-                units.count(float(row["launches"])),
-                units.text(float(row["time"]), "s"),
-                units.percent(float(row["share"])),
-                named(str(row["bound_by"]), self.lang),
+                code(names[str(rows[0]["kernel"])]),
+                units.count(sum(float(row["launches"]) for row in rows)),
+                units.text(sum(float(row["time"]) for row in rows), "s"),
+                units.percent(sum(float(row["share"]) for row in rows)),
+                self.say("listed").join(dict.fromkeys(named(str(row["bound_by"]), self.lang) for row in rows)),
             ]
-            for row in shown
+            for rows in longest
         ]
 
     def findings(self) -> Iterator[str]:
-        told = False
+        """The first three of each step. What the callers of a library can do stands once, below."""
+        told, libraries = False, dict[str, str]()
         known = {
             study.path.resolve(): [one for one in study.findings() if one.severity == TIME] for study in self.studies
         }
@@ -231,12 +245,21 @@ class _Writer:
             for one in [f for f in known[step.study.path.resolve()] if f.impl == step.impl][:3]:
                 told = True
                 title, then, expect = worded(one, self.lang)
-                kernel = f" ({code(short_name(one.kernel))})" if one.kernel else ""
-                yield f"- **{step.impl}**: {title}{kernel}"
-                because = "; ".join(proof(p) for p in one.evidence)
+                where = code(short_name(one.kernel))
+                said = self.say("bound_why", bound=title, why=where) if one.kernel else title
+                yield f"- **{step.impl}**{self.say('colon')}{said}"
+                because = self.say("semicolon").join(proof(p, self.lang) for p in one.evidence)
                 yield f"  - {gain(one, self.lang)}{self.say('semicolon')}{self.named('because', because)}"
+                library = one.params.get("library", "")
+                expected = self.named("expect", expect)
+                if library:
+                    libraries[library] = f"{runnable(then, step.study)}{self.say('semicolon')}{expected}"
+                    continue
                 yield f"  - {self.named('next', runnable(then, step.study))}"
-                yield f"  - {self.named('expect', expect)}"
+                yield f"  - {expected}"
+        if libraries:
+            yield f"\n{self.say('library')}\n"
+            yield from (f"- **{name}**{self.say('colon')}{then}" for name, then in libraries.items())
         if not told:
             yield self.gap("no_hot")
 
@@ -251,14 +274,14 @@ class _Writer:
             self.say("measure"),
             f"{self.say('before')} [{unit}]",
             f"{self.say('after')} [{unit}]",
-            self.say("gain", formula=FORMULAS["ratio"]),
+            self.say("gain", formula=said_in(self.lang, FORMULAS["ratio"])),
             self.say("since"),
             self.say("attainable"),
         ]
         rows = [
             [
                 rung.label,
-                ", ".join(rung.changed) or "-",
+                self.say("comma").join(rung.changed) or "-",
                 times[i - 1] if i else "-",
                 times[i],
                 shown(rung.step, "ratio"),
@@ -268,25 +291,33 @@ class _Writer:
             for i, rung in enumerate(ladder.rungs)
         ]
         yield pipe_table(Table(head, rows), (0, 1))
+        if len(self.studies) == 1:
+            yield "\n" + self.say("ratios_note", number=str(self.numbers.get("performance", "")))
         if self.inputs.figure:
             yield f"\n![{self.say('figure')}]({self.inputs.figure})"
-        for rung in ladder.rungs[1:]:
-            yield f"\n**{rung.label}**: {self.gap('why_step', f'steps.{rung.impl}')}"
+        for before, rung in pairwise(ladder.rungs):
+            yield f"\n**{rung.label}**{self.say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
             if rung.moved:
-                yield "\n" + self.named("moved", "; ".join(moved(one) for one in rung.moved))
+                listed = self.say("semicolon").join(moved(one, self.lang) for one in rung.moved)
+                yield "\n" + self.named("moved", listed)
+            if before.kernel != rung.kernel and before.kernel and rung.kernel:
+                names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
+                yield "\n" + self.say("other_kernel", **names)
         for doubt in ladder.doubts:
-            yield f"\n- {doubt.what}: {doubt.how_much}"
+            yield f"\n- {sections.doubt_line(doubt, self.lang)}"
 
     def accuracy(self) -> Iterator[str]:
-        rows = tables.errors(self.inputs.evaluations)
+        rows = tables.errors(self.inputs.evaluations, self.lang)
         if rows:
             head = [self.say("part"), "bs", "sl", "a0", "r0", "a1", "r1", self.say("verdict")]
             yield pipe_table(Table(head, rows))
-            yield f"\na: {self.say('max_abs')}; r: {self.say('median_rel')}"
+            yield "\n" + self.say("semicolon").join(
+                (f"a{self.say('colon')}{self.say('max_abs')}", f"r{self.say('colon')}{self.say('median_rel')}")
+            )
             parts = {part.name for _, many in self.inputs.evaluations for part in many}
             for part in sorted(parts & set(THRESHOLDS)):
                 limits = ", ".join(f"{key} < {value:g}" for key, value in THRESHOLDS[part].items())
-                yield f"{part}: {self.say('thresholds', limits=limits)}"
+                yield f"{part}{self.say('colon')}{self.say('thresholds', limits=limits)}"
             yield "\n" + self.gap("mean")
             return
         place = self._place
@@ -299,18 +330,21 @@ class _Writer:
         if not checked:
             yield self.gap("no_eval")
             return
-        head = self.head("implementation", "count", "max_abs", "mean_abs", "median_abs", "max_rel", "correct")
-        yield pipe_table(Table(head, [self._checks(impl) for impl in checked]))
+        head = self.head("implementation", "input_sets", *FIGURES, "correct")
+        columns = list(zip(head, *(self._checks(impl) for impl in checked), strict=True))
+        known = [one for one in columns if set(one[1:]) != {units.MISSING}]
+        head, *rows = (list(cells) for cells in zip(*known, strict=True))
+        yield pipe_table(Table(head, rows))
         said = sorted({check.tolerance for impl in checked for check in impl.checks if check.tolerance})
-        yield "\n" + self.say("thresholds", limits="; ".join(said))
-        if all(check.mean_abs is None for impl in checked for check in impl.checks):
+        limits = self.say("semicolon").join(said_in(self.lang, one) for one in said)
+        yield "\n" + self.say("thresholds", limits=limits)
+        yield "\n" + self.say("rel_note")
+        figures = [getattr(check, name) for impl in checked for check in impl.checks for name in FIGURES]
+        if None in figures:
             yield "\n" + self.gap("mean")
 
     def _checks(self, impl: Impl) -> list[str]:
-        cells = [
-            _largest(getattr(check, name) for check in impl.checks)
-            for name in ("max_abs", "mean_abs", "median_abs", "max_rel")
-        ]
+        cells = [_largest(getattr(check, name) for check in impl.checks) for name in FIGURES]
         return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl, self.lang)]
 
     def _place(self, impl: str) -> int:
@@ -329,24 +363,26 @@ class _Writer:
             yield f"{sections.timing_line(study, self.lang)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
-            yield tables.by_input([*self.studies, *self.inputs.others], steps, self.lang)
+            runs = sorted([*self.studies, *self.inputs.others], key=tables.elements)
+            yield tables.by_input(runs, steps, self.lang)
         elif not given:
             yield self.gap("no_eval")
 
     def slips(self) -> Iterator[str]:
-        found = [(name, slip) for name, parts in self.inputs.evaluations for slip in check_evaluation(parts)]
-        if not found:
-            key = "all_follow" if self.inputs.evaluations else "all_computed"
-            yield self.say(key) if self.inputs.evaluations or self.inputs.ladder else self.gap("no_eval")
-            return
-        rows = [[f"{name}: {slip.where}", slip.printed, slip.recomputed, slip.why] for name, slip in found]
+        """Figures of the evaluations that do not follow from their inputs; there is no such section without one."""
+        rows = [
+            [f"{name}{self.say('colon')}{slip.where}", slip.printed, slip.recomputed, said_in(self.lang, slip.why)]
+            for name, slip in self.slipped
+        ]
         yield pipe_table(Table(self.head("where", "printed", "recomputed", "reason"), rows))
 
     def conclusion(self) -> Iterator[str]:
         ladder = self.inputs.ladder
         if ladder is not None:
             first, last = ladder.rungs[0], ladder.rungs[-1]
-            yield f"- {first.label} -> {last.label}: {units.text(first.time, 's')} -> {units.text(last.time, 's')}, {shown(last.total, 'ratio')}"
+            times = f"{units.text(first.time, 's')} -> {units.text(last.time, 's')}"
+            whole = self.say("comma").join((times, f"{self.say('speedup')} {shown(last.total, 'ratio')}"))
+            yield f"- {first.label} -> {last.label}{self.say('colon')}{whole}"
         yield self.gap("lessons")
 
     def commands(self) -> Iterator[str]:

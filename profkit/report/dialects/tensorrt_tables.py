@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from collectors import head_of, read
 from profkit.contests.hackathon.encoder_table import Part, passes
 from profkit.errors import ProfkitError
 from profkit.report import units
+from profkit.report.chinese import said_in
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.names import short_names
 from profkit.report.words import say
@@ -26,12 +28,12 @@ TOP = 10
 Evaluations = Sequence[tuple[str, Sequence[Part]]]
 
 
-def errors(evaluations: Evaluations) -> list[list[str]]:
+def errors(evaluations: Evaluations, lang: str = "en") -> list[list[str]]:
     """Part, bs, sl, the errors as printed, the verdict and the one by the thresholds where it differs."""
-    return [row for name, parts in evaluations for part in parts for row in _errors(name, part)]
+    return [row for name, parts in evaluations for part in parts for row in _errors(name, part, lang)]
 
 
-def _errors(name: str, part: Part) -> Iterator[list[str]]:
+def _errors(name: str, part: Part, lang: str) -> Iterator[list[str]]:
     for row in ordered(part):
         cells = [row.cells.get(key, "-") for key in ("bs", "sl", "a0", "r0", "a1", "r1")]
         if any(cell != "-" for cell in cells[2:]):
@@ -40,7 +42,7 @@ def _errors(name: str, part: Part) -> Iterator[list[str]]:
             yield [
                 f"{name} {part.name}".strip(),
                 *cells,
-                verdict if wanted in ("", row.verdict) else f"{verdict} (thresholds: {wanted})",
+                verdict if wanted in ("", row.verdict) else say("thresholds_say", lang, verdict=verdict, wanted=wanted),
             ]
 
 
@@ -68,7 +70,7 @@ def alone(evaluations: Evaluations, lang: str) -> Iterator[str]:
 def matrix(evaluations: Evaluations, lang: str) -> Iterator[str]:
     """Latency and speed-up by batch and length; the first table is the baseline."""
     (base_name, base_parts), *others = evaluations
-    yield say("convention", lang, formula=FORMULAS["ratio"], base=say("base_latency", lang)) + "\n"
+    yield say("convention", lang, formula=said_in(lang, FORMULAS["ratio"]), base=say("base_latency", lang)) + "\n"
     for part in base_parts:
         after = [
             (name, {_key(row): row for row in one.rows})
@@ -78,7 +80,7 @@ def matrix(evaluations: Evaluations, lang: str) -> Iterator[str]:
         ]
         head = ["bs", "sl", f"{base_name} lt [ms]"]
         for name, _ in after:
-            head += [f"{name} lt [ms]", say("gain", lang, formula=FORMULAS["ratio"])]
+            head += [f"{name} lt [ms]", say("gain", lang, formula=said_in(lang, FORMULAS["ratio"]))]
         rows = [_cells(row, [known for _, known in after]) for row in ordered(part)]
         yield f"{part.name}\n\n" + pipe_table(Table(head, rows)) + "\n"
 
@@ -98,8 +100,14 @@ def by_input(studies: Sequence[Study], steps: Sequence[str], lang: str) -> str:
     scale, unit = units.scale("s", [time for times in known for time in times.values()])
     rows = [_row(study, times, steps, scale) for study, times in zip(studies, known, strict=True)]
     head = [say("p_inputs", lang), *(f"{step} [{unit}]" for step in steps)]
-    note = say("convention", lang, formula=FORMULAS["ratio"], base=say("base_time", lang))
+    note = say("convention", lang, formula=said_in(lang, FORMULAS["ratio"]), base=say("base_time", lang))
     return f"{say('by_input', lang)}\n\n{pipe_table(Table(head, rows), (0,))}\n\n{note}"
+
+
+def elements(study: Study) -> int:
+    """How many elements the inputs of a run have, by which runs are put in order; 0 where they are not described."""
+    shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
+    return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)
 
 
 def _row(study: Study, times: dict[str, float], steps: Sequence[str], scale: float) -> list[str]:

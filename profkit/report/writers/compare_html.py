@@ -17,7 +17,7 @@ from profkit.report.ladder import Chosen
 from profkit.report.layout import Table
 from profkit.report.names import short_name
 from profkit.report.words import named, say
-from profkit.report.writers.frame import Text, both, grid, render, told
+from profkit.report.writers.frame import Text, both, doubted, grid, render, told
 from profkit.report.writers.html import falls_of, trust
 from profkit.report.writers.page_data import Shown, data_of
 from roofline.style import places
@@ -43,7 +43,7 @@ class Gate:
             return say("c_no_gate", lang)
         limit = units.percent(self.limit)
         if self.apart:
-            return say("c_apart", lang, facts=", ".join(self.apart))
+            return say("c_apart", lang, facts=say("listed", lang).join(named(one, lang) for one in self.apart))
         if self.slower:
             said = ", ".join(f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in self.slower)
             return say("c_regressed", lang, limit=limit, steps=said)
@@ -71,8 +71,12 @@ def page(chosen: Sequence[Chosen], ladder: Ladder, limit: float | None = None, l
         ladder=grid(lambda tag: _ladder(chosen, ladder, tag)),
         falls=falls_of(known, data["kernels"], open_=len(known) - 1),
         difference=_difference(parts),
-        moved=[(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved],
-        doubts=doubts,
+        moved=[
+            (rung.label, [both(lambda tag, one=one: view.moved(one, tag)) for one in rung.moved])  # type: ignore[misc]
+            for rung in ladder.rungs
+            if rung.moved
+        ],
+        doubts=doubted(lambda tag: doubts),
         kernel_note=told("kernel_note"),
         version=__version__,
     )

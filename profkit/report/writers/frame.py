@@ -6,18 +6,24 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analyzers.waterfall import WORDS
+from profkit.report.chinese import in_chinese, said_in
 from profkit.report.layout import Table
 from profkit.report.words import LANGUAGES, catalogue, say
 from roofline.style import THEMES
 
+if TYPE_CHECKING:
+    from collectors.doubt import Doubt
+    from profkit.report.sections import Said
+
 SCRIPTS = ("core", "roofline", "kernels", "times", "timeline", "page")
 """The parts of the script, in the order in which they stand in the page."""
+_PARTS = ("what", "how_much", "fix")
 TAGS = ("en", "zh-CN")
 """Of LANGUAGES, as HTML calls them."""
 
@@ -49,6 +55,11 @@ def both(make: Callable[[str], str]) -> Text:
     return Text(*(make(lang) for lang in LANGUAGES))
 
 
+def said(text: str) -> Text:
+    """A sentence of another house in both languages."""
+    return both(lambda tag: said_in(tag, text))
+
+
 def told(key: str, **values: str | Text) -> Text:
     """A message of the catalogue with its places filled in."""
 
@@ -57,6 +68,22 @@ def told(key: str, **values: str | Text) -> Text:
         return say(key, lang, **own)
 
     return both(make)
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """A doubt in both languages."""
+
+    what: Text
+    how_much: Text
+    fix: Text
+
+
+def doubted(make: Callable[[str], Sequence[Said | Doubt]]) -> list[Doubted]:
+    """The doubts that a function of the language gives."""
+    pairs = zip(*(make(lang) for lang in LANGUAGES), strict=True)
+    told_ = [[Text(getattr(a, name), in_chinese(getattr(b, name))) for name in _PARTS] for a, b in pairs]
+    return [Doubted(*texts) for texts in told_]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,14 @@ from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.subjects import WHOLE
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
+from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
 from profkit.report.waterfall import IDLE, Block, blocks, floor_line, wall_blocks
-from profkit.report.words import LANGUAGES, bound, say
-from profkit.report.writers.frame import Grid, Text, both, grid, render, told
+from profkit.report.words import LANGUAGES, bound, named, say
+from profkit.report.writers.frame import Grid, Text, both, doubted, grid, render, said, told
 from profkit.report.writers.page_data import (
     Shown,
     best_roofs,
@@ -49,7 +50,7 @@ def page(study: Study, lang: str = "en") -> str:
     found = study.findings()
     parts = shown_of(study)
     best = study.best.name if study.best is not None else ""
-    answer, matter = _Answer.of(study, found), sections.that_matter(study)
+    answer = _Answer.of(study, found)
     of = list(_told(study, found))
     ids = {id(one): told_.id for group in of for one, told_ in zip(group.kept, group.findings, strict=True)}
     data = {**data_of(parts, best=best), "timeline": timeline_of(study), "timings": samples_of(parts)}
@@ -70,10 +71,16 @@ def page(study: Study, lang: str = "en") -> str:
         kernel_note=NOTHING if sections.counters_line(study) or not study.manifest.impls else told("kernel_note"),
         timing=both(lambda tag: sections.timing_line(study, tag)),
         facts=[(key, value) for key, value in _facts(study) if value],
-        matter=matter,
-        other=[one for one in sections.doubts(study) if one not in matter],
+        matter=doubted(lambda tag: sections.that_matter(study, tag)),
+        other=doubted(lambda tag: _beside(study, tag)),
         version=study.manifest.profkit,
     )
+
+
+def _beside(study: Study, lang: str) -> list[sections.Said]:
+    """The doubts that the answer does not rest on."""
+    matter = sections.that_matter(study, lang)
+    return [one for one in sections.doubts(study, lang) if one not in matter]
 
 
 def _subtitle(study: Study, lang: str) -> str:
@@ -130,15 +137,15 @@ class _Answer:
         lines = [line for at, line in enumerate(first) if at != lead and not _in_table(study, line)]
         missing, fix = both(lambda tag: sections.counters_line(study, tag)), study.manifest.counters.fix
         if missing:
-            lines.append(told("p_note_fix", note=missing, fix=fix) if fix else missing)
+            lines.append(told("p_note_fix", note=missing, fix=said(fix)) if fix else missing)
         uncounted = both(lambda tag: sections.uncounted_line(study, tag))
         lines += [uncounted] if uncounted else []
         best, mood = study.best, ""
         if best is not None and best.name in study.verdicts:
             mood = study.verdicts[best.name].word
         cards = _cards(study, found)
-        said = told("p_both", one=first[lead], other=trust(sections.that_matter(study))) if cards else first[lead]
-        return cls(said, mood, cards, _table(study), lines)
+        opening = told("p_both", one=first[lead], other=trust(sections.that_matter(study))) if cards else first[lead]
+        return cls(opening, mood, cards, _table(study), lines)
 
 
 def _place(study: Study, lines: Sequence[Text]) -> int:
@@ -183,10 +190,10 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
     if verdict.word == "void":
         return Card(question, told("p_right_void"), Text(verdict.text("en"), verdict.text("zh")), kind="bad")
     if not verdict.right:
-        return Card(question, told("p_right_no", kind=verdict.kind), Text(verdict.why, verdict.why), kind="bad")
+        return Card(question, told("p_right_no", kind=said(verdict.kind)), said(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
     note = told("p_right_note", passed=passed, count=str(len(impl.checks)))
-    fragile = "; ".join(impl.fragile)
+    fragile = both(lambda tag: say("semicolon", tag).join(said_in(tag, one) for one in impl.fragile))
     return Card(
         question, told("yes"), told("p_right_fragile", note=note, what=fragile) if fragile else note, kind="good"
     )
@@ -233,7 +240,7 @@ def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
 
 def _trust_card(study: Study) -> Card:
     matter, every = sections.that_matter(study), sections.doubts(study)
-    notes = [Text(one.what, one.what) for one in matter[:2]]
+    notes = [one.what for one in doubted(lambda tag: sections.that_matter(study, tag))[:2]]
     left = len(matter) - len(notes), len(every) - len(matter)
     notes += [
         told(key, count=str(count)) for key, count in zip(("p_trust_more", "p_trust_rest"), left, strict=True) if count
@@ -256,7 +263,11 @@ def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> C
     answer = both(lambda tag: runnable(worded(first, tag)[1], study))
     where = short_name(first.kernel, 48) if first.kernel else ""
     worth = both(
-        lambda tag: gain(first, tag) + (f" ({where})" if where else "") + say("colon", tag) + worded(first, tag)[0]
+        lambda tag: (
+            (say("bound_why", tag, bound=gain(first, tag), why=where) if where else gain(first, tag))
+            + say("colon", tag)
+            + worded(first, tag)[0]
+        )
     )
     return Card(question, answer, worth, kind="wide", link="#findings")
 
@@ -464,7 +475,7 @@ class Told:
     kernel: str
     full: str
     own: Text
-    evidence: str
+    evidence: Text
     expect: Text
 
 
@@ -478,7 +489,7 @@ class Of:
     kept: list[Finding]
     findings: list[Told]
     smaller: int
-    unchecked: str
+    unchecked: Text
     collect: str
     best: bool
 
@@ -504,16 +515,16 @@ def _told(study: Study, found: Sequence[Finding]) -> Iterator[Of]:
 
 
 def _of(study: Study, name: str, head: Text, mine: Sequence[Finding], at: int) -> Of:
-    said = [one for one in mine if one.severity != COLLECT]
-    large = sorted((one for one in said if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
+    every = [one for one in mine if one.severity != COLLECT]
+    large = sorted((one for one in every if not one.ratio < MINOR), key=_claims_nothing)[:MOST_FINDINGS]
     missing = [one for one in mine if one.severity == COLLECT]
     return Of(
         name,
         head,
         large,
         [_finding(study, one, f"f{at}-{number_}") for number_, one in enumerate(large)],
-        len(said) - len(large),
-        ", ".join(dict.fromkeys(one.rule for one in missing)),
+        len(every) - len(large),
+        both(lambda tag: say("listed", tag).join(dict.fromkeys(named(one.rule, tag) for one in missing))),
         runnable(missing[0].next_step, study) if missing else "",
         at == 0,
     )
@@ -537,7 +548,7 @@ def _finding(study: Study, one: Finding, name: str) -> Told:
         short,
         cut(one.kernel, 300),
         told("p_own", time=units.text(one.win, "s")) if less else NOTHING,
-        "; ".join(proof(p) for p in one.evidence),
+        both(lambda tag: say("semicolon", tag).join(proof(p, tag) for p in one.evidence)),
         both(lambda tag: worded(one, tag)[2]),
     )
 
@@ -549,24 +560,29 @@ def _facts(study: Study) -> Iterator[tuple[Text, Text]]:
     def plain(text: str) -> Text:
         return Text(text, text)
 
-    about = ", ".join(f"{k} {v}" for k, v in manifest.device.items() if k in ("name", "cc", "sms", "driver"))
-    yield told("device"), plain(about)
-    yield told("p_versions"), plain(", ".join(f"{k} {v}" for k, v in manifest.versions.items()))
+    def listed(texts: Iterable[str]) -> Text:
+        return both(lambda tag, texts=tuple(texts): say("comma", tag).join(texts))  # type: ignore[misc]
+
+    known = {k: v for k, v in manifest.device.items() if k in ("name", "cc", "sms", "driver")}
+    yield told("device"), both(lambda tag: say("comma", tag).join(f"{named(k, tag)} {v}" for k, v in known.items()))
+    yield told("p_versions"), listed(f"{k} {v}" for k, v in manifest.versions.items())
     passes = {"passes": str(counters.passes or "?"), "clock": counters.clock_control}
     collected = told("p_passes", version=counters.version, **passes) if counters.version else plain("Nsight Compute")
-    missing = plain(f"{counters.state}: {counters.why}")
+    missing = both(
+        lambda tag: say("colon", tag).join(said_in(tag, text) for text in (counters.state, counters.why) if text)
+    )
     yield told("p_counters"), collected if counters.state == "collected" else missing
-    yield told("p_seeds"), plain(", ".join(map(str, manifest.seeds)))
-    yield told("p_inputs"), plain(", ".join(manifest.inputs))
-    files = ", ".join(f"{ref.path} sha256 {ref.sha256[:16]}" for ref in manifest.sample.files.values())
-    yield told("p_files"), plain(files)
+    yield told("p_seeds"), listed(map(str, manifest.seeds))
+    yield told("p_inputs"), listed(manifest.inputs)
+    files = manifest.sample.files.values()
+    yield told("p_files"), listed(f"{ref.path} sha256 {ref.sha256[:16]}" for ref in files)
     for work in study.analysis.works[:MOST_PARTS]:
         flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items())
-        said = plain(flops) if flops else told("p_no_flop")
-        amounts = told("p_compulsory", flops=said, bytes=units.text(work.bytes, "B"))
-        yield told("p_work", source=work.source), amounts
-    for names, where in _roofs(study).items():
-        yield told("p_roof"), plain(f"{', '.join(where)}: {names}")
+        sums = plain(flops) if flops else told("p_no_flop")
+        amounts = told("p_compulsory", flops=sums, bytes=units.text(work.bytes, "B"))
+        yield told("p_work", source=said(work.source)), amounts
+    for source, roofs in _roofs(study).items():
+        yield told("p_roof"), told("p_roof_from", roofs=", ".join(roofs), source=said(source))
     yield told("p_again"), plain(sections.again(study))
 
 

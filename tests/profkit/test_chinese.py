@@ -1,0 +1,275 @@
+"""What the Chinese reports say is Chinese: every doubt of the source is known to the catalogue, and of recorded runs no
+report, write-up or page holds an English sentence."""
+
+from __future__ import annotations
+
+import ast
+import html
+import itertools
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from recorded import opened
+
+from profkit.cli.group import invoke
+from profkit.report.chinese import in_chinese, templates
+from profkit.report.dialects import agent, paddle, pr, tensorrt
+from profkit.report.ladder import choose, ladder_of
+from profkit.report.words import spaced
+from profkit.report.writers.compare_html import page as compare_page
+from profkit.report.writers.html import page
+from profkit.study.study import open_study
+
+ROOT = Path(__file__).parents[2]
+H200, LADDER = ROOT / "examples/h200", ROOT / "examples/transformer_ladder/runs"
+HOUSES = ("profkit", "collectors", "analyzers", "roofline")
+CHINESE = re.compile(r"[一-鿿]")
+
+# ---- every doubt that the source can make
+
+PLACE, FIELDS = "\0", ("what", "how_much", "fix")
+SAME = {"-t cuda,nvtx", "--exportProfile"}
+"""Options alone, the same in both languages."""
+
+
+def texts(node, scopes, depth=0):
+    """What a string expression can be, PLACE for each value in it; [] where that is not known."""
+    deeper = depth + 1
+    if depth > 6:
+        return []
+    if isinstance(node, ast.Constant):
+        return [node.value] if isinstance(node.value, str) else []
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(one) for one in itertools.product(*(piece(part, scopes, deeper) for part in node.values))]
+    if isinstance(node, ast.IfExp):
+        return texts(node.body, scopes, deeper) + texts(node.orelse, scopes, deeper)
+    if isinstance(node, ast.BoolOp):
+        return [text for value in node.values for text in texts(value, scopes, deeper)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = [texts(side, scopes, deeper) or [PLACE] for side in (node.left, node.right)]
+        return ["".join(one) for one in itertools.product(*sides)]
+    if isinstance(node, ast.Name):
+        return next(
+            (
+                found
+                for scope in scopes
+                if (found := [t for v in scope.get(node.id, ()) for t in texts(v, scopes, deeper)])
+            ),
+            [],
+        )
+    return []
+
+
+def piece(node, scopes, depth):
+    """A part of an f-string: its text, the sentences a value of it can be, or a place."""
+    if isinstance(node, ast.Constant):
+        return [node.value]
+    inner = texts(node.value, scopes, depth) if isinstance(node.value, (ast.IfExp, ast.Name)) else []
+    return inner if inner and all(PLACE not in one and (" " in one or not one) for one in inner) else [PLACE]
+
+
+def assigned(body):
+    """Name -> the expressions it is given in a function, or on the top of a module."""
+    nodes = ast.walk(body)
+    if isinstance(body, ast.Module):
+        tops = (one for one in body.body if not isinstance(one, (ast.FunctionDef, ast.ClassDef)))
+        nodes = (node for top in tops for node in ast.walk(top))
+    found = {}
+    for node in nodes:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            for name, value in pairs:
+                if isinstance(name, ast.Name):
+                    found.setdefault(name.id, []).append(value)
+    return found
+
+
+def made(node):
+    """The fields of a doubt that is made here: Doubt(...), self._doubt(...), send("doubt", ...), {"what": ..., ...}."""
+    if isinstance(node, ast.Dict):
+        pairs = {
+            key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
+        }
+        return pairs if {"what", "how_much"} <= set(pairs) else {}
+    if not isinstance(node, ast.Call):
+        return {}
+    said = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == "doubt"
+    if getattr(node.func, "id", "") != "Doubt" and getattr(node.func, "attr", "") != "_doubt" and not said:
+        return {}
+    named = {one.arg: one.value for one in node.keywords if one.arg in FIELDS}
+    return named if said else dict(zip(FIELDS, node.args, strict=False)) | named
+
+
+def sentences(file):
+    """(line, sentence) of every doubt a file makes."""
+    tree = ast.parse(file.read_text("utf-8"))
+
+    def walk(node, scopes):
+        for child in ast.iter_child_nodes(node):
+            inner = [assigned(child), *scopes] if isinstance(child, ast.FunctionDef) else scopes
+            for name, value in made(child).items():
+                if name in FIELDS:
+                    yield from ((child.lineno, text) for text in texts(value, inner))
+            yield from walk(child, inner)
+
+    return walk(tree, [assigned(tree)])
+
+
+def test_every_doubt_of_the_source_stands_in_the_catalogue():
+    seen, missing = 0, []
+    for file in (path for house in HOUSES for path in sorted((ROOT / house).rglob("*.py"))):
+        if not re.search(r"[Dd]oubt", file.read_text("utf-8")):
+            continue
+        for line, sentence in sentences(file):
+            # Numbers fill any place but that of a name in front; what is but numbers and signs needs no words.
+            filled = re.sub(PLACE, "7", re.sub(f"^{PLACE}(?=[a-z])", "", sentence))
+            words = [one for one in re.findall(r"[A-Za-z]{2,}", sentence) if one not in ("MHz", "MB", "in")]
+            seen += bool(words)
+            if words and filled not in SAME and not CHINESE.search(in_chinese(filled)):
+                missing.append(f"{file.relative_to(ROOT)}:{line}: {sentence.replace(PLACE, '{}')}")
+    assert seen > 250
+    assert missing == [], "add them to profkit/report/said.toml"
+
+
+def test_both_sides_of_the_catalogue_have_the_same_places():
+    for english, chinese in templates().items():
+        places = [sorted(re.findall(r"\{(\w+)\}", text)) for text in (english, chinese)]
+        assert places[0] == places[1], english
+        assert chinese != english
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("the SM clock differs", "SM 频率不同"),
+        (
+            "host and cupti disagree: the caller also pays for launching",
+            "host 与 cupti 两种计时不一致：调用方还要承担 kernel 启动开销",
+        ),
+        ("cuda: an excessive speed-up", "cuda：加速比高得反常"),
+        ("declared 32864 bytes, counted 461056 bytes (14.029 x)", "声明值 32864 字节，实测值 461056 字节（14.029 倍）"),
+        ("line 12: calls torch.mm", "第 12 行：调用了 torch.mm"),
+        (
+            "measured, torch 2.11, driver 580, random data; upper quartile of 20 rounds x 31 runs",
+            "实测，torch 2.11，驱动 580，随机数据；20 轮、每轮 31 次的上四分位数",
+        ),
+        ("exit code 139", "退出码 139"),
+        (
+            "CUDA error: an illegal memory access was encountered",
+            "CUDA error: an illegal memory access was encountered",
+        ),
+        ("one of them", "one of them"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_is_known_by_its_template_and_a_tools_own_words_stay(said, wanted):
+    assert in_chinese(said) == wanted
+
+
+def test_a_space_stands_where_chinese_meets_latin():
+    assert spaced("受限于L2 带宽，为其2.1 倍") == "受限于 L2 带宽，为其 2.1 倍"
+    assert spaced("占 5%的时间（fp32）") == "占 5% 的时间（fp32）"
+
+
+# ---- no English sentence in a Chinese report
+
+NAMES = (
+    "Nsight Compute",
+    "Nsight Systems",
+    "Tensor Core",
+    "CUDA graph",
+    "CUDA event",
+    "ATen",
+    "Infinity Cache",
+    "peak_sustained",
+    "gelu",
+    "flash attention",
+    "softmax forward",
+)
+"""What is called so in Chinese too."""
+COLUMNS = ("original Paddle Perf", "current Paddle Perf", "faster than the original one", "diff with PyTorch")
+"""Heads that the organisers' table has."""
+RUN = re.compile(r"[A-Za-z][a-z]+(?:['’-][a-z]+)?(?:,? [A-Za-z]?[a-z]+(?:['’-][a-z]+)?){2,}")
+"""Three words in a row: no name is that long but those above."""
+
+
+def english(text):
+    """The English sentences in a text; code, files and names are none."""
+    text = re.sub(r"```.*?```|`[^`]*`|<picture>.*?</picture>", "", text, flags=re.S)
+    for name in (*COLUMNS, *NAMES):
+        text = text.replace(name, "·")
+    return RUN.findall(text)
+
+
+def shown(text):
+    """What a reader of Chinese sees of a page, what the script draws included; code and full names of kernels left out."""
+    text = re.sub(r"<td>profkit (?:profile|import) [^<]*</td>", "", text)  # the command that does it again
+    body, _, rest = text.partition('<script type="application/json" id="data">')
+    body = re.sub(r"<style>.*?</style>|<title>.*?</title>", "", body, flags=re.S)
+    body = re.sub(r'<(span|button)[^>]* lang="en"[^>]*>.*?</\1>', "", body, flags=re.S)
+    body = re.sub(
+        r"<code>.*?</code>|<(p|span) class=\"k\">.*?</\1>|<(b|td)[^>]*>[^<]*\([A-Za-z]+\)</\2>", "", body, flags=re.S
+    )
+    seen = html.unescape(re.sub(r"<[^>]+>", "\n", body))
+    words = re.search(r'"zh-CN":(\{.*?\})', rest)
+    return seen + (words[1].replace('","', '"\n"') if words else "")
+
+
+def written(study, lang="zh"):
+    """Every report that has one run: snippet, page, facts for an agent."""
+    return {"pr": pr.snippet(study, lang), "html": shown(page(study, lang)), "agent": agent.document(study, lang=lang)}
+
+
+@cache
+def run(name):
+    return opened(H200 / name)
+
+
+@pytest.mark.xdist_group("recorded")
+@pytest.mark.parametrize("name", ["ICJTRP", "ICGRMS"])
+def test_reports_of_a_run_hold_no_english_sentence(name):
+    study = run(name)
+    assert study.analysis.doubts
+    for dialect, text in written(study).items():
+        if dialect != "agent":
+            assert english(text) == [], dialect
+        assert CHINESE.search(text), dialect
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("recorded")
+@pytest.mark.parametrize("name", sorted(path.name for path in H200.iterdir() if path.is_dir()))
+def test_reports_of_all_runs_hold_no_english_sentence(name):
+    texts_ = written(run(name))
+    assert [english(texts_[dialect]) for dialect in ("pr", "html")] == [[], []]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("recorded")
+def test_write_ups_of_a_ladder_hold_no_english_sentence():
+    chosen = choose([f"{LADDER / 'batch8'}:{name}" for name in ("reference", "tf32", "bf16", "compiled")])
+    ladder = ladder_of(chosen)
+    others = [opened(LADDER / name) for name in ("batch32", "batch1")]
+    made_ = {
+        "tensorrt": tensorrt.write_up(tensorrt.Inputs(chosen, ladder, figure="ladder.png", others=others), "zh"),
+        "compare": shown(compare_page(chosen, ladder, 0.05, "zh")),
+        "paddle": paddle.report(paddle.cases_of(chosen), lang="zh"),
+    }
+    assert {name: english(text) for name, text in made_.items()} == {name: [] for name in made_}
+
+
+@pytest.mark.slow
+def test_reports_of_a_program_hold_no_english_sentence(tmp_path):
+    trace = ROOT / "tests/data/kineto/generate_h100.trace.json.gz"
+    assert invoke(["import", str(trace), "-o", str(tmp_path / "run")]) == 0
+    texts_ = written(open_study(tmp_path / "run"))
+    assert [english(texts_[dialect]) for dialect in ("pr", "html")] == [[], []]
+
+
+def test_the_search_finds_a_sentence():
+    assert english("存疑：the clocks of both differ") == ["the clocks of both differ"]
+    assert english("由 Nsight Compute 测得，`a b c d`") == []
