@@ -56,8 +56,8 @@ def _grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
     """The groups of rows whose keys are all equal, and the first row of each."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        one, distinct = pd.factorize(key)
-        code = code * max(len(distinct), 1) + one
+        one, texts = pd.factorize(key)
+        code = code * max(len(texts), 1) + one
     groups, distinct = pd.factorize(code)
     first = np.empty(len(distinct), dtype=np.intp)
     first[groups[::-1]] = np.arange(len(groups))[::-1]

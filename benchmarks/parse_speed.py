@@ -11,6 +11,7 @@ launches and times by kernel (where types are wrong, the table says so). Peers t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -274,8 +275,10 @@ def child(section: str, reader: str, path: Path) -> None:
     """One reading in this process; prints JSON."""
     module, read = SECTIONS[section][reader]
     importlib.import_module(module)
-    if reader.startswith("profkit"):
-        pass
+    if reader == "profkit":
+        for one in ("collectors.nsys", "collectors.ncu", "pyarrow.csv"):
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(one)
     began, before = time.perf_counter(), time.process_time()
     sums, remark = read(path)
     seconds, cpu = time.perf_counter() - began, time.process_time() - before
