@@ -146,7 +146,7 @@ class _Server:
         self.served = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [*BARE, "profkit.runner.server", str(theirs.fileno()), *preload],
+            [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid()), *preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

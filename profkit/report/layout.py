@@ -168,6 +168,10 @@ _PICTURE = re.compile(
 )
 """The lines of a picture of ours, of a file beside the document."""
 _LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
+_ADDRESS = re.compile(r"\b(https?:|ftp:|www)(?=//|\.)", re.I)
+"""What GitHub makes a link of, without any markup."""
+_OPENING = re.compile(r"(?=#{1,6}(?:\s|$)|[>|\[=]|```|~~~|[-+*](?:\s|$)|(?:[-*_]\s*){3})|\d{1,9}(?=[.)](?:\s|$))")
+"""Where a backslash goes so that the beginning of a paragraph or list item is a word, not a heading, list, table or fence."""
 
 
 def without_markup(text: str) -> str:
@@ -195,4 +199,11 @@ def _plain(line: str) -> str:
 
 
 def _unlinked(text: str) -> str:
-    return _LINK.sub(r"]\(", _TAG.sub("&lt;", text))
+    return _ADDRESS.sub(r"\1\\", _LINK.sub(r"]\(", _TAG.sub("&lt;", text)))
+
+
+def words(text: str) -> str:
+    """Text of others as the beginning of a paragraph or list item of Markdown: words, whatever it begins with."""
+    text = text.lstrip()
+    at = _OPENING.match(text)
+    return f"{text[: at.end()]}\\{text[at.end() :]}" if at else text

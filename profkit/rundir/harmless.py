@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
-_UNSEEN = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
-)
+_UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 _IN_LINES = re.compile(f"[{_UNSEEN}]")
 _IN_LINE = re.compile(f"[{_UNSEEN}\t\n]")
 _LINES = frozenset({"tail"})
@@ -33,7 +31,9 @@ def line(text: str) -> str:
 def _code(found: re.Match[str]) -> str:
     number = ord(found[0])
     short = {9: "\\t", 10: "\\n", 13: "\\r"}
-    return short.get(number) or (f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}")
+    return short.get(number) or (
+        f"\\x{number:02x}" if number < 1 << 8 else f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
+    )
 
 
 def struct(found: T) -> T:

@@ -1,4 +1,4 @@
-"""A process that has imported torch and forks a child for every request: `python -m profkit.runner.server FD MODULE...`.
+"""A process that has imported torch and forks a child for every request: `python -m profkit.runner.server FD PARENT MODULE...`.
 
 It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
 descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
@@ -124,9 +124,11 @@ def _touched_a_gpu() -> bool:
     return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.lexists(link))
 
 
-def _main(control: str, *preload: str) -> None:
+def _main(control: str, parent: str, *preload: str) -> None:
     # While it imports it cannot hear that nobody wants it any more; later its parent's threads may come and go.
     warden.with_parent(signal.SIGKILL)
+    if os.getppid() != int(parent):
+        os._exit(0)
     for name in preload:
         importlib.import_module(name)
     warden.with_parent(0)

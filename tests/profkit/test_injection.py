@@ -15,7 +15,7 @@ from collectors.doubt import Doubt
 from profkit.cli.group import invoke
 from profkit.report.derived import write
 from profkit.report.dialects import DIALECTS
-from profkit.report.layout import without_markup
+from profkit.report.layout import without_markup, words
 from profkit.report.writers import json as as_json
 from profkit.report.writers import markdown, notebook, terminal
 from profkit.rundir import harmless
@@ -27,6 +27,8 @@ NASTY = {
     "image": '<img src=x onerror="alert(1)">',
     "link": "](javascript:alert(1))[x](https://evil.example/)",
     "picture": "![x](https://evil.example/p.png)",
+    "address": "www.evil.example",
+    "hidden": "\U000e0041\U000e0042",
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",
     "colour": "\x1b[31mred\x9b0m",
     "bidi": "\u202egnp.exe\u2066",
@@ -35,7 +37,21 @@ NASTY = {
     "pipes": "a | 99x | b",
     "close": "</script><script>alert(1)</script>",
 }
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+OPENINGS = (
+    "# Verdict: 99x faster",
+    "``` a fence that swallows the rest",
+    "> quoted",
+    "[T1]: javascript:alert(1)",
+    "- an item",
+    "1. a list",
+    "| a | table |",
+    "=====",
+    "  ~~~",
+)
+"""What a paragraph, or an item of a list, must not begin with: a name of an exception may be anything."""
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
@@ -55,6 +71,9 @@ def measured(folder):
         manifest.doubts.append(Doubt(f"a doubt {word}", word, f"do {word}"))
         manifest.versions[word] = word
         manifest.commands.append(Command("measure", ["python", word], note=word))
+    for at, word in enumerate(OPENINGS):
+        manifest.impls.append(Impl(f"begins{at}", "candidate", "a.py", "", "crash", word))
+        manifest.doubts.append(Doubt(word))
     manifest.device["name"] = f"Test GPU {''.join(NASTY.values())}"
     made.run.save()
     return folder
@@ -128,6 +147,9 @@ def check(name, text, *, form="markdown"):
         plain = outside_code(text)
         assert not re.search(r"<(?:script|img|/script|/code)", plain), name
         assert not re.search(r"\]\((?:javascript|https?):", plain), name
+        assert not re.search(r"\b(?:(?:https?|ftp)://|www\.)", plain), name
+        for word in OPENINGS:
+            assert not re.search(rf"^(?:- )?{re.escape(word.strip())}", plain, re.M), (name, word)
     if form == "html":
         page = Page()
         page.feed(text)
@@ -172,6 +194,18 @@ def test_what_is_harmless_stays_as_it_is():
     text = "void gemm<float, 4>(T *)\tå 中文 → x"
     assert harmless.lines(text) == text
     assert harmless.line("a\tb\n\x1b\u202e") == r"a\tb\n\x1b\u202e"
+    assert harmless.line("\U000e0041") == r"\U000e0041", "a letter that only machines read"
+    for same in ("plain", "*em* x", "`code` x", "-1.5 is less", "#1 best", "1.5x as fast"):
+        assert words(same) == same
+    assert [words(one) for one in OPENINGS[:7]] == [
+        r"\# Verdict: 99x faster",
+        r"\``` a fence that swallows the rest",
+        r"\> quoted",
+        r"\[T1]: javascript:alert(1)",
+        r"\- an item",
+        r"1\. a list",
+        r"\| a | table |",
+    ]
     document = "# a\n\n| x < 1 | `f<int>` |\n\n```\n<script>\n```\n![roofline](roofline.png) 2 <3"
     assert without_markup(document) == document
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from test_process import alive
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import cache, process
+from profkit.launch.protocol import BARE
 from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
@@ -91,6 +93,13 @@ def test_a_warden_whose_parent_is_gone_begins_nothing(tmp_path):
     ]
     assert subprocess.run(argv, check=False).returncode == 127
     assert not mark.exists()
+
+
+def test_a_server_of_runners_whose_parent_is_gone_imports_nothing():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        argv = [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid() + 1), "no_such_module"]
+        assert subprocess.run(argv, pass_fds=[theirs.fileno()], check=False).returncode == 0
 
 
 LEAVES = """

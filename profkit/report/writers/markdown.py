@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from profkit.report import sections
-from profkit.report.layout import pipe_table, without_markup
+from profkit.report.layout import pipe_table, without_markup, words
 from profkit.report.sections import Section
 from profkit.report.waterfall import blocks, floor_line, table, wall_blocks
 from profkit.report.words import say
@@ -53,6 +53,6 @@ def _fall(study: Study) -> Iterator[Section]:
 
 
 def _section(one: Section) -> str:
-    blocks = [f"## {one.heading}", one.note, "\n".join(f"- {line}" for line in one.lines)]
+    blocks = [f"## {one.heading}", words(one.note), "\n".join(f"- {words(line)}" for line in one.lines)]
     blocks += [*map(pipe_table, one.tables), f"```\n{one.block}\n```" if one.block else "", one.after]
     return "\n\n".join(block for block in blocks if block)
