@@ -143,8 +143,21 @@ def mutant(tree: ast.Module, at: int, path: Path) -> tuple[CodeType, str]:
     made = ast.fix_missing_locations(changed.visit(copy.deepcopy(tree)))
     line = changed.places[at]
     old, new = (ast.unparse(one).splitlines() for one in (tree, made))
-    said = next((f"{a.strip()}  ->  {b.strip()}" for a, b in zip(old, new, strict=False) if a != b), "?")
+    said = next((_change(a.strip(), b.strip()) for a, b in zip(old, new, strict=False) if a != b), "?")
     return compile(made, str(path), "exec"), f"{path.relative_to(ROOT)}:{line}: {said}"
+
+
+def _change(old: str, new: str) -> str:
+    """What differs between two lines, with a little of what stands around it."""
+    same = _alike(old, new)
+    rest = _alike(old[same:][::-1], new[same:][::-1])
+    begin, end = max(0, same - 50), max(0, rest - 30)
+    return f"{old[begin : len(old) - end]}  ->  {new[begin : len(new) - end]}"
+
+
+def _alike(a: str, b: str) -> int:
+    """With how many characters both begin."""
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def survives(code: CodeType, path: Path, tests: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -130,21 +131,14 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
     Raises RooflineError for another extension or a folder that is not there.
     """
     target = Path(path)
-    form = target.suffix.lower().removeprefix(".")
-    metadata: dict[str, dict[str, None]] = {
-        "png": {"Software": None},
-        "svg": {"Date": None, "Creator": None},
-        "pdf": {"CreationDate": None},
-    }
-    if form not in metadata:
-        raise RooflineError(f"{target}: cannot draw {target.suffix or 'without an extension'}", fix="use .png or .svg")
+    data = image(figure, target)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
         raise RooflineError(f"{target}: {error.strerror}", fix="name a folder that exists and is writable") from error
     try:
-        with os.fdopen(handle, "wb") as stream, settings():
-            figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException as error:
@@ -155,6 +149,21 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
                 f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
             ) from error
         raise
+
+
+def image(figure: Any, target: Path) -> bytes:
+    """What `save` would write there. Raises RooflineError for an extension that nothing is drawn with."""
+    form = target.suffix.lower().removeprefix(".")
+    metadata: dict[str, dict[str, None]] = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None},
+    }
+    if form not in metadata:
+        raise RooflineError(f"{target}: cannot draw {target.suffix or 'without an extension'}", fix="use .png or .svg")
+    with io.BytesIO() as stream, settings():
+        figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
+        return stream.getvalue()
 
 
 def _umask() -> int:

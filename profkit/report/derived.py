@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from profkit.report import figures
 from profkit.report.writers import json, markdown
 from profkit.rundir.files import write_atomic
-from roofline.plot import save
+from roofline.plot import image
 from roofline.steps import draw_steps
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ def write(study: Study) -> list[Path]:
         pictures["waterfall"] = draw_steps(steps)
     drawn = [study.path / f"{name}.{form}" for name in pictures for form in ("png", "svg")]
     for file in drawn:
-        save(pictures[file.stem], file)
+        write_atomic(file, image(pictures[file.stem], file))
     write_atomic(text, markdown.report(study).encode())
     return [metrics, kernels, *drawn, text]

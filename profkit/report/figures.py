@@ -18,7 +18,6 @@ from profkit.report.names import short_names
 from profkit.report.units import number
 from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import say
-from profkit.rundir.files import temporary
 from profkit.study.study import Study
 from roofline import plot
 from roofline.ceilings import Roofline
@@ -79,10 +78,7 @@ def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
 
 def png(scene: Scene) -> bytes:
     """A scene as the bytes of a picture."""
-    with temporary() as folder:
-        path = Path(folder) / "figure.png"
-        plot.save(plot.draw(scene), path)
-        return path.read_bytes()
+    return plot.image(plot.draw(scene), Path("figure.png"))
 
 
 def scene_of(study: Study, theme: str = "light") -> Scene:

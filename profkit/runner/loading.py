@@ -38,7 +38,7 @@ class BuildLock:
 
     def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
         root.mkdir(parents=True, exist_ok=True)
-        sweep(root.glob(f"{key}-*"))
+        sweep(root.glob("*-*"))
         self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -300,6 +300,7 @@ def test_other_peoples_recordings_are_read_with_their_weight_and_never_asked_for
         ("peak_fp16", {f"{SASS.format('hfma')}.peak_sustained": 3.0, SM: 5.0}, 60.0),
         ("peak_l1_bw", {"l1tex__t_bytes.sum.peak_sustained": 3.0, SM: 5.0}, 15.0),
         ("peak_l2_bw", {"lts__t_bytes.sum.peak_sustained": 3.0, L2: 5.0}, 15.0),
+        ("registers", {"launch__registers_per_thread": 3.0}, 3.0),
         ("occupancy_limit", {"sm__maximum_warps_per_active_cycle_pct": 50.0}, 0.5),
         ("dram_throughput", {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 50.0}, 0.5),
     ],

@@ -21,6 +21,7 @@ from profkit.launch.protocol import BARE
 from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
+from profkit.runner.loading import BuildLock
 
 CLI = [sys.executable, "-m", "profkit"]
 
@@ -56,6 +57,15 @@ def test_half_a_file_of_the_dead_goes_with_the_next_of_its_name_and_the_next_run
     create_run(SampleInfo(id="S", path=""), tmp_path)
     assert not any(path.exists() for path in left)
     assert (before.path / "run.json").exists()
+
+
+def test_private_builds_of_the_dead_go_with_the_next_build_of_anything(tmp_path):
+    gone, mine = (tmp_path / f"{'a' * 24}-{mark}x" for mark in (dead(), files.mark()))
+    gone.mkdir()
+    mine.mkdir()
+    BuildLock(tmp_path, "b" * 24)
+    assert not gone.exists()
+    assert mine.exists()
 
 
 @pytest.mark.parametrize("victim", ["parent", "warden"])
