@@ -219,8 +219,8 @@ class Watched:
         spared = self._spared(pairs, _SURELY_FASTER)
         if not (spared or _faster(pairs, _SURELY_FASTER)):
             return
-        what = "cpu" if spared else "wall"
-        times = sum(getattr(new, what) for new, _ in pairs) / max(1e-9, sum(getattr(old, what) for _, old in pairs))
+        by = "cpu" if spared else "wall"
+        times = sum(getattr(new, by) for new, _ in pairs) / max(1e-9, sum(getattr(old, by) for _, old in pairs))
         found = f"data seen before is answered {times:.3g} times faster than new data"
         if spared or _faster(pairs, _SURELY_FASTER * watch.slower):
             raise OffenceError("caches-results", found)

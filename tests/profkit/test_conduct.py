@@ -14,7 +14,7 @@ from collections import namedtuple
 import pytest
 import torch
 
-from profkit.runner import busy, conduct, inputs, integrity, lazy, settings
+from profkit.runner import busy, inputs, integrity, lazy, settings
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
@@ -250,6 +250,13 @@ class Remembers:
         return self.answer.clone()
 
 
+class ByTheWall(Watched):
+    """Knows nothing of the seconds of a core."""
+
+    def _spared(self, pairs, times):
+        return False
+
+
 def burn(seconds):
     """Compute for so long, as a core sees it."""
     end = time.process_time() + seconds
@@ -264,13 +271,10 @@ def test_what_load_may_explain_is_a_doubt_and_no_memory(monkeypatch, slower, wai
     """Load makes a call longer by the clock; it does not make it work more."""
     monkeypatch.setattr(busy.Watch, "slower", slower)
     monkeypatch.setattr(Remembers, "wait", staticmethod(wait))
-    if not accused:
-        # A core that saw nothing of it: what is left is the clock on the wall.
-        monkeypatch.setattr(conduct, "_cpu_clock", lambda: 0.0)
     integrity.seal()
     told = []
     events = type("Events", (), {"send": lambda self, kind, name, **data: told.append((kind, name, data["code"]))})()
-    watched = Watched(Remembers(), CPU, "candidate", events)
+    watched = (Watched if accused else ByTheWall)(Remembers(), CPU, "candidate", events)
     raised = contextlib.nullcontext() if not accused else pytest.raises(OffenceError, match="seen before is answered")
     with raised:
         for seed in range(6):
