@@ -13,6 +13,8 @@ import click
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli.screen import show
 from profkit.errors import ProfkitError
+from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
+from profkit.report.writers.terminal import tone
 from profkit.targets import find_samples, resolve
 
 if TYPE_CHECKING:
@@ -127,8 +129,6 @@ def _table(runs: Path, rows: Sequence[Row]) -> str:
     leaves room for the rest.
     """
     from profkit.report import units
-    from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
-    from profkit.report.writers.terminal import tone
 
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT
     table = Table.of(

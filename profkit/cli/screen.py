@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from profkit.report.layout import on_screen
+
 HELP = "No colour on a terminal either, nothing redrawn; so does NO_COLOR in the environment."
 
 
@@ -54,6 +56,4 @@ def redrawn() -> bool:
 
 def show(text: str, **how: Any) -> None:
     """click.echo, prose folded to the width of a terminal; tables fit it already."""
-    from profkit.report.layout import on_screen  # rich stays out of start-up
-
     click.echo(on_screen(text), **how)
