@@ -152,7 +152,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def image(figure: Any, target: Path) -> bytes:
-    """What `save` would write there. Raises RooflineError for an extension that nothing is drawn with."""
+    """What `save` would write there. Raises RooflineError for an extension that nothing is drawn with, or whose writing fails."""
     form = target.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, None]] = {
         "png": {"Software": None},
@@ -162,7 +162,12 @@ def image(figure: Any, target: Path) -> bytes:
     if form not in metadata:
         raise RooflineError(f"{target}: cannot draw {target.suffix or 'without an extension'}", fix="use .png or .svg")
     with io.BytesIO() as stream, settings():
-        figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
+        try:
+            figure.savefig(stream, format=form, metadata=metadata[form], dpi=DPI, facecolor=figure.get_facecolor())
+        except OSError as error:
+            raise RooflineError(
+                f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
+            ) from error
         return stream.getvalue()
 
 
