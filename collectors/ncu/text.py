@@ -29,6 +29,12 @@ _LOG_LIMIT = 1 << 20
 _TELL = 1 << 20
 
 RAW, DETAILS, SUMMARY = "raw", "details", "summary"
+_NEEDED = {
+    RAW: ("Kernel Name",),
+    DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value"),
+    SUMMARY: ("Kernel Name", "Metric Name", "Metric Unit", "Average"),
+}
+"""Columns that every page of a kind has, of every version."""
 
 
 @dataclass
@@ -128,6 +134,8 @@ class Scan:
                 table = Table(split(line[begin:]), number, quoted=line[begin : begin + 1] == b'"')
                 if not ended:
                     return self.stop(number, "the header is cut")
+                if lost := [name for name in _NEEDED[table.page] if name not in table.header]:
+                    return self.stop(number, f"the header has no column {lost[0]}")
                 self.tables.append(table)
                 continue
             data = self._row(line, table) if table else None

@@ -157,3 +157,14 @@ def test_shares_above_one_are_doubted(tmp_path: Path):
     odd = Launch("k", {**METRICS, "sm__warps_active.avg.pct_of_peak_sustained_active": 140.0})
     (tmp_path / "x.csv").write_bytes(write((odd,), DIALECTS["raw"]))
     assert any("above 100 %" in one.what for one in read(tmp_path / "x.csv").attrs["doubts"])
+
+
+@pytest.mark.parametrize("name", ["raw", "details"])
+def test_a_header_that_lost_a_column_it_needs_is_refused(tmp_path: Path, name: str):
+    data = write(LAUNCHES, DIALECTS[name])
+    needed = ("Kernel Name", "Metric Unit", "Metric Value") if name == "details" else ("Kernel Name",)
+    for column in needed:
+        path = tmp_path / "lost.csv"
+        path.write_bytes(data.replace(column.encode(), column[:-1].encode(), 1))
+        with pytest.raises(CollectError, match=f"the header has no column {column}"):
+            read(path)
