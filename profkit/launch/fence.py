@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import platform
 import signal
@@ -93,6 +92,8 @@ class Fence:
 
 
 def _keep(listener: int, report: int) -> None:
+    import fcntl  # on Linux alone; the module is loaded elsewhere as well
+
     warden, parent = os.getpid(), os.getppid()
     told: set[str] = set()
     os.write(report, f"{UP}\n".encode())

@@ -37,7 +37,11 @@ _MOST_STARVED = 4.0
 
 
 _EXITING = 0x4
-_DEADLY = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGSEGV, signal.SIGABRT)
+_DEADLY = tuple(
+    getattr(signal, f"SIG{name}")
+    for name in ("KILL", "TERM", "INT", "QUIT", "HUP", "SEGV", "ABRT")
+    if hasattr(signal, f"SIG{name}")  # this module is loaded on other systems as well
+)
 """What another process sends to end one. Timers and children send others."""
 
 

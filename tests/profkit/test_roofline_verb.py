@@ -59,9 +59,7 @@ def test_a_type_keeps_its_own_kernels(run):
 
 
 def test_names_choose_kernels(run):
-    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {
-        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"
-    }
+    assert {p.label for p in kernels_scene([run], pattern="nvjet").points} == {"bf16 GEMM 256x128 (cuBLAS)"}
     with pytest.raises(ProfkitError, match="no kernel matches"):
         kernels_scene([run], pattern="^nothing$")
     with pytest.raises(ProfkitError, match="--kernel"):
@@ -72,7 +70,7 @@ def test_runs_are_merged_and_told_apart(run, tmp_path):
     other = Study(import_files([NCU], tmp_path / "two").run)
     scene = kernels_scene([run, other], top=100)
     assert len(scene.points) == 2 * len(run.kernels)
-    assert {point.impl.split()[0] for point in scene.points} == {"one", "two"}
+    assert {point.impl.split()[0] for point in scene.points} == {"one:", "two:"}
     assert sum(point.share for point in scene.points) == pytest.approx(1.0)
 
 
