@@ -79,6 +79,12 @@ def warm_runners() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is folded: the width that somebody exports is not the test's."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def fresh_runners(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process is one of its own under a warden, as a user has it."""
