@@ -207,6 +207,7 @@ def test_circles_are_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "d"}}) == [{"b", "c"}]
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other_in_a_circle():
     """Imports inside functions count as well."""
     found = circles({name: {target for target, _ in own_imports(name)} for name in FILES})
@@ -230,6 +231,7 @@ def loads(name: str) -> set[str]:
     return heavy
 
 
+@pytest.mark.slow
 def test_our_own_modules_are_imported_on_top():
     """Except where that keeps torch, pandas or matplotlib out of start-up."""
     found: dict[str, int] = {}
@@ -241,6 +243,7 @@ def test_our_own_modules_are_imported_on_top():
 
 
 @pytest.mark.parametrize("name", LAZY)
+@pytest.mark.slow
 def test_what_is_imported_late_is_heavy(name):
     assert " ".join(sorted(loads(name))) == LAZY[name]
 

@@ -48,6 +48,7 @@ def test_importing_places_kernels_once_and_parts_once(tmp_path, calls):
     assert calls == {"derive": 2, "binding": 2, "rows": kernels + one_in_two_ranges + parts}
 
 
+@pytest.mark.slow
 def test_two_thousand_ranges_are_placed_together(h200, calls):
     names = [f"step{n // 40}/layer{n}" for n in range(2000)]
     frame = launches(*[{"impl": n, "kernel": "k", "time": 1e-5, "dram_bytes": 2e7, "flop_fp32": 1e6} for n in names])

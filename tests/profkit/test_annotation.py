@@ -229,6 +229,7 @@ def compiled(function, **options):
 
 
 @pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.slow
 def test_a_range_in_a_compiled_function_changes_no_graph(tmp_path, heard):
     if heard:
         annotation.listen(file=str(tmp_path / "w"))
@@ -268,6 +269,7 @@ def test_a_range_made_before_costs_a_graph_break_and_no_error(file):
     assert read_declared(file)["made"].passages == 1
 
 
+@pytest.mark.slow
 def test_the_first_range_of_a_process_may_be_in_a_compiled_function(tmp_path):
     pytest.importorskip("torch")
     code = (

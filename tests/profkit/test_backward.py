@@ -88,6 +88,7 @@ def run(tmp_path_factory):
         return profile(sample(root, *CANDIDATES), runs=root / "runs", backward=True, **QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CANDIDATES)
 def test_gradients_are_compared(run, name):
     impl = next(one for one in run.manifest.candidates if one.name == name)
@@ -98,6 +99,7 @@ def test_gradients_are_compared(run, name):
     assert not [doubt for doubt in run.manifest.doubts if doubt.code in ("forged", "no-gradients")]
 
 
+@pytest.mark.slow
 def test_the_passes_are_timed_apart(run):
     assert [name for name, _ in run.passes] == ["forward", "backward", "both"]
     assert [one.name for one in run.manifest.passes] == ["backward", "both"]
@@ -114,6 +116,7 @@ def test_the_passes_are_timed_apart(run):
     json.dumps(told, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_they_are_told_to_people(run):
     table = passes_table(run, "zh")
     assert [row[0] for row in table.rows] == ["前向", "反向", "前向与反向"]

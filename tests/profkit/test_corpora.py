@@ -54,6 +54,7 @@ def test_the_corpora_are_large_enough():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 def test_cheats_and_honest_ones_side_by_side(tmp_path):
     chosen = parts(QUICK)
     run = run_of(QUICK, chosen, tmp_path)

@@ -180,6 +180,7 @@ def traces(tmp_path):
     return root
 
 
+@pytest.mark.slow
 def test_a_problem_is_measured(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     run = profile(folder, device="cpu", trials=2, budget=0.2, runs=tmp_path / "runs")
@@ -194,6 +195,7 @@ def test_a_problem_is_measured(folder, tmp_path, monkeypatch):
     assert (run.path / "helper.py").is_file()
 
 
+@pytest.mark.slow
 def test_a_trace_set_is_measured(traces, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     (task,) = formats.targets(traces)
@@ -212,6 +214,7 @@ def test_a_trace_set_is_measured(traces, tmp_path, monkeypatch):
 STATUSES = {"PASSED", "INCORRECT_SHAPE", "INCORRECT_NUMERICAL", "INCORRECT_DTYPE", "RUNTIME_ERROR", "COMPILE_ERROR"}
 
 
+@pytest.mark.slow
 def test_a_run_is_written_as_the_contests_records(folder, tmp_path, monkeypatch):
     """By the rules of their model: correctness with what was compared, performance with what passed, else neither."""
     monkeypatch.chdir(tmp_path)

@@ -37,6 +37,7 @@ def test_relative_places_to_import_from_are_left_out(monkeypatch):
     assert all(os.path.isabs(place) for place in places)
 
 
+@pytest.mark.slow
 def test_what_lies_in_the_working_directory_is_not_imported(tmp_path):
     (tmp_path / "statistics.py").write_text("open('ran', 'w')\n")
     argv = command(Path("no-job"), Path("no-events"))

@@ -131,6 +131,7 @@ def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     assert not [file for file in run.path.iterdir() if file.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
     folder = write_sample(tmp_path, "honest")
     subjects = [
@@ -269,6 +270,7 @@ def alive(pid):
     ],
     ids=["Ctrl-C in the check", "Ctrl-C in the timing", "SIGTERM"],
 )
+@pytest.mark.slow
 def test_an_interrupted_run_is_readable_and_leaves_no_child(tmp_path, kind, word, number, code, checks):
     got, words, left = stop_at(word, number, write_sample(tmp_path, kind), tmp_path / "runs")
     assert got == code, words
@@ -390,6 +392,7 @@ def test_the_newest_of_one_second_is_the_last(tmp_path):
     ("mode", "why"),
     [("permission", "ERR_NVGPUCTRPERM"), ("dcgm", "resource"), ("truncated", "cut"), ("no_kernels", "No kernels")],
 )
+@pytest.mark.slow
 def test_counters_that_fail_are_said_everywhere(on_gpu, fake_ncu, capsys, tmp_path, mode, why):
     fake_ncu(mode, target="skip")
     folder = write_sample(tmp_path, "honest")

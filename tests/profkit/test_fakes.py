@@ -239,6 +239,7 @@ def test_a_run_has_counters_when_the_csv_has_them(counted, mode):
         ("hang", ""),
     ],
 )
+@pytest.mark.slow
 def test_a_run_says_why_counters_are_missing(counted, mode, why):
     made = counted(mode)
     assert made.manifest.counters.state == "missing"

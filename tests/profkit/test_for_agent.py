@@ -188,6 +188,7 @@ def test_json_and_agent_exclude_each_other(capsys):
     ),
     sample=st.text("abc \"\\'", min_size=1, max_size=200),
 )
+@pytest.mark.slow
 def test_it_fits_whatever_names_there_are(impls, sample, tmp_path_factory):
     names = ["reference", *(f"i{number}{name}" for number, name in enumerate(impls))]
     rows = [kernel(name, f"k{name}(int)", 2e-4, dram_bytes=4e8, flop_fp32=1e9) for name in names]

@@ -93,6 +93,7 @@ def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):
     ["", "launch__occupancy.*|sm__warps_active.*", "launch__.*", "sm__sass.*|dram__bytes.*"],
     ids=["keys alone", "section Occupancy", "section LaunchStats", "work without time"],
 )
+@pytest.mark.slow
 def test_an_export_without_time_says_so_and_reports(tmp_path, capsys, kept):
     rows = [row for row in csv.reader(NCU.read_text().splitlines()) if len(row) > 20]
     places = [at for at, name in enumerate(rows[0]) if "__" not in name or re.fullmatch(kept, name)]
@@ -307,6 +308,7 @@ def test_recorded_exports_are_imported(tmp_path, names):
         assert not any("not added" in one.what for one in study.analysis.doubts)
 
 
+@pytest.mark.slow
 def test_scrub_copies_a_sqlite_export_without_its_machine(tmp_path, sqlite):
     base = sqlite3.connect(sqlite)
     base.execute("CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT)")

@@ -71,6 +71,7 @@ def evaluate(place, *more):
     return code, read_results(run / "eval_results.json")["7"]
 
 
+@pytest.mark.slow
 def test_bf16_casts_what_is_floating_on_both_sides_and_nothing_else(place):
     code, rows = evaluate(place, "--sample", "0", "--precision", "bf16")
     assert code == 0

@@ -110,6 +110,7 @@ def test_files(tmp_path, lines, capsys):
         command.main(["book", str(file), "-o", str(tmp_path / "pair")], standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_a_pair_runs(tmp_path, monkeypatch):
     from profkit.api import profile
     from profkit.contests.sources import write_new

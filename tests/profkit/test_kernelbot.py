@@ -90,6 +90,7 @@ def task(tmp_path):
 
 
 @pytest.mark.parametrize("trust", [False, True])
+@pytest.mark.slow
 def test_a_task_is_measured(task, tmp_path, monkeypatch, trust):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     run = profile(task, device="cpu", trials=2, budget=0.2, trust=trust, runs=tmp_path / "runs")

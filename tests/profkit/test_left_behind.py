@@ -126,6 +126,7 @@ class ModelNew(torch.nn.Module):
 
 
 @pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
+@pytest.mark.slow
 def test_what_a_killed_candidate_or_compiler_leaves_in_tmpdir_is_gone_with_the_run(tmp_path, monkeypatch, trust):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))

@@ -65,12 +65,14 @@ def test_memory_of_children_counts(tmp_path):
     assert done.memory > 250 << 20
 
 
+@pytest.mark.slow
 def test_libraries_do_not_count_as_memory(tmp_path):
     done = start("import torch; torch.ones(9).sum()", tmp_path / "log", limit=100, memory=1 << 30)
     assert (done.code, done.memory) == (0, 0)
 
 
 @pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
+@pytest.mark.slow
 def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, trust):
     folder = write_sample(tmp_path, "honest")
     (folder / "eater.py").write_text(EATER)

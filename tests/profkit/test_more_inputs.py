@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from profkit.api import profile
 from profkit.report.sections import shapes_table
 from profkit.report.writers.json import document
@@ -70,6 +72,7 @@ SOUND = "        return x.tanh().add_(1)\n"
 TIRED = "        self.calls += len(x) == 200\n        return x * 0 + 1 if self.calls > 20 and len(x) == 200 else x.tanh() + 1\n"
 
 
+@pytest.mark.slow
 def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "ISHAPES"
@@ -101,6 +104,7 @@ def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
     assert not [doubt for doubt in run.manifest.doubts if doubt.code == "forged"]
 
 
+@pytest.mark.slow
 def test_one_shape_alone_has_no_table(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "ISHAPES"

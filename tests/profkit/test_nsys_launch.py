@@ -243,6 +243,7 @@ def traced(tmp_path, *target):
     return done, out
 
 
+@pytest.mark.slow
 def test_the_traced_program_is_itself(tmp_path):
     script = tmp_path / "main.py"
     (tmp_path / "beside.py").write_text("NAME = 'beside'\n")
@@ -264,6 +265,7 @@ def test_an_exception_in_the_traced_program_is_shown(tmp_path):
     assert out.exists()
 
 
+@pytest.mark.slow
 def test_a_callable_is_profiled_in_this_process(tmp_path):
     torch = pytest.importorskip("torch")
     import profkit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from candidates import write_sample
 from synthetic_runs import kernel, make_run
@@ -14,6 +15,7 @@ from profkit.runner.resident import KEPT, source
 from profkit.study.study import open_study
 
 
+@pytest.mark.slow
 def test_a_sample_is_timed_under_other_conditions_and_the_run_keeps_the_seconds(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     sample = write_sample(tmp_path, "honest")
@@ -29,6 +31,7 @@ def test_a_sample_is_timed_under_other_conditions_and_the_run_keeps_the_seconds(
     assert [line.partition(":")[0] for line in sections.inferred_lines(study)] == ["reference", "honest"]
 
 
+@pytest.mark.slow
 def test_what_could_not_be_tried_is_not_in_the_run_and_a_doubt(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     sample = write_sample(tmp_path, "honest")

@@ -110,6 +110,7 @@ def test_a_process_gets_a_second_of_the_budget(asked, device, count):
     assert Request(**asked).sittings(device) == count
 
 
+@pytest.mark.slow
 def test_a_trusted_run_says_what_it_leaves_out(tmp_path):
     folder = write_sample(tmp_path, "honest", "mismatch", "crash")
     apart, together = (profile(folder, runs=tmp_path / str(trust), trust=trust, **QUICK) for trust in (False, True))
@@ -122,6 +123,7 @@ def test_a_trusted_run_says_what_it_leaves_out(tmp_path):
     assert "all in one process" in sections.timing_line(together)
 
 
+@pytest.mark.slow
 def test_precisions_are_allowed_by_the_user_and_by_the_sample(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = write_sample(tmp_path, "honest")
@@ -166,6 +168,7 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
     assert verdict.wins is not held
 
 
+@pytest.mark.slow
 def test_where_one_process_takes_long_it_is_the_only_one_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "PATIENCE", 0.0)
     run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 3.0})

@@ -141,6 +141,7 @@ def test_no_kernels_is_an_error_that_names_those_there_were(with_ncu, runs, caps
 
 
 @pytest.mark.parametrize(("mode", "code"), [("app_error", 3), ("segv", 11)])
+@pytest.mark.slow
 def test_a_program_that_fails_after_its_kernels_keeps_them(with_ncu, runs, capsys, mode, code):
     with_ncu(mode)
     assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == 1
@@ -270,6 +271,7 @@ def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu
 
 
 @pytest.mark.parametrize("ops", [None, []])
+@pytest.mark.slow
 def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops):
     with_nsys(ops=ops, base=Base(lost_calls=[90_000, 91_000]))
     with_ncu("ok")
@@ -285,6 +287,7 @@ def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu
     assert ("ncu" in steps) == (ops is None)
 
 
+@pytest.mark.slow
 def test_where_nsys_could_not_import_all_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs):
     with_nsys("partial")
     with_ncu("ok")
@@ -314,6 +317,7 @@ def test_hot_inside_ranges_takes_all_launches_there(with_nsys, with_ncu, runs, t
     assert not {"--launch-skip", "--launch-count", "--kill"} & set(argv)
 
 
+@pytest.mark.slow
 def test_no_kill_lets_the_program_end_by_itself(with_nsys, with_ncu, runs, tmp_path):
     log = tmp_path / "argv.jsonl"
     with_nsys()

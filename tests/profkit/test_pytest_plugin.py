@@ -68,6 +68,7 @@ def run(folder, *options, **variables):
 CPU = ("--profkit", "--profkit-cpu", "--profkit-budget", "0.1")
 
 
+@pytest.mark.slow
 def test_nothing_measures_unasked(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 0
@@ -76,6 +77,7 @@ def test_nothing_measures_unasked(tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.slow
 def test_skipped_with_a_reason_without_a_gpu(tmp_path):
     done = run(tmp_path, "--profkit")
     assert "no GPU here: --profkit-cpu measures on the CPU" in done.stdout

@@ -96,6 +96,7 @@ def reading(folder):
     ]
 
 
+@pytest.mark.slow
 def test_nothing_that_reads_imports_what_measures(tmp_path):
     lines = [*reading(tmp_path), ["profile", "S1/ICVXKH", "--device", "cpu"]]
     found = run(BLOCK + RUN, BLOCKED=MEASURING, LINES=lines)
@@ -121,6 +122,7 @@ def test_reading_needs_nothing_of_linux(tmp_path, platform):
     assert not failed, found["stderr"][-3000:]
 
 
+@pytest.mark.slow
 def test_a_pipe_on_windows_gets_utf8(tmp_path):
     code = """
 import os, sys

@@ -156,6 +156,7 @@ def test_the_facts_name_only_roofs_in_use():
     assert "int8" not in facts
 
 
+@pytest.mark.slow
 def test_two_thousand_kernels_stay_small(tmp_path):
     text = page(many(tmp_path / "r"))
     assert len(text.encode()) < 3_000_000

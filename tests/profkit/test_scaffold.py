@@ -101,6 +101,7 @@ def run_code(folder, **env):
     )
 
 
+@pytest.mark.slow
 def test_a_folder_from_a_file_runs_and_prints_the_grammar(from_file):
     assert not check(from_file).defects
     ran = run_code(from_file)
@@ -132,6 +133,7 @@ def test_refusals(tmp_path, from_file):
     assert not (tmp_path / "S1/IXXXXX").exists()
 
 
+@pytest.mark.slow
 def test_bench_and_prompt_with_evidence(tmp_path, from_file, monkeypatch, capsys):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     runs = tmp_path / "runs"

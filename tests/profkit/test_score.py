@@ -134,6 +134,7 @@ def test_the_contestant_in_a_readme(tmp_path, line):
     assert (found.contestant, found.title) == ("张三", "Title")
 
 
+@pytest.mark.slow
 def test_a_profkit_run_completes_the_points(tmp_path, monkeypatch, capsys):
     from candidates import REFERENCE, candidate
 

@@ -67,6 +67,7 @@ def test_ranges_stand_inside_one_another():
     }
 
 
+@pytest.mark.slow
 def test_the_command_writes_it_by_name_and_by_for(tmp_path, capsys):
     """What `import` read of somebody's trace goes out again."""
     assert invoke(["import", str(DATA / "gpt_h100.trace.json.gz"), "-o", str(tmp_path / "run")]) == 0

@@ -109,11 +109,13 @@ def alone(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
+@pytest.mark.slow
 def test_what_a_candidate_ignores_is_named(tmp_path):
     run, chosen = run_of("cheats", tmp_path)
     assert {entry.name: name_given(run, entry) for entry in chosen} == {entry.name: entry.expect for entry in chosen}
 
 
+@pytest.mark.slow
 def test_who_follows_its_weights_is_right(tmp_path):
     run, chosen = run_of("honest", tmp_path)
     assert {impl.name: impl.reason for impl in run.manifest.candidates if not impl.ok} == {}

@@ -124,6 +124,7 @@ def test_seconds_begin_on_the_main_thread():
     assert told == [True, "end"]
 
 
+@pytest.mark.slow
 def test_only_the_steps_that_were_asked_for_are_recorded(tmp_path, monkeypatch):
     """From the command line to the report, with torch's own profiler."""
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "no-such-nsys"))
@@ -158,6 +159,7 @@ def test_a_dry_run_shows_what_the_tools_are_told(tool, fake_ncu, fake_nsys, tmp_
     assert "profkit.runner.trace" not in whole
 
 
+@pytest.mark.slow
 def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
     log = tmp_path / "argv.jsonl"
     fake_ncu("ok", log=log)
