@@ -11,6 +11,7 @@ from analyzers.floor import SLACK
 from analyzers.judgement import WITHDRAWN
 from analyzers.precision import Reduced
 from analyzers.provenance import Provenance
+from analyzers.statistics import THRESHOLD
 from analyzers.verdict import Evidence, Verdict, decide
 from collectors.doubt import Doubt
 from profkit.rundir.manifest import Impl, Manifest
@@ -56,6 +57,7 @@ def _evidence(
         speedup=_number(row, "speedup"),
         low=_number(row, "speedup_low"),
         high=_number(row, "speedup_high"),
+        threshold=THRESHOLD,
         time=_number(row, "time"),
         hard=hard if floored else NAN,
         counted_hard=counted,

@@ -120,6 +120,13 @@ def test_a_speedup_that_is_not_known_is_not_invented():
     assert set(PACED) < set(WORDS)
 
 
+def test_an_interval_off_one_that_decides_nothing_says_why():
+    few = decide(Evidence(impl="x", ratio="undecided", threshold=0.01, time=1.0, speedup=1.07, low=1.04, high=1.1))
+    assert few.text() == "neither faster nor slower for sure [1.04, 1.1], too few rounds to decide"
+    near = decide(Evidence(impl="x", ratio="undecided", threshold=0.01, time=1.0, speedup=1.01, low=1.005, high=1.02))
+    assert "too few" not in near.text()
+
+
 GAPS = "inputs with gaps between the elements: RuntimeError: x must be contiguous"
 SHIFTED = "inputs that start one element later: RuntimeError: misaligned address (a page of a library's own words)"
 
