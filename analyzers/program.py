@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,11 @@ EVEN = 0.05
 """Relative difference in launches between steps that are called equal."""
 COLD = 1.5
 """Times the median step from which one at the beginning is warming up."""
+AWAY = 1e-3
+"""Seconds without any CUDA call from which the host did something else than launch: between two operators of a chain
+Python takes tens to hundreds of microseconds."""
+MOST_AWAY, MOST_SHARE = 20, 0.1
+"""Such stretches a step, or for each launch, up to which they are holes; more of them are the pace of a slow host."""
 COVERS, LEAST = 0.9, 0.3
 """Share of the best stretch, and of all launches, that steps have to explain."""
 
@@ -40,7 +46,8 @@ class Steady:
     """The stretch that repeats: rows [first, end) of the launches, `steps` of `period` launches each.
 
     `found`: "repeating", "range" (named by the user), "after" (a number of steps was passed over) or "all" where
-    nothing repeats: then it is the whole record.
+    nothing repeats: then it is the whole record. `marks`: the row with which each step begins, and the one after the
+    last; () unless it repeats.
     """
 
     first: int
@@ -48,6 +55,7 @@ class Steady:
     period: int
     steps: int
     found: str
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,17 +63,21 @@ class Budget:
     """Seconds of a window by what went on; `computing + communicating + copying + idle = window`.
 
     `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing. `idle` =
-    `host` (the host had not launched yet, in its own code) + `waiting` (it had just waited for the GPU) +
-    `allocating` + `loading` (it had just loaded code, as after compiling) + `queued` (launched in time: dependencies,
-    launch latency); all of it `unknown` without the host's calls. `loads`: calls that loaded code; `tiny` [s] of
+    `away` (the host made no CUDA call at all for AWAY or longer) + `host` (it had not launched yet, between calls that
+    follow each other closely) + `waiting` (it had just waited for the GPU) +
+    `allocating` + `loading` (it had just loaded code, as after compiling) + `queued` (asked for, not begun: dependencies,
+    launch latency); all of it `unknown` without the host's calls. `holes`: gaps with time that is `away`, most of it after the work
+    `hole_after` and before `hole_before`; `queued_gaps`: those with time that is `queued`. `loads`: calls that loaded code; `tiny` [s] of
     computing: in kernels shorter than SHORT, nothing longer beside them. `blocking`: calls that waited; `pageable` [s] of copies from pageable memory and their `pageable_bytes`;
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
+    `shortest`, `longest` [s]: of the steps; NaN where nothing repeats.
     """
 
     window: float
     computing: float
     communicating: float
     copying: float
+    away: float
     host: float
     waiting: float
     allocating: float
@@ -84,10 +96,16 @@ class Budget:
     before: float
     after: float
     steady: Steady
+    holes: int = 0
+    hole_after: str = ""
+    hole_before: str = ""
+    queued_gaps: int = 0
+    shortest: float = math.nan
+    longest: float = math.nan
 
     @property
     def idle(self) -> float:
-        return self.host + self.waiting + self.allocating + self.loading + self.queued + self.unknown
+        return self.away + self.host + self.waiting + self.allocating + self.loading + self.queued + self.unknown
 
     @property
     def step(self) -> float:
@@ -107,26 +125,25 @@ def steady_state(names: Sequence[str], starts: Times | None = None, *, after: in
     runs = [run for where in _places(names) if (run := _longest_run(where)) is not None]
     if not runs:
         return Steady(0, count, count, 1, "all")
-    most = max(end - first for first, end, _ in runs)
-    first, end, steps = min(
-        (run for run in runs if run[1] - run[0] >= COVERS * most), key=lambda run: (run[1] - run[0]) / run[2]
+    most = max(int(run[-1] - run[0]) for run in runs)
+    marks = min(
+        (run for run in runs if run[-1] - run[0] >= COVERS * most), key=lambda run: (run[-1] - run[0]) / len(run[1:])
     )
-    if end - first < LEAST * count:
+    if marks[-1] - marks[0] < LEAST * count:
         return Steady(0, count, count, 1, "all")
+    steps = len(marks) - 1
+    passed = min(after + _cold(starts, marks), steps - 1)
+    marks = marks[passed : passed + (at_most or steps) + 1]
+    first, end, steps = int(marks[0]), int(marks[-1]), len(marks) - 1
     period = round((end - first) / steps)
-    passed = min(after + _cold(starts, first, end, steps), steps - 1)
-    left = min(at_most or steps, steps - passed)
-    begin = first + passed * period
-    end = end if left == steps - passed else begin + left * period
-    return Steady(begin, end, period, left, "after" if after else "repeating")
+    return Steady(first, end, period, steps, "after" if after else "repeating", tuple(marks.tolist()))
 
 
-def _cold(starts: Times | None, first: int, end: int, steps: int) -> int:
+def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:
     """Steps at the beginning that took half as long again as the median one: compiling, loading, choosing kernels."""
     if starts is None:
         return 0
-    marks = starts[np.linspace(first, end, steps + 1).round().astype(int).clip(max=len(starts) - 1)]
-    lengths = np.diff(marks)
+    lengths = np.diff(starts[marks])
     warm = lengths <= COLD * np.median(lengths)
     return int(np.argmax(warm)) if warm.any() else 0
 
@@ -140,8 +157,8 @@ def _places(names: Sequence[str]) -> Iterator[NDArray[np.int64]]:
             yield part
 
 
-def _longest_run(where: NDArray[np.int64]) -> tuple[int, int, int] | None:
-    """(first, end, steps) of the longest stretch in which the distances keep near their median; None if short."""
+def _longest_run(where: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The longest stretch of places in which the distances keep near their median; None if short."""
     steps = np.diff(where)
     middle = float(np.median(steps))
     even = np.abs(steps - middle) <= max(EVEN * middle, 1)
@@ -153,7 +170,7 @@ def _longest_run(where: NDArray[np.int64]) -> tuple[int, int, int] | None:
     best = int(len(lengths) - 1 - np.argmax(lengths[::-1]))  # of equal ones the last: by then all is warm
     if ends[best] - begins[best] < REPEATS:
         return None
-    return int(where[begins[best]]), int(where[ends[best]]), int(ends[best] - begins[best])
+    return where[begins[best] : ends[best] + 1]
 
 
 def budget(
@@ -186,9 +203,9 @@ def budget(
         )
     part = ordered.iloc[steady.first : steady.end]
     begin = float(part["start"].iloc[0])
-    # A step ends where the next one begins; the last one with its last piece of work.
-    follows = ordered["start"].iloc[steady.end] if steady.end < len(ordered) and steady.found != "range" else math.inf
-    end = min(float((part["start"] + part["time"]).max()), float(follows))
+    # A step ends where the next one begins, what is idle before that included; else with the last piece of work.
+    last = float((part["start"] + part["time"]).max())
+    end = float(ordered["start"].iloc[steady.marks[-1]]) if steady.marks else last
     spoken = _matching(part["kernel"], COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
     compute = _union(part[_WHEN][~spoken & ~copies], begin, end)
@@ -197,7 +214,9 @@ def budget(
     everything = _union(part, begin, end)
     computing, talking = _length(compute), _length(_union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
-    idle = _idle(gaps, part, host)
+    reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
+    idle = _idle(gaps, reached, host, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
+    lengths = np.diff(ordered["start"].to_numpy(dtype="float64")[list(steady.marks)])
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
     return Budget(
@@ -218,6 +237,8 @@ def budget(
         before=lead + begin - float(ordered["start"].iloc[0]),
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
+        shortest=float(lengths.min()) if len(lengths) else math.nan,
+        longest=float(lengths.max()) if len(lengths) else math.nan,
     )
 
 
@@ -262,38 +283,83 @@ def _gaps(busy: Times, begin: float, end: float) -> Times:
     return edges[edges[:, 1] > edges[:, 0]]
 
 
-def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None) -> dict[str, float]:
-    """Seconds of idle by what the host did; see Budget."""
-    found = dict.fromkeys(("host", "waiting", "allocating", "loading", "queued", "unknown"), 0.0)
+def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: float) -> dict[str, Any]:
+    """Seconds of idle by what the host did, and where it was away; see Budget. most: holes that are no pace yet."""
+    found: dict[str, Any] = dict.fromkeys(
+        ("away", "host", "waiting", "allocating", "loading", "queued", "unknown"), 0.0
+    )
     lengths = gaps[:, 1] - gaps[:, 0]
     if host is None or host.empty:
         return found | {"unknown": float(lengths.sum())}
-    called = pd.Series(host["start"].to_numpy(), index=host["launch"].to_numpy())
-    called = called[called.index >= 0]
-    called = called[~called.index.duplicated()]
-    starts = part["start"].to_numpy(dtype="float64")
-    rows = part.index.to_numpy()
     # The launch that ends each gap, and when the host asked for it.
-    at = np.searchsorted(starts, gaps[:, 1] - 1e-12)
-    next_row = rows[np.minimum(at, len(rows) - 1)]
-    asked = called.reindex(next_row).to_numpy(dtype="float64")
-    waits, allocations = host[_named(host, BLOCKING)], host[_named(host, ALLOCATING)]
+    next_row = _next(gaps, part)
+    asked = _asked(host).reindex(next_row).to_numpy(dtype="float64")
     known = ~np.isnan(asked)
     # What the host did after it had asked is not why the GPU waited.
     before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
-    waited, allocated = _touched(before, waits), _touched(before, allocations)
+    waited, allocated = _touched(before, host[_named(host, BLOCKING)]), _touched(before, host[_named(host, ALLOCATING)])
     loaded = _touched(before, host[_named(host, LOADING)]).astype(bool)
     late = before[:, 1] - before[:, 0]
-    found["unknown"] = float(lengths[~known].sum())
-    found["queued"] = float((lengths - late)[known].sum())
+    queued = np.where(known, lengths - late, 0.0)
     held = np.minimum(allocated, late)
-    found["allocating"] = float(held[known].sum())
-    own = late - held
+    away = np.where(known & ~loaded, np.minimum(_silent(before, host), late - held), 0.0)
+    if np.count_nonzero(away) > most:
+        away[:] = 0.0
+    own = late - held - away
     after_wait = waited.astype(bool) & ~loaded
+    found["unknown"] = float(lengths[~known].sum())
+    found["queued"], found["queued_gaps"] = float(queued.sum()), int(np.count_nonzero(queued))
+    found["allocating"], found["away"] = float(held[known].sum()), float(away.sum())
     found["loading"] = float(own[known & loaded].sum())
     found["waiting"] = float(own[known & after_wait].sum())
     found["host"] = float(own[known & ~loaded & ~after_wait].sum())
+    return found | _where(gaps, away, part, next_row)
+
+
+def _next(gaps: Times, part: pd.DataFrame) -> NDArray[np.int64]:
+    """The index in `part` of the launch that ends each gap."""
+    at = np.searchsorted(part["start"].to_numpy(dtype="float64"), gaps[:, 1] - 1e-12)
+    rows: NDArray[np.int64] = part.index.to_numpy()[np.minimum(at, len(part) - 1)]
+    return rows
+
+
+def _asked(host: pd.DataFrame) -> pd.Series[float]:
+    """When the host asked for each launch [s], by the launch's row."""
+    called = pd.Series(host["start"].to_numpy(), index=host["launch"].to_numpy())
+    called = called[called.index >= 0]
+    first: pd.Series[float] = called[~called.index.duplicated()]
+    return first
+
+
+def _silent(stretches: Times, host: pd.DataFrame) -> Times:
+    """Seconds of each stretch that lie in AWAY or longer without any CUDA call."""
+    calls = _union(host, -math.inf, math.inf)
+    # Before the first recorded call and after the last nothing is known.
+    quiet = np.column_stack((calls[:-1, 1], calls[1:, 0]))
+    quiet = quiet[quiet[:, 1] - quiet[:, 0] >= AWAY]
+    if not len(quiet):
+        return np.zeros(len(stretches))
+    passed = np.column_stack((np.zeros(len(quiet)), quiet[:, 1] - quiet[:, 0])).ravel().cumsum()
+    until = np.interp(stretches.ravel(), quiet.ravel(), passed).reshape(-1, 2)
+    found: Times = until[:, 1] - until[:, 0]
     return found
+
+
+def _where(gaps: Times, away: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, Any]:
+    """How many gaps hold time away, and after and before which work most of that time lies."""
+    holes = np.flatnonzero(away)
+    if not len(holes):
+        return {}
+    ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
+    order = np.argsort(ends, kind="stable")
+    last = np.searchsorted(ends[order], gaps[holes, 0] + 1e-12, side="right") - 1
+    named = part["kernel"].to_numpy()[order[np.maximum(last, 0)]]
+    seconds = pd.Series(away[holes])
+    return {
+        "holes": len(holes),
+        "hole_after": str(seconds.groupby(named).sum().idxmax()),
+        "hole_before": str(seconds.groupby(part["kernel"].reindex(next_row[holes]).to_numpy()).sum().idxmax()),
+    }
 
 
 def _touched(gaps: Times, calls: pd.DataFrame) -> Times:

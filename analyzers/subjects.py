@@ -67,13 +67,15 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         steps = max(one.steady.steps, 1)
         values = {key: getattr(one, key) / steps for key in SLICES}
         values |= {"short": one.short, "loads": float(one.loads), "tiny": NAN if counted else values["tiny"]}
-        found.append(Subject(name or WHOLE, "", one.step, values, whole=True))
+        places = {"hole_after": one.hole_after, "hole_before": one.hole_before}
+        found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))
     return found
 
 
 SLICES = (
     *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
-    *("host", "waiting", "allocating", "loading", "queued", "unknown", "launches", "gaps", "blocking"),
+    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown"),
+    *("launches", "holes", "queued_gaps", "blocking"),
 )
 COMPUTES = 0.25
 """Share of a compute roof from which a kernel counts as computing, if no memory roof is nearer."""

@@ -22,13 +22,17 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class Gaps:
-    """Idle stretches between pieces of work on one device [s]; zeros where the work is seamless."""
+    """Idle stretches between pieces of work on one device [s]; zeros where the work is seamless.
+
+    after, before: the work that ended last before the largest, and the one that ended it.
+    """
 
     count: int
     total: float
     largest: float
     median: float
     after: str = ""
+    before: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,7 @@ def _device(label: str, start: Any, time: Any, kernel: Any) -> DeviceTime:
             float(np.median(gaps)) / _NS if len(holes) else 0.0,
             # The work that ended last before the gap, which need not be the one that began last.
             str(kernel[int(end[: largest + 1].argmax())]) if largest >= 0 else "",
+            str(kernel[largest + 1]) if largest >= 0 else "",
         ),
     )
 

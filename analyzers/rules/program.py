@@ -6,6 +6,7 @@ never pass the step. A slice is told from LEAST of the step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from analyzers.rules.rule import PROGRAM, Case, Proof, Subject, Texts, rule
@@ -25,6 +26,61 @@ def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, varia
     return Case(proofs, s.time - seconds, {"share": f"{share:.0%}", **params}, min(1.0, share), variant=variant)
 
 
+_LOADING = re.compile(r"HtoD|Host-to-Device")
+"""Copies to the GPU: what ends a hole in which a batch was made."""
+_NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了这段时间")
+
+
+@rule(
+    "host-away",
+    ("away",),
+    level=PROGRAM,
+    words={
+        "": {
+            "en": (
+                "the GPU is idle for {share} of a step while the host does something else and makes no CUDA call: {holes} x {each} a step, most of it before {before}",
+                "look at what runs on the host there (NVTX ranges, py-spy, torch.profiler's with_stack=True): data, logging, checkpoints, evaluation; do it ahead, or in another thread or process"
+                + _NO_GRAPH[0],
+                "the holes go, as far as it can run beside the GPU's work",
+            ),
+            "zh": (
+                "每步有 {share} 的时间 GPU 空闲，主机在做别的事，没有任何 CUDA 调用：每步 {holes} x {each}，大多在 {before} 之前",
+                "查看主机此时在运行什么（NVTX 区间、py-spy、torch.profiler 的 with_stack=True）：数据、日志、检查点、评估；提前做，或放到其他线程或进程"
+                + _NO_GRAPH[1],
+                "只要能与 GPU 的工作并行，空洞就会消失",
+            ),
+        },
+        "load": {
+            "en": (
+                "the GPU is idle for {share} of a step while the host does something else and makes no CUDA call, as a data loader does: {holes} x {each} a step, most of it before {before}",
+                "look at the data loader first: num_workers, prefetch_factor, pin_memory=True, copies with non_blocking=True one step ahead; if it is not that, at what Python runs there (py-spy, NVTX ranges)"
+                + _NO_GRAPH[0],
+                "the next batch is ready when the step ends, as far as loading can run beside the GPU's work",
+            ),
+            "zh": (
+                "每步有 {share} 的时间 GPU 空闲，主机在做别的事，没有任何 CUDA 调用，像是在加载数据：每步 {holes} x {each}，大多在 {before} 之前",
+                "先查数据加载：num_workers、prefetch_factor、pin_memory=True，用 non_blocking=True 提前一步拷贝；若不是它，再看 Python 此时在运行什么（py-spy、NVTX 区间）"
+                + _NO_GRAPH[1],
+                "只要加载能与 GPU 的工作并行，一步结束时下一批数据已就绪",
+            ),
+        },
+    },
+)
+def _away(s: Subject) -> Case | None:
+    each = s["away"] / s["holes"] if s["holes"] > 0 else 0.0
+    before = s.text.get("hole_before", "")
+    params = {"holes": f"{s['holes']:.3g}", "each": f"{each * 1e3:.3g} ms", "before": _plain(before)}
+    return _slice(s, "away", params, Proof("holes/step", s["holes"]), variant="load" if _LOADING.search(before) else "")
+
+
+def _plain(kernel: str) -> str:
+    """A kernel's name without type, namespaces and arguments; a copy's as it is."""
+    if kernel.startswith(("Mem", "[")):
+        return kernel
+    found = re.search(r"(\w+)\s*(?:[<(]|$)", kernel)
+    return found.group(1) if found else kernel
+
+
 @rule(
     "gpu-idle",
     ("host",),
@@ -32,26 +88,26 @@ def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, varia
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step because the host had not launched yet: {launches} launches a step",
-                "give the host less to do between launches: fewer and larger operators, batches, data loading in other processes (num_workers), a CUDA graph",
-                "the idle time goes; a step takes as long as the GPU works",
+                "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} launches a step, copies included",
+                "give the host less to do between launches: fewer and larger operators, larger batches, a CUDA graph",
+                "this idle time goes",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，因为主机还没有下发：每步 {launches} 次 kernel 启动",
-                "减少主机在两次启动之间的工作：算子少而大、加大 batch、用其他进程加载数据（num_workers）、CUDA graph",
-                "空闲消失；一步的时间等于 GPU 的工作时间",
+                "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次启动（含拷贝）",
+                "减少主机在两次启动之间的工作：算子少而大、加大 batch、CUDA graph",
+                "这部分空闲消失",
             ),
         },
         "chain": {
             "en": (
-                "launch-bound: the GPU is idle for {share} of a step while the host launches {launches} kernels, {short} of them shorter than launching takes",
+                "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} a step, copies included, {short} of them shorter than launching takes",
                 'replay the step as a CUDA graph, or fuse it: torch.compile(mode="reduce-overhead"), torch.cuda.graph; larger batches',
-                "the idle time goes; a step takes as long as its kernels",
+                "this idle time goes",
             ),
             "zh": (
-                "受限于 kernel 启动：主机每步下发 {launches} 个 kernel，其中 {short} 比一次启动还短，GPU 因此有 {share} 的时间空闲",
+                "受限于 kernel 启动：主机接连下发，每步 {launches} 次（含拷贝），其中 {short} 比一次启动还短，GPU 因此有 {share} 的时间空闲",
                 '用 CUDA graph 重放，或融合：torch.compile(mode="reduce-overhead")、torch.cuda.graph；更大的 batch',
-                "空闲消失；一步的时间等于其 kernel 时间之和",
+                "这部分空闲消失",
             ),
         },
     },
@@ -162,21 +218,22 @@ def _recompiles(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "{share} of a step lies between kernels that were launched in time: {gaps} gaps of {each} us",
-                "fewer kernels a step: fuse them (torch.compile, Triton), foreach or fused optimizers, a CUDA graph",
+                "the GPU is idle for {share} of a step with the next launch asked for and not begun: {gaps} gaps a step, {each} us of each",
+                "fewer kernels a step: fuse them (torch.compile, Triton), foreach or fused optimizers",
                 "fewer gaps; each is about as long as before",
             ),
             "zh": (
-                "每步有 {share} 的时间是 kernel 之间的间隙（均已及时下发）：共 {gaps} 处，平均 {each} us",
-                "减少每步的 kernel 数：融合（torch.compile、Triton）、foreach 或 fused 优化器、CUDA graph",
+                "每步有 {share} 的时间 GPU 空闲，下一次启动已下发但尚未开始：每步 {gaps} 处间隙，每处其中 {each} us",
+                "减少每步的 kernel 数：融合（torch.compile、Triton）、foreach 或 fused 优化器",
                 "间隙变少，每处仍与之前差不多长",
             ),
         },
     },
 )
 def _queued(s: Subject) -> Case | None:
-    each = s["queued"] / s["gaps"] if s["gaps"] > 0 else 0.0
-    return _slice(s, "queued", {"gaps": f"{s['gaps']:.0f}", "each": f"{each * 1e6:.3g}"}, Proof("gaps/step", s["gaps"]))
+    gaps = s["queued_gaps"]
+    params = {"gaps": f"{gaps:.0f}", "each": f"{(s['queued'] / gaps if gaps > 0 else 0.0) * 1e6:.3g}"}
+    return _slice(s, "queued", params, Proof("gaps/step", gaps))
 
 
 _COPIES: Texts = {

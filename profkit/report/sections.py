@@ -112,7 +112,8 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
         return ""
     comma = say("comma", lang)
     causes = [
-        (say(f"wall_{key}", lang), getattr(one, key)) for key in ("host", "waiting", "allocating", "loading", "queued")
+        (_why_idle(one, key, lang), getattr(one, key))
+        for key in ("away", "host", "waiting", "allocating", "loading", "queued")
     ]
     why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
     shares = [
@@ -126,6 +127,15 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
     known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
     return (name + say("colon", lang) if name else "") + head + comma.join(told)
+
+
+def _why_idle(one: Budget, kind: str, lang: str) -> str:
+    """What the GPU was idle for, and where if the host was away."""
+    why = say(f"wall_{kind}", lang)
+    if kind != "away" or not one.hole_before:
+        return why
+    places = {"after": short_name(one.hole_after), "before": short_name(one.hole_before)}
+    return say("wall_away_where", lang, away=why, **places)
 
 
 def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float]]:
@@ -350,6 +360,7 @@ def timeline_lines(study: Study, lang: str = "en") -> list[str]:
 def _timeline(name: str, found: Timeline, lang: str) -> Iterator[str]:
     for one in found.devices:
         gaps, longest = one.gaps, {"time": units.text(one.gaps.largest, "s"), "kernel": short_name(one.gaps.after)}
+        longest["before"] = short_name(one.gaps.before)
         yield say(
             "line_tl",
             lang,

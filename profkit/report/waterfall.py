@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "host-bound")
-IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
+IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 """What the GPU was idle for, as analyzers.program.Budget tells them apart."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
 """Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""

@@ -25,26 +25,102 @@ def host(calls):
 
 def test_idle_belongs_to_who_was_late():
     """Asked for in time: queued. Asked for late: the host's; late after a wait: waiting; inside an allocation: that."""
-    work = frame([("a", 0.0, 1.0), ("b", 2.0, 1.0), ("c", 5.0, 1.0), ("d", 8.0, 1.0), ("e", 11.0, 1.0)])
+    unit = 1e-4
+    work = frame([(name, unit * at, unit) for name, at in (("a", 0), ("b", 2), ("c", 5), ("d", 8), ("e", 11))])
     calls = host(
         [
-            ("cudaLaunchKernel", -1.0, 0.1, 0),
-            ("cudaLaunchKernel", 0.5, 0.1, 1),
-            ("cudaLaunchKernel", 4.5, 0.1, 2),
-            ("cudaStreamSynchronize", 4.9, 1.3, -1),
-            ("cudaLaunchKernel", 7.5, 0.1, 3),
-            ("cudaMalloc", 9.2, 1.0, -1),
-            ("cudaLaunchKernel", 10.6, 0.1, 4),
+            (call, unit * start, unit * time, launch)
+            for call, start, time, launch in (
+                ("cudaLaunchKernel", -1.0, 0.1, 0),
+                ("cudaLaunchKernel", 0.5, 0.1, 1),
+                ("cudaLaunchKernel", 4.5, 0.1, 2),
+                ("cudaStreamSynchronize", 4.9, 1.3, -1),
+                ("cudaLaunchKernel", 7.5, 0.1, 3),
+                ("cudaMalloc", 9.2, 1.0, -1),
+                ("cudaLaunchKernel", 10.6, 0.1, 4),
+            )
         ]
     )
     found = budget(work, host=calls)
-    assert found.computing == pytest.approx(5.0)
-    assert found.queued == pytest.approx(1.0 + 0.5 + 0.5 + 0.4)
-    assert found.host == pytest.approx(1.5 + 0.6)
-    assert found.waiting == pytest.approx(1.5)
-    assert found.allocating == pytest.approx(1.0)
-    assert found.unknown == 0
-    assert found.blocking == 1
+    assert found.computing == pytest.approx(5.0 * unit)
+    assert found.queued == pytest.approx((1.0 + 0.5 + 0.5 + 0.4) * unit)
+    assert found.host == pytest.approx((1.5 + 0.6) * unit)
+    assert found.waiting == pytest.approx(1.5 * unit)
+    assert found.allocating == pytest.approx(1.0 * unit)
+    assert found.unknown == found.away == 0
+    assert (found.blocking, found.queued_gaps, found.gaps) == (1, 4, 4)
+
+
+US = 1e-6
+
+
+def loop(*, hole=0.0, apart=5.0, launches=50, steps=6, wait=False, quiet=0.0):
+    """(frame, host) of a loop; the host launches every `apart` us work of 5 us, and before each step's copy of the batch
+    does something else for `hole` us; wait: after it had waited for the GPU; quiet: between each two launches for so long.
+    """
+    rows, calls, now = [], [], 0.0
+    for _ in range(steps):
+        for at in range(launches):
+            if not at:
+                calls += [("cudaStreamSynchronize", now * US, 8 * US, -1)] if wait else []
+                now += hole
+            kind = (
+                ("Memcpy HtoD (Pageable -> Device)", "memcpy")
+                if not at
+                else ("sgd" if at == launches - 1 else "gemm", "kernel")
+            )
+            calls.append(("cudaMemcpyAsync" if not at else "cudaLaunchKernel", now * US, 2 * US, len(rows)))
+            rows.append((kind[0], (now + 3) * US, 5 * US, kind[1]))
+            now += apart + quiet
+    return frame(rows), host(calls)
+
+
+def test_one_long_gap_a_step_is_the_host_doing_something_else():
+    """No CUDA call for 10 ms before the copy of the next batch: no chain of launches, whatever follows closely otherwise."""
+    for wait in (False, True):
+        work, calls = loop(hole=10_000.0, wait=wait)
+        found = budget(work, host=calls)
+        steps = found.steady.steps
+        assert (found.holes, found.hole_after, found.hole_before) == (steps, "sgd", "Memcpy HtoD (Pageable -> Device)")
+        assert found.away / steps == pytest.approx(0.01, rel=0.01)
+        assert found.host + found.waiting < 0.01 * found.away
+
+
+def test_many_short_gaps_are_the_host_launching_too_late():
+    work, calls = loop(apart=40.0)
+    found = budget(work, host=calls)
+    assert (found.away, found.holes, found.hole_before) == (0.0, 0, "")
+    assert found.host > 0.7 * found.window
+
+
+def test_both_are_told_apart_and_add_up():
+    work, calls = loop(hole=10_000.0, apart=40.0)
+    found = budget(work, host=calls)
+    assert found.away / found.steady.steps == pytest.approx(0.01, rel=0.01)
+    assert found.host / found.steady.steps == pytest.approx(50 * 32e-6, rel=0.1)
+    assert found.idle + found.computing + found.copying == pytest.approx(found.window)
+
+
+def test_long_gaps_between_all_launches_are_the_pace_of_a_slow_host():
+    """2 ms between any two launches: a debugger, or Python that works that long an operator; a graph would win that."""
+    work, calls = loop(quiet=2_000.0)
+    found = budget(work, host=calls)
+    assert found.away == 0
+    assert found.host > 0.9 * found.window
+    # Few pieces a step, as of a step that is a graph already: that is no chain.
+    work, calls = loop(quiet=2_000.0, launches=3)
+    assert budget(work, host=calls).away > 0.9 * budget(work, host=calls).window
+
+
+def test_a_compiler_at_work_is_loading_and_a_stretch_covered_by_the_gpu_is_nobodys():
+    work, calls = loop(hole=10_000.0)
+    first = calls[calls["call"].eq("cudaMemcpyAsync")]["start"]
+    loads = host([("cuModuleLoadData", start - 5e-4, 4e-4, -1) for start in first])
+    found = budget(work, host=pd.concat([calls, loads]).sort_values("start"))
+    assert found.away == 0
+    assert found.loading > 0.9 * found.idle
+    busy = work.assign(time=work["time"].where(work["kernel"] != "sgd", 20e-3))
+    assert budget(busy, host=calls).away == 0
 
 
 def test_communication_beside_computing_is_hidden():
@@ -88,6 +164,9 @@ def test_the_steady_state_is_found_behind_a_warm_up_and_a_print_now_and_then():
     found = steady_state(names, np.array(starts))
     assert (found.found, found.period) == ("repeating", 14)
     assert found.first >= 5 + 14
+    # Every step begins with the same kernel, also behind one that printed.
+    assert len({names[at] for at in found.marks[:-1]}) == 1
+    assert len(found.marks) == found.steps + 1
     assert found.steps >= 9
     later = steady_state(names, np.array(starts), after=3)
     assert (later.steps, later.found) == (found.steps - 3, "after")

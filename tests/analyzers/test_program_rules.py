@@ -21,6 +21,7 @@ QUIET = Budget(
     computing=1.0,
     communicating=0.0,
     copying=0.0,
+    away=0.0,
     host=0.0,
     waiting=0.0,
     allocating=0.0,
@@ -39,9 +40,11 @@ QUIET = Budget(
     before=0.0,
     after=0.0,
     steady=Steady(0, 1000, 100, 10, "repeating"),
+    holes=10,
+    queued_gaps=800,
 )
 DATA = Path(__file__).resolve().parent.parent / "data" / "kineto"
-IDLE = ("host", "waiting", "allocating", "loading", "queued", "unknown")
+IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 
 
 def found(budget, counted=False):
@@ -51,13 +54,20 @@ def found(budget, counted=False):
 @pytest.mark.parametrize(
     ("rule", "variant", "slices", "said"),
     [
+        (
+            "host-away",
+            "",
+            {"away": 0.5, "hole_before": "void at::add<int>(int)"},
+            "1 x 50 ms a step, most of it before add",
+        ),
+        ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
         ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 launches a step"),
         ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
         ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
         ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
         ("allocating", "", {"allocating": 0.5}, "allocated"),
         ("recompiles", "", {"loading": 0.5}, "compiled again"),
-        ("queued-gaps", "", {"queued": 0.5}, "90 gaps"),
+        ("queued-gaps", "", {"queued": 0.5}, "80 gaps a step, 625 us of each"),
         ("copies", "", {"copying": 0.5}, "only copies"),
         (
             "copies",
@@ -85,7 +95,16 @@ def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
 
 
 def test_every_rule_of_a_program_is_tried_above():
-    tried = {"gpu-idle", "idle-unexplained", "synchronising", "allocating", "recompiles", "queued-gaps", "copies"}
+    tried = {
+        "host-away",
+        "gpu-idle",
+        "idle-unexplained",
+        "synchronising",
+        "allocating",
+        "recompiles",
+        "queued-gaps",
+        "copies",
+    }
     assert {one.name for one in RULES.values() if one.level == PROGRAM} == tried | {"communication", "tiny-kernels"}
     assert set(SLICES) <= set(QUIET.__dataclass_fields__)
 
@@ -97,7 +116,7 @@ def test_what_is_lost_inside_kernels_is_told_once():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.floats(0, 1), min_size=9, max_size=9), st.floats(0, 1))
+@given(st.lists(st.floats(0, 1), min_size=10, max_size=10), st.floats(0, 1))
 def test_wins_never_pass_the_step_and_the_largest_comes_first(parts, short):
     names = (*IDLE, "copying", "communicating", "computing")
     total = sum(parts) or 1.0
@@ -113,7 +132,7 @@ def test_wins_never_pass_the_step_and_the_largest_comes_first(parts, short):
     ("name", "first", "share", "others"),
     [
         ("generate", ("gpu-idle", "chain"), 0.72, {"queued-gaps", "tiny-kernels"}),
-        ("resnet", ("gpu-idle", "chain"), 0.54, {"synchronising", "queued-gaps", "copies"}),
+        ("resnet", ("host-away", "load"), 0.52, {"gpu-idle", "queued-gaps", "copies"}),
         ("gpt", ("gpu-idle", "chain"), 0.67, {"queued-gaps", "tiny-kernels"}),
     ],
 )
@@ -128,5 +147,10 @@ def test_what_is_first_in_time_is_first_in_the_list(name, first, share, others):
     assert {one.rule for one in told[1:]} >= others
     assert sum(finding.win for finding in told) <= one.step - (one.computing - one.tiny) / one.steady.steps + 1e-12
     if name == "resnet":
+        # Said before: launch-bound, a CUDA graph wins 54 %; 41 ms of each step lie before the copy of the next batch.
+        assert "does not win" in told[0].next_step
+        assert "before Memcpy HtoD (Pageable -> Device)" in told[0].title
+        assert (one.holes, one.gaps) == (4, 2871)
+        assert one.shortest < one.step < one.longest
         (copies,) = [finding for finding in told if finding.rule == "copies"]
         assert copies.variant == "pageable"

@@ -95,6 +95,7 @@ def _gaps(study: Study) -> Iterator[Text]:
         for one in found.devices:
             if one.gaps.count:
                 longest = {"time": units.text(one.gaps.largest, "s"), "after": short_name(one.gaps.after)}
+                longest["before"] = short_name(one.gaps.before)
                 yield told("p_longest_gap", device=one.device, count=str(one.gaps.count), **longest)
         copied = sum(one.time for one in found.copies)
         if copied:
@@ -304,7 +305,8 @@ def _wall_cards(study: Study) -> Iterator[Card]:
         note = told("p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy)
         yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
         share = one.idle / one.window
-        gaps = told("p_idle_note", time=units.text(one.idle / steps, "s"), gaps=str(one.gaps))
+        time, count = units.text(one.idle / steps, "s"), f"{one.gaps / steps:.0f}"
+        gaps = told("p_idle_note" if known else "p_idle_note_whole", time=time, gaps=count)
         yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
         kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
         why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
