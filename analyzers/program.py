@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from collectors.doubt import Doubt
+
 Times = NDArray[np.float64]
 
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
@@ -37,6 +39,8 @@ AWAY = 1e-3
 Python takes tens to hundreds of microseconds."""
 MOST_AWAY, MOST_SHARE = 20, 0.1
 """Such stretches a step, or for each launch, up to which they are holes; more of them are the pace of a slow host."""
+FEW_STEPS = 10
+"""Steps below which the spread of a few is all that is known of a step."""
 COVERS, LEAST = 0.9, 0.3
 """Share of the best stretch, and of all launches, that steps have to explain."""
 
@@ -111,6 +115,15 @@ class Budget:
     def step(self) -> float:
         """Seconds of one step; the window where nothing repeats."""
         return self.window / max(self.steady.steps, 1)
+
+    def doubt(self) -> Doubt | None:
+        """That the steps are few, and what lies between the shortest and the longest; None from FEW_STEPS on, or where
+        nothing repeats."""
+        steps = self.steady.steps
+        if math.isnan(self.shortest) or steps >= FEW_STEPS:
+            return None
+        much = f"they took {self.shortest * 1e3:.3g} to {self.longest * 1e3:.3g} ms"
+        return Doubt(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
 
 
 def steady_state(names: Sequence[str], starts: Times | None = None, *, after: int = 0, at_most: int = 0) -> Steady:

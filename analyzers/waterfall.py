@@ -16,7 +16,7 @@ WORDS: dict[str, tuple[str, str]] = {
     FLOOR: ("floor of the task", "任务的下限"),
     WORK: ("kernels at their roofs, beyond the floor", "kernel 达到上限后仍超出下限的部分"),
     EXCESS: ("excess over the roofs of the kernel", "kernel 未达到上限而多花的时间"),
-    KERNELS: ("kernels that nobody counted", "没有计数器的 kernel"),
+    KERNELS: ("kernels without counters", "没有计数器的 kernel"),
     GAPS: ("gaps: launches, copies, waiting", "间隙：启动、拷贝、等待"),
 }
 """Kind of a slice -> (English, Chinese), in the order of a waterfall."""

@@ -163,15 +163,22 @@ def _triple(value: Any) -> str:
 
 def _doubts(events: Sequence[dict[str, Any]]) -> list[Doubt]:
     processes = {one["pid"] for one in events if one.get("cat") == "cpu_op"}
+    slowed = Doubt(
+        "torch's profiler ran along: the host launches slower with it than without",
+        "idle time before launches reads long",
+        "time steps without the profiler: what they are shorter by is the profiler's",
+        "profiler-overhead",
+    )
     if len(processes) > 1:
-        return []
+        return [slowed]
     return [
+        slowed,
         Doubt(
             ONE_PROCESS,
             "",
             "record each process, or use Nsight Systems for a whole picture",
             "one-process",
-        )
+        ),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from analyzers.rules.rule import TIME
 from profkit.cli.group import invoke
 from profkit.report import sections
 from profkit.report.explain import gain
+from profkit.report.writers.html import page
 from profkit.study.study import open_study
 
 pytestmark = pytest.mark.xdist_group("recorded")
@@ -145,11 +147,39 @@ def program(tmp_path_factory):
 def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(program):
     """Said before, of transformers' generate on an H100: 120 us of GPU time, latency; too few blocks: 16 for 132 SMs."""
     line, *_ = sections.first_lines(program)
-    assert line.startswith("steady state, 5 steps of 27.3 ms: GPU idle 95.1%")
+    assert line.startswith("steady state, 5 steps of 27.3 ms (26.5 ms to 28.4 ms): GPU idle 95.1%")
     first, *_ = program.findings()
     assert (first.rule, first.variant) == ("gpu-idle", "chain")
     assert gain(first).startswith("up to 72.4% of a step's wall time")
     assert "few-blocks" not in {one.rule for one in program.findings() if one.severity == TIME}
+
+
+def test_a_hole_before_the_next_batch_is_no_launching(tmp_path):
+    """Said before, of a ResNet in training on an H100: launch-bound, a CUDA graph wins up to 53.6 % of a step."""
+    run = tmp_path / "run"
+    assert invoke(["import", str(DATA / "kineto/resnet_h100.trace.json.gz"), "-o", str(run)]) == 0
+    study = open_study(run)
+    copy = "Memcpy HtoD (Pageable -> Device)"
+    line, *_ = sections.first_lines(study)
+    assert line.startswith("steady state, 4 steps of 78.3 ms (70.8 ms to 83.6 ms): GPU idle 73.0%")
+    assert f"the host did something else after foreach (ATen) and before {copy} 51.9%" in line
+    first, second, *_ = study.findings()
+    assert (first.rule, first.variant, second.rule, second.variant) == ("host-away", "load", "gpu-idle", "chain")
+    assert gain(first).startswith("up to 51.9% of a step's wall time")
+    assert "738 a step, copies included" in second.title
+    graphs = [one for one in study.findings() if one.severity == TIME and "as a CUDA graph" in one.next_step]
+    assert [one.rule for one in graphs] == ["gpu-idle"]
+    # The timeline, the page and the data for a program say the same.
+    (said,) = [one for one in sections.timeline_lines(study) if "longest" in one]
+    assert f"longest 44.6 ms, after foreach (ATen) and before {copy}" in said
+    codes = {one.code for one in study.analysis.doubts}
+    assert {"profiler-overhead", "few-steps"} <= codes
+    text = page(study)
+    assert "The host did something else" in text or "the host did something else" in text
+    assert "718 gaps a step" in text
+    for absent in ("place under the roofs", "roofs still demand", "other implementations", 'href="#roofline"'):
+        assert absent not in re.sub(r"<script.*?</script>", "", text, flags=re.S), absent
+    assert "whole record" in text
 
 
 def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_use_what_they_use():

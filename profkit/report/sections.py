@@ -124,9 +124,16 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
         f"{text} {units.percent(v / one.window)}" + (say("wall_of_idle", lang, why=why) if text == idle and why else "")
         for text, v in _large(shares, one.window)
     ]
-    known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within}
+    known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within or spread(one, lang)}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
     return (name + say("colon", lang) if name else "") + head + comma.join(told)
+
+
+def spread(one: Budget, lang: str) -> str:
+    """ "70.8 ms to 83.6 ms", of the steps; "" where nothing repeats."""
+    if math.isnan(one.shortest):
+        return ""
+    return say("spread", lang, low=units.text(one.shortest, "s"), high=units.text(one.longest, "s"))
 
 
 def _why_idle(one: Budget, kind: str, lang: str) -> str:
@@ -189,13 +196,18 @@ def parts_table(study: Study, lang: str = "en") -> Table:
             Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 2),
             Column(say("speedup", lang), [speedup(part.row) for part in parts], 1),
             Column(say("js_launches", lang), launches, 5),
-            column(say("time", lang), rows, "time", "s"),
+            column(of_record(study, say("time", lang), lang), rows, "time", "s"),
             column(say("share", lang), shares, "share", "%", 1),
             *(_declared(study, [part.name for part in parts], lang) if ranged else ()),
             column(say("x_floor", lang), [row if study.declared else {} for row in ranges], "floor_ratio", "", 3),
             *_placed(rows, lang),
         ]
     )
+
+
+def of_record(study: Study, what: str, lang: str) -> str:
+    """What is said of all launches, where the answer is about a step: "time, whole record"."""
+    return say("of_record", lang, what=what) if study.budgets else what
 
 
 def _shown(study: Study) -> Sequence[Part]:
@@ -625,7 +637,7 @@ def _doubts(study: Study) -> Iterator[Section]:
 def more_doubts(study: Study) -> str:
     """How many doubts the answer does not rest on, and where they are; "" for none."""
     count = len(doubts(study)) - len(that_matter(study))
-    whose = "about other implementations and figures beside the answer"
+    whose = f"about {'other implementations and ' if study.manifest.impls else ''}figures beside the answer"
     return f"{count} more, {whose}, in metrics.json" if count else ""
 
 

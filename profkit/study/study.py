@@ -204,6 +204,7 @@ class Study:
     def _own_doubts(self) -> Iterator[Doubt]:
         """Doubts noted while measuring, and what is unknown about the device."""
         yield from self.manifest.doubts
+        yield from (doubt for one in self.budgets.values() if (doubt := one.doubt()) is not None)
         roof = self.roofline
         if not roof.ceilings:
             yield Doubt(

@@ -32,6 +32,7 @@ from profkit.report.writers.page_data import (
 )
 
 if TYPE_CHECKING:
+    from analyzers.program import Budget
     from analyzers.verdict import Verdict
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Part, Study
@@ -70,11 +71,29 @@ def page(study: Study, lang: str = "en") -> str:
         timeline=list(_gaps(study)) if not study.manifest.impls else [],
         kernel_note=NOTHING if sections.counters_line(study) or not study.manifest.impls else told("kernel_note"),
         timing=both(lambda tag: sections.timing_line(study, tag)),
-        facts=[(key, value) for key, value in _facts(study) if value],
+        impls=bool(study.manifest.impls),
+        now=both(lambda tag: _now(study, tag)),
+        has_roofline=(has_roofline := _has_roofline(study, data["kernels"])),
+        facts=(facts := [(key, value) for key, value in _facts(study, roofs=has_roofline) if value]),
+        facts_fold=both(lambda tag: _keys(facts, tag)),
         matter=doubted(lambda tag: sections.that_matter(study, tag)),
         other=doubted(lambda tag: _beside(study, tag)),
         version=study.manifest.profkit,
     )
+
+
+def _keys(facts: Iterable[tuple[Text, Text]], lang: str) -> str:
+    """What is told of the run, each once."""
+    return say("comma", lang).join(dict.fromkeys(key.pair[LANGUAGES.index(lang)] for key, _ in facts))
+
+
+def _now(study: Study, lang: str) -> str:
+    return say("p_now", lang) if study.manifest.impls else sections.of_record(study, say("p_now_gpu", lang), lang)
+
+
+def _has_roofline(study: Study, kernels: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether anything has a place under the roofs, or might have: of a program without counters nothing has."""
+    return bool(study.manifest.impls) or any(row["flops"] or row["dram"] is not None for row in kernels)
 
 
 def _beside(study: Study, lang: str) -> list[sections.Said]:
@@ -302,7 +321,9 @@ def _wall_cards(study: Study) -> Iterator[Card]:
         steps = max(one.steady.steps, 1)
         step, busy = units.text(one.step, "s"), units.text(one.step - one.idle / steps, "s")
         known = one.steady.found not in ("all", "range")
-        note = told("p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy)
+        note = told(
+            "p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy, range=_spread(one)
+        )
         yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
         share = one.idle / one.window
         time, count = units.text(one.idle / steps, "s"), f"{one.gaps / steps:.0f}"
@@ -314,6 +335,10 @@ def _wall_cards(study: Study) -> Iterator[Card]:
         yield Card(
             told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
         )
+
+
+def _spread(one: Budget) -> Text:
+    return both(lambda tag: sections.spread(one, tag))
 
 
 def _table(study: Study) -> Grid:
@@ -555,7 +580,7 @@ def _finding(study: Study, one: Finding, name: str) -> Told:
     )
 
 
-def _facts(study: Study) -> Iterator[tuple[Text, Text]]:
+def _facts(study: Study, *, roofs: bool = True) -> Iterator[tuple[Text, Text]]:
     """Device, versions, counters, files, work and roofs."""
     manifest, counters = study.manifest, study.manifest.counters
 
@@ -583,8 +608,8 @@ def _facts(study: Study) -> Iterator[tuple[Text, Text]]:
         sums = plain(flops) if flops else told("p_no_flop")
         amounts = told("p_compulsory", flops=sums, bytes=units.text(work.bytes, "B"))
         yield told("p_work", source=said(work.source)), amounts
-    for source, roofs in _roofs(study).items():
-        yield told("p_roof"), told("p_roof_from", roofs=", ".join(roofs), source=said(source))
+    for source, known_roofs in _roofs(study).items() if roofs else ():
+        yield told("p_roof"), told("p_roof_from", roofs=", ".join(known_roofs), source=said(source))
     yield told("p_again"), plain(sections.again(study))
 
 
