@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from recorded import opened
 from analyzers.rules.rule import TIME
 from profkit.cli.group import invoke
 from profkit.report import sections
+from profkit.report.dialects import agent
 from profkit.report.explain import gain
 from profkit.report.writers.html import page
 from profkit.study.study import open_study
@@ -147,7 +149,7 @@ def program(tmp_path_factory):
 def test_the_first_line_and_the_first_finding_of_a_program_are_of_its_wall_time(program):
     """Said before, of transformers' generate on an H100: 120 us of GPU time, latency; too few blocks: 16 for 132 SMs."""
     line, *_ = sections.first_lines(program)
-    assert line.startswith("steady state, 5 steps of 27.3 ms (26.5 ms to 28.4 ms): GPU idle 95.1%")
+    assert line.startswith("steady state, 5 steps of 27.3 ms (26.5 to 28.4 ms): GPU idle 95.1%")
     first, *_ = program.findings()
     assert (first.rule, first.variant) == ("gpu-idle", "chain")
     assert gain(first).startswith("up to 72.4% of a step's wall time")
@@ -161,8 +163,8 @@ def test_a_hole_before_the_next_batch_is_no_launching(tmp_path):
     study = open_study(run)
     copy = "Memcpy HtoD (Pageable -> Device)"
     line, *_ = sections.first_lines(study)
-    assert line.startswith("steady state, 4 steps of 78.3 ms (70.8 ms to 83.6 ms): GPU idle 73.0%")
-    assert f"the host did something else after foreach (ATen) and before {copy} 51.9%" in line
+    assert line.startswith("steady state, 4 steps of 78.3 ms (70.8 to 83.6 ms): GPU idle 73.0%")
+    assert f"the host did something else before {copy} 51.9%" in line
     first, second, *_ = study.findings()
     assert (first.rule, first.variant, second.rule, second.variant) == ("host-away", "load", "gpu-idle", "chain")
     assert gain(first).startswith("up to 51.9% of a step's wall time")
@@ -174,6 +176,9 @@ def test_a_hole_before_the_next_batch_is_no_launching(tmp_path):
     assert f"longest 44.6 ms, after foreach (ATen) and before {copy}" in said
     codes = {one.code for one in study.analysis.doubts}
     assert {"profiler-overhead", "few-steps"} <= codes
+    fall = json.loads(agent.write([study], "en").text)["waterfall"]
+    assert (fall["of"], fall["slices"][0]["kind"], fall["slices"][0]["s"]) == ("a step", "away", 0.04066)
+    assert sum(one["s"] for one in fall["slices"]) + fall["rest"] == pytest.approx(fall["time"], rel=1e-3)
     text = page(study)
     assert "The host did something else" in text or "the host did something else" in text
     assert "718 gaps a step" in text

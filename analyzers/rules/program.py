@@ -38,13 +38,13 @@ _NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了�
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step while the host does something else and makes no CUDA call: {holes} x {each} a step, most of it before {before}",
+                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, {holes} x {each} a step without any CUDA call",
                 "look at what runs on the host there (NVTX ranges, py-spy, torch.profiler's with_stack=True): data, logging, checkpoints, evaluation; do it ahead, or in another thread or process"
                 + _NO_GRAPH[0],
                 "the holes go, as far as it can run beside the GPU's work",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，主机在做别的事，没有任何 CUDA 调用：每步 {holes} x {each}，大多在 {before} 之前",
+                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事，每步有 {holes} x {each} 没有任何 CUDA 调用",
                 "查看主机此时在运行什么（NVTX 区间、py-spy、torch.profiler 的 with_stack=True）：数据、日志、检查点、评估；提前做，或放到其他线程或进程"
                 + _NO_GRAPH[1],
                 "只要能与 GPU 的工作并行，空洞就会消失",
@@ -52,13 +52,13 @@ _NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了�
         },
         "load": {
             "en": (
-                "the GPU is idle for {share} of a step while the host does something else and makes no CUDA call, as a data loader does: {holes} x {each} a step, most of it before {before}",
+                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, as while loading data, {holes} x {each} a step without any CUDA call",
                 "look at the data loader first: num_workers, prefetch_factor, pin_memory=True, copies with non_blocking=True one step ahead; if it is not that, at what Python runs there (py-spy, NVTX ranges)"
                 + _NO_GRAPH[0],
                 "the next batch is ready when the step ends, as far as loading can run beside the GPU's work",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，主机在做别的事，没有任何 CUDA 调用，像是在加载数据：每步 {holes} x {each}，大多在 {before} 之前",
+                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事（像是在加载数据），每步有 {holes} x {each} 没有任何 CUDA 调用",
                 "先查数据加载：num_workers、prefetch_factor、pin_memory=True，用 non_blocking=True 提前一步拷贝；若不是它，再看 Python 此时在运行什么（py-spy、NVTX 区间）"
                 + _NO_GRAPH[1],
                 "只要加载能与 GPU 的工作并行，一步结束时下一批数据已就绪",

@@ -130,10 +130,11 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
 
 
 def spread(one: Budget, lang: str) -> str:
-    """ "70.8 ms to 83.6 ms", of the steps; "" where nothing repeats."""
+    """ "70.8 to 83.6 ms", of the steps; "" where nothing repeats."""
     if math.isnan(one.shortest):
         return ""
-    return say("spread", lang, low=units.text(one.shortest, "s"), high=units.text(one.longest, "s"))
+    unit, (low, high) = units.column([one.shortest, one.longest], "s")
+    return say("spread", lang, low=low, high=high, unit=unit)
 
 
 def _why_idle(one: Budget, kind: str, lang: str) -> str:
@@ -141,8 +142,7 @@ def _why_idle(one: Budget, kind: str, lang: str) -> str:
     why = say(f"wall_{kind}", lang)
     if kind != "away" or not one.hole_before:
         return why
-    places = {"after": short_name(one.hole_after), "before": short_name(one.hole_before)}
-    return say("wall_away_where", lang, away=why, **places)
+    return say("wall_away_where", lang, away=why, before=short_name(one.hole_before))
 
 
 def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float]]:

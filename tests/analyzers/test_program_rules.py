@@ -58,7 +58,7 @@ def found(budget, counted=False):
             "host-away",
             "",
             {"away": 0.5, "hole_before": "void at::add<int>(int)"},
-            "1 x 50 ms a step, most of it before add",
+            "mostly before add: the host does something else, 1 x 50 ms a step",
         ),
         ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
         ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 launches a step"),

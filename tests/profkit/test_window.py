@@ -233,9 +233,9 @@ def test_steps_that_repeat_are_cut_to_those_asked_for():
     assert (part.first, part.steps) == (whole.first + 6, 4)
     assert part.end == part.first + 8
     one = budget(frame_of(40), after=3, at_most=4)
-    # The last step ends with its last piece of work.
-    assert one.window == pytest.approx(37.0)
-    assert one.step == pytest.approx(37.0 / 4)
+    # The last step ends where the next one begins, as every other: each takes 10 s.
+    assert one.window == pytest.approx(40.0)
+    assert (one.step, one.shortest, one.longest) == pytest.approx((10.0, 10.0, 10.0))
 
 
 def test_a_range_is_one_of_a_path():

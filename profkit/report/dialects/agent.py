@@ -22,6 +22,7 @@ from profkit.report.explain import proof, runnable, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
 from profkit.report.places import place_of
+from profkit.report.waterfall import wall_blocks
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _content(
         "next": cut(_next(study, subject, told, lang), max(room.letters, 240)),
         "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
         "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
-        "waterfall": _waterfall(fall, room) if fall is not None else None,
+        "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
         "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
         "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
@@ -175,6 +176,22 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail[-2 * room.letters :]
     return found
+
+
+def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
+    """Seconds of a step of a program's first process and device, the largest first; None where there is none."""
+    for name, one in study.budgets.items():
+        if one.window > 0:
+            slices = sorted(wall_blocks(one, name), key=lambda block: -block.seconds)
+            shown, rest = slices[: room.slices], slices[room.slices :]
+            return {
+                "of": cut(name or "a step", room.letters),
+                "time": _round(one.step),
+                "floor": None,
+                "slices": [{"kind": block.kind, "s": _round(block.seconds)} for block in shown],
+                "rest": _round(sum(block.seconds for block in rest)),
+            }
+    return None
 
 
 def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
