@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class Budget:
     `hole_after` and before `hole_before`; `queued_gaps`: those with time that is `queued`. `loads`: calls that loaded code; `tiny` [s] of
     computing: in kernels shorter than SHORT, nothing longer beside them. `blocking`: calls that waited; `pageable` [s] of copies from pageable memory and their `pageable_bytes`;
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
-    `shortest`, `longest` [s]: of the steps; NaN where nothing repeats.
+    `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing repeats.
     """
 
     window: float
@@ -104,8 +105,7 @@ class Budget:
     hole_after: str = ""
     hole_before: str = ""
     queued_gaps: int = 0
-    shortest: float = math.nan
-    longest: float = math.nan
+    edges: tuple[float, ...] = ()
 
     @property
     def idle(self) -> float:
@@ -115,6 +115,16 @@ class Budget:
     def step(self) -> float:
         """Seconds of one step; the window where nothing repeats."""
         return self.window / max(self.steady.steps, 1)
+
+    @property
+    def shortest(self) -> float:
+        """Seconds of the shortest step; NaN where nothing repeats."""
+        return min((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest step; NaN where nothing repeats."""
+        return max((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
 
     def doubt(self) -> Doubt | None:
         """That the steps are few, and what lies between the shortest and the longest; None from FEW_STEPS on, or where
@@ -218,7 +228,8 @@ def budget(
     begin = float(part["start"].iloc[0])
     # A step ends where the next one begins, what is idle before that included; else with the last piece of work.
     last = float((part["start"] + part["time"]).max())
-    end = float(ordered["start"].iloc[steady.marks[-1]]) if steady.marks else last
+    edges = ordered["start"].to_numpy(dtype="float64")[list(steady.marks)]
+    end = float(edges[-1]) if len(edges) else last
     spoken = _matching(part["kernel"], COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
     compute = _union(part[_WHEN][~spoken & ~copies], begin, end)
@@ -229,7 +240,6 @@ def budget(
     gaps = _gaps(everything, begin, end)
     reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
     idle = _idle(gaps, reached, host, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
-    lengths = np.diff(ordered["start"].to_numpy(dtype="float64")[list(steady.marks)])
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
     return Budget(
@@ -250,8 +260,7 @@ def budget(
         before=lead + begin - float(ordered["start"].iloc[0]),
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
-        shortest=float(lengths.min()) if len(lengths) else math.nan,
-        longest=float(lengths.max()) if len(lengths) else math.nan,
+        edges=tuple(edges.tolist()),
     )
 
 

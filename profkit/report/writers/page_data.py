@@ -195,7 +195,7 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
         "names": [short[str(name)] for name in names],
         "lanes": [str(name) for name in lane_names],
         "ranges": _ranges(known, begin),
-        "steady": _steady(study, frame, begin),
+        "steady": _steady(study, begin),
         "bands": BANDS,
         "hidden": hidden,
         "whole": whole,
@@ -234,13 +234,8 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
     return found[:MOST_RANGES]
 
 
-def _steady(study: Study, frame: pd.DataFrame, begin: float) -> list[int]:
+def _steady(study: Study, begin: float) -> list[int]:
     """When each step of the steady state of the first device begins, and when the last one ends, in units of 10 ns; []
     where nothing repeats."""
-    for one in study.budgets.values():
-        if one.steady.found in ("all", "range") or not one.steady.period:
-            return []
-        starts = frame["start"].sort_values(kind="stable").to_numpy() - begin
-        firsts = [float(starts[one.steady.first + step * one.steady.period]) for step in range(one.steady.steps)]
-        return [round(at * 1e8) for at in (*firsts, firsts[0] + one.window)]
-    return []
+    first = next(iter(study.budgets.values()), None)
+    return [round((at - begin) * 1e8) for at in first.edges] if first is not None else []
