@@ -10,7 +10,7 @@ const COLUMNS = () => [
   [tx("launches"), (k) => k.launches, whole, "far"], [tx("share"), (k) => k.share, pct],
   [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
-  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far"], [tx("occ"), (k) => k.occ, pct, "far"],
+  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, (x, k) => pct(x) + (num(x) && !k.at ? ` (${mine(k.roof)})` : ""), "far"], [tx("occ"), (k) => k.occ, pct, "far"],
   [tx("boundby"), (k) => mine(k.bound), null, "l"],
 ].filter(([, get, fmt], i) => i < 2 ? i || new Set(K.map((k) => k.impl)).size > 1 : K.some((k) => fmt ? num(get(k)) && get(k) !== 0 : get(k)));
 let COLS = [], rows = [], sorted = { c: -1, dir: -1 };
@@ -30,7 +30,7 @@ function table() {
       if (COLS[0][3] === "l own") td.dataset.whose = k.impl;
       td.append(b, ...lines(k));
     } else if (cls === "l own") td.append(key(k.impl), h("span", {}, k.impl));
-    else td.textContent = fmt ? fmt(get(k)) : get(k) || "-";
+    else td.textContent = fmt ? fmt(get(k), k) : get(k) || "-";
     return td;
   })));
   order();
