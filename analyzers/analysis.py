@@ -39,7 +39,8 @@ class Analysis:
     achieve nothing; without a work those that were counted (a lower bound where `flops_lower`), which
     `counted_flops` holds in any case. `bytes` (DRAM) and the place under the roofs come from `work_source`: counted,
     declared or modelled, or "counted, modelled" when only a part was counted; the rates are those over `time`.
-    `bound_by`: what holds most of the time, "mixed" where nothing does; `bound_split` says it by shares.
+    `bound_by`: what holds most of the time, "mixed" where nothing does; `bound_split` says it by shares. `roof`: what it
+    is bound by where that is a roof, else the nearest; `roof_share`: the time at it over `time`.
     `floor_time` is the task's, `floor_own_time` that at the precision the implementation computed in; `floor_ratio` =
     time / floor; `floor_hard` [s]: no measurement may be shorter (highest ceilings, nothing that may stay in L2);
     `counted_hard` [s]: the same of what was counted;
@@ -177,6 +178,8 @@ def analyze(
     judged: list[dict[str, Any]] = []
     for row in rows:
         judged.append(row | compared(row["impl"], row, ratios.get(row["impl"]), reference, judged))
+    by_name = {row["impl"]: row for row in judged}
+    doubts = [timing.with_precision(one, by_name, reference, roofline) for one in doubts]
     own = {name: tuple(given) for name, given in works.items()} if isinstance(works, Mapping) else {}
     return Analysis(
         to_frame(judged, IMPL_COLUMNS),

@@ -87,9 +87,10 @@ def examine(
 
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
-    gain = 0.0 if math.isnan(finding.upper_bound) else finding.upper_bound
-    # Bounds within 2 % of the call are one rank: then the stronger evidence speaks first.
-    step = round(weight * finding.ratio / 0.02) if finding.ratio == finding.ratio else 0
+    gain = 0.0 if math.isnan(finding.likely) else finding.likely
+    share = finding.ratio * gain / finding.upper_bound if finding.upper_bound > 0 else 0.0
+    # Gains within 2 % of the call are one rank: then the stronger evidence speaks first.
+    step = round(weight * share / 0.02) if share == share else 0
     return (_LEVEL[finding.severity], -step, -finding.strength, -gain)
 
 
@@ -99,20 +100,25 @@ def _claimed(
     totals: Mapping[str, float],
     floors: Mapping[str, float],
 ) -> list[Finding]:
-    """The findings in their order, each with the part of its bound that is left: of its kernel's time, and of the call's
-    time above the floor.
+    """The findings in their order, each with the part of its bound that none before it claims: of its kernel, of the
+    kernels that it covers, of the call's time above the floor.
     """
-    left = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
-    for impl in {impl for impl, _ in left}:
+    known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
+    left, claimed = {}, dict.fromkeys(known, 0.0)
+    for impl in {impl for impl, _ in known}:
         floor = floors.get(impl, NAN)
-        left[impl, ""] = totals.get(impl, left.get((impl, ""), 0.0)) - (0.0 if math.isnan(floor) else floor)
+        left[impl] = totals.get(impl, known.get((impl, ""), 0.0)) - (0.0 if math.isnan(floor) else floor)
     told = []
     for one in findings:
         if one.severity == TIME:
-            win = max(0.0, min(one.upper_bound, left[one.impl, ""], left[one.impl, one.kernel]))
-            for kernel in {one.kernel, ""}:
-                left[one.impl, kernel] -= win
-            one = replace(one, win=win)
+            mine = {one.kernel} if one.kernel else {name for impl, name in known if impl == one.impl and name}
+            mine = mine & one.covers if one.covers else mine
+            above = sum(claimed[one.impl, name] for name in mine)
+            one = replace(one, win=max(0.0, min(one.upper_bound - above, left[one.impl])))
+            left[one.impl] -= one.win
+            for name in mine:
+                # What a finding about the call covers it claims whole.
+                claimed[one.impl, name] = claimed[one.impl, name] + one.win if one.kernel else known[one.impl, name]
         told.append(one)
     return told
 
@@ -121,6 +127,9 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
     gain = max(0.0, subject.time - case.after) * subject.scale if case.severity in (TIME, HOST) else NAN
     if case.severity == TIME:
         gain = min(gain, max(0.0, total - floor))
+    likely = gain
+    if not math.isnan(case.likely):
+        likely = min(gain, max(0.0, subject.time - case.likely) * subject.scale)
     library = {"library": subject.text["library"]} if subject.text.get("library") else {}
     total += gain if case.severity == HOST else 0.0
     return Finding(
@@ -134,6 +143,8 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
         case.strength,
         {**case.params, **library},
         case.variant,
+        likely=likely,
+        covers=case.covers,
     )
 
 

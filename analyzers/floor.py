@@ -14,6 +14,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.pipes import TENSOR, in_order, precision_bits
 from collectors.doubt import Doubt
 from roofline.ceilings import TRUST, Roofline
+from roofline.wording import si
 
 NAN = math.nan
 SOURCES = ("declared", "modelled", "counted")
@@ -259,10 +260,16 @@ def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> D
     ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
     return Doubt(
         f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}",
-        f"{expected.source} {a:.6g} {unit}, {other.source} {b:.6g} {unit} ({ratio})",
+        f"{expected.source} {_amount(a, unit)}, {other.source} {_amount(b, unit)} ({ratio})",
         "compare with the algorithm by hand; correct get_work() if the declaration is wrong",
         "work-differs",
     )
+
+
+def _amount(value: float, unit: str) -> str:
+    """ "537 MB", "24 B", "1.37 TFLOP"."""
+    name = "B" if unit == "bytes" else unit
+    return si(value, name) if value >= 1000 else f"{value:.4g} {name}"
 
 
 def _reason(unit: str, source: str, more: bool) -> str:

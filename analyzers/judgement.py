@@ -55,6 +55,8 @@ IMPL_COLUMNS = (
     "bound_by",
     "bound_split",
     "cause",
+    "roof",
+    "roof_share",
     "compute",
     "evidence",
     "tensor_share",
@@ -259,7 +261,7 @@ def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> li
 
 
 def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, Any]:
-    """The columns of a placement; achieved and attainable FLOP/s are of the task's operations where it has any."""
+    """The columns of a placement, and `shares` of the roofs it may be bound by; achieved and attainable FLOP/s are of the task's operations where it has any."""
     row = one.row
     found = {name: values[name] for name in IMPL_COLUMNS if name in values and name not in row}
     found |= {
@@ -268,6 +270,8 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
         "bytes": values.get(LEVELS["dram"], NAN),
         "intensity": values.get("intensity_dram", NAN),
         "work_source": source,
+        "shares": {name: values.get(f"{name}_fraction", NAN) for name in LEVELS}
+        | {str(values["compute"]): values.get("compute_fraction", NAN)},
     }
     if one.least is not None and one.least.total > 0:
         flops, moved = one.least.total, found["bytes"]

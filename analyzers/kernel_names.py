@@ -8,6 +8,7 @@ ampere_bf16_s16816gemm_bf16_..., nvjet_sm90_tst_... (h: fp16, t: bf16), GemmUniv
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 UNKNOWN = "tensor"
@@ -48,6 +49,15 @@ _LIBRARIES = (
 def library(kernel: str) -> str:
     """cuBLAS, cuDNN, ATen or NCCL for a kernel of theirs by its name, else ""."""
     return next((name for name, pattern in _LIBRARIES if pattern.search(kernel)), "")
+
+
+_COMPILED = re.compile(r"(?<![a-z])(torch)?compiled?(?![a-z])", re.I)
+_INDUCTOR = re.compile(r"^triton_(poi|per|red|tem|for|mm)_")
+
+
+def compiled(impl: str, kernels: Iterable[str]) -> bool:
+    """Whether torch.compile made a part: by the names that its compiler gives kernels, or by the part's own."""
+    return bool(_COMPILED.search(impl)) or any(_INDUCTOR.match(name) for name in kernels)
 
 
 @lru_cache(maxsize=4096)

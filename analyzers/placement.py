@@ -26,6 +26,9 @@ from roofline.ceilings import Roofline
 NEAR = 0.6
 """Share of a roof from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
 
+REACH = 0.9
+"""Share of a roof that good kernels reach: what lies beyond is a bound, and nothing to count on."""
+
 ABOVE = 1.02
 """Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
 
@@ -93,10 +96,12 @@ def causes(result: pd.DataFrame) -> list[str]:
 
 
 def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with every metric and the columns `compute`, `bound_by`, `evidence`, `cause` (text), `flops_lower`.
+    """The frame with every metric and the columns `compute`, `bound_by`, `evidence`, `cause`, `roof` (text), `roof_share`,
+    `flops_lower`.
 
     `compute`: the pipe with the longest time at its peak, "" without operations. `bound_by`: a ceiling's
-    name, "latency" or "unknown". `cause`: of latency, as `causes`; else "". `flops_lower`: the FLOP are a lower bound.
+    name, "latency" or "unknown". `cause`: of latency, as `causes`; else "". `roof`: the nearest one, which is what it is
+    bound by where anything binds; `roof_share`: the time at it over the time. `flops_lower`: the FLOP are a lower bound.
     Works on launches and on rows of counts.add_up alike.
     """
     view = View(frame, roofline)
@@ -111,6 +116,10 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     facts = zip(bound, near, _facts(result), cause, decided.tolist(), strict=True)
     result["evidence"] = [_evidence(*row) for row in facts]
     result["cause"] = cause
+    # Where not every roof is known the nearest is known only if something binds.
+    known = [bool(name) and (bool(sure) or share >= NEAR) for (name, share), sure in zip(near, decided, strict=True)]
+    result["roof"] = [name if told else "" for (name, _), told in zip(near, known, strict=True)]
+    result["roof_share"] = [share if told else np.nan for (_, share), told in zip(near, known, strict=True)]
     result["flops_lower"] = flops_lower(frame)
     return result
 

@@ -22,6 +22,7 @@ TEXT = frozenset(
         "compute",
         "evidence",
         "cause",
+        "roof",
         "bound_split",
         "flops_source",
         "floor_bound_by",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,8 +56,8 @@ def reasons(kernels: pd.DataFrame) -> dict[str, str]:
     return found
 
 
-def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, str]:
-    """bound_by, bound_split, evidence and cause of a call: its own roof where one is near, else what most of its time is.
+def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
+    """bound_by, bound_split, evidence and cause of a call, roof and roof_share where that is its roof: its own roof where one is near, else what most of its time is.
 
     why: the cause of what its kernels wait, of a call that waits for the most part.
     """
@@ -68,4 +69,7 @@ def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> 
         word = "launch" if first == GAPS else first
         bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
         evidence += f"; {split}" if len(told) > 1 else ""
-    return {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
+    told_ = {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
+    known = row.get("shares", {}).get(bound, math.nan)
+    # What holds most of its kernels' time need not be the roof that the whole is nearest to.
+    return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

@@ -384,6 +384,10 @@ def _round_medians(x: Array, rounds: NDArray[Any]) -> tuple[NDArray[Any], Array]
     return names, medians
 
 
+CLEAR = 3.0
+"""Times the luck from which a lead is a winner's own."""
+
+
 def best_of(count: int, rel: float) -> float:
     """How much faster the best of `count` equal candidates looks by chance (fraction), at relative noise
     `rel`.
@@ -396,15 +400,20 @@ def best_of(count: int, rel: float) -> float:
     return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
-def winner_doubt(count: int, rel: float, name: str = "the best") -> Doubt | None:
-    """The doubt about the winner of several candidates measured once; None when the luck is below 0.1 %."""
+def winner_doubt(count: int, rel: float, name: str = "the best", lead: float = math.nan) -> Doubt | None:
+    """The doubt about the winner of several candidates measured once; None when the luck is below 0.1 %.
+
+    lead: how much faster it is than the next (fraction), NaN when not known; of a lead several times the luck, luck
+    decides nothing.
+    """
     luck = best_of(count, rel)
     if not luck > 0.001:
         return None
     return Doubt(
         f"{name} was picked as the fastest of {count}: some of its lead is luck",
-        f"about {luck:.2%} is expected among equals",
+        f"about {luck:.2%} is expected among equals" + (f"; it leads by {lead:.2%}" if lead == lead else ""),
         "time the winner again with fresh samples before quoting its speed-up",
+        "luck-below-lead" if lead > CLEAR * luck else "luck",
     )
 
 

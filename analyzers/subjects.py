@@ -11,7 +11,7 @@ import pandas as pd
 
 from analyzers.analysis import Analysis
 from analyzers.counts import beyond_l1, inside
-from analyzers.kernel_names import library
+from analyzers.kernel_names import compiled, library
 from analyzers.program import Budget
 from analyzers.rules.rule import Subject
 from analyzers.usage import roof_times
@@ -42,6 +42,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
+    ran, moving = _names(kernels), _names(kernels, moving=True)
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}
@@ -49,8 +50,17 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         values["distinct"] = float(distinct[name]) if len(kernels) else NAN
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
-        found.append(Subject(name, "", _number(row, "time"), values, text=text))
+        text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
+        found.append(Subject(name, "", _number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found
+
+
+def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozenset[str]]:
+    """Part -> its kernels, or those alone that move data rather than compute; nothing where that is not known."""
+    if moving and not {"compute_fraction", "dram_fraction"} <= set(kernels):
+        return {}
+    chosen = kernels[~_computing(kernels)] if moving else kernels
+    return {str(name): frozenset(map(str, rows)) for name, rows in chosen.groupby("impl", sort=False)["kernel"]}
 
 
 WHOLE = "the program"
@@ -85,9 +95,12 @@ def computing_shares(kernels: pd.DataFrame) -> dict[str, float]:
     """Share of an implementation's time in kernels nearer to a compute roof than to DRAM's; not there when not known."""
     if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
-    computing = kernels["compute_fraction"].ge(COMPUTES) & kernels["compute_fraction"].ge(kernels["dram_fraction"])
-    shares = kernels["share"].where(computing, 0.0).groupby(kernels["impl"], sort=False).sum()
+    shares = kernels["share"].where(_computing(kernels), 0.0).groupby(kernels["impl"], sort=False).sum()
     return {str(name): float(share) for name, share in shares.items()}
+
+
+def _computing(kernels: pd.DataFrame) -> pd.Series[bool]:
+    return kernels["compute_fraction"].ge(COMPUTES) & kernels["compute_fraction"].ge(kernels["dram_fraction"])
 
 
 def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) -> list[Subject]:
@@ -102,6 +115,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     alone = {name for name, rows in inside(kernels).items() if len(rows) == 1}
     reference = _number(calls.get(analysis.reference, {}), "tensor_share")
     tasks = {name: _task(analysis, name) for name in kernels["impl"].unique()}
+    made = {name: compiled(name, ran) for name, ran in _names(kernels).items()}
     found = []
     for row, roofs, past in zip(kernels.to_dict("records"), times, beyond_l1(kernels), strict=True):
         name = str(row["impl"])
@@ -123,13 +137,19 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
                 {
                     "cc": str(row.get("cc", "")),
                     "work_pipe": task.pipe,
-                    "library": library(str(row["kernel"])),
+                    "library": _library(str(row["kernel"]), made.get(name, False)),
                     "cause": str(row.get("cause", "")),
                 },
                 _scale(call),
             )
         )
     return found
+
+
+def _library(kernel: str, made: bool) -> str:
+    """Whose kernel it is; "" for nobody's. made: whether torch.compile has been at its part."""
+    name = library(kernel)
+    return f"{name} (compiled)" if made and name == "ATen" else name
 
 
 def _scale(call: Row) -> float:

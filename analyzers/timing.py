@@ -7,23 +7,25 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analyzers.errors import AnalyzeError
+from analyzers.pipes import precision_bits
 from analyzers.statistics import (
     MIN_ROUNDS,
     THRESHOLD,
     Ratio,
     Spread,
-    best_of,
     precision_doubt,
     ratio,
     summary,
     winner_doubt,
 )
 from collectors.doubt import Doubt
+from roofline.ceilings import Roofline
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -42,6 +44,10 @@ brake.
 """
 
 _EXCESSIVE = 10.0
+"""Speed-up from which work that is left out is likelier than work done better."""
+
+EXCESSIVE = "excessive"
+"""Code of the doubt about one."""
 
 
 @dataclass(frozen=True)
@@ -296,9 +302,23 @@ def _excessive(name: str, r: Ratio) -> Doubt | None:
         return None
     return Doubt(
         f"{name}: an excessive speed-up",
-        f"{r.value:.3g} x",
+        f"{r.value:.3g} x, above {_EXCESSIVE:.3g} x",
         "check that it computes everything, on this stream, every time",
+        EXCESSIVE,
     )
+
+
+def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Doubt:
+    """The doubt about an excessive speed-up with what the precision allows of it; any other as it is."""
+    name = doubt.what.partition(": ")[0]
+    if doubt.code != EXCESSIVE or name not in rows or reference not in rows:
+        return doubt
+    ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
+    more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
+    if not precision_bits(ours) < precision_bits(theirs) or not more > 1:
+        return doubt
+    said = f"{doubt.how_much}; the peak of {ours} is {more:.3g} x that of {theirs}"
+    return Doubt(doubt.what, said, doubt.fix, doubt.code, doubt.about)
 
 
 def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
@@ -313,8 +333,9 @@ def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Coll
     best = max(known, key=lambda name: known[name])
     if best in again:
         return None
+    others = [value for name, value in known.items() if name != best]
     # One median's standard error, from its interval.
-    return winner_doubt(len(known), timed[best].spread.precision / 1.96, best) if best_of(len(known), 1.0) else None
+    return winner_doubt(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)
 
 
 def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:

@@ -22,6 +22,13 @@ WORDS: dict[str, tuple[str, str]] = {
 """Kind of a slice -> (English, Chinese), in the order of a waterfall."""
 
 
+BETWEEN = ("cupti", "nsys")
+"""Methods of timing that begin with the first launch and end with the last: without the cost of launching."""
+
+SAME = 0.1
+"""Share of the time by which two tools may differ about one launch; more is something else that ran."""
+
+
 class Slice(msgspec.Struct, frozen=True):
     """Seconds of a call of one kind; of a kernel, with what its excess comes from: a roof's name, one of CAUSES, "" unknown."""
 
@@ -66,7 +73,10 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
         mine = [index for index in parts.get(name, ()) if seconds[index] > 0]
         if time > 0:
             floor = least(row["floor_time"], row["floor_own_time"])
-            found[name] = _waterfall(name, time, floor, [rows[index] for index in mine])
+            ran = [rows[index] for index in mine]
+            # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
+            alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
+            found[name] = _waterfall(name, time, floor, ran, alone=alone)
     return found
 
 
@@ -75,15 +85,25 @@ def least(task: float, own: float) -> float:
     return min((float(one) for one in (task, own) if not math.isnan(one)), default=math.nan)
 
 
-def _waterfall(name: str, time: float, floor: float, kernels: Sequence[dict[Any, Any]]) -> Waterfall:
-    """What a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
+def _at_roof(row: Mapping[Any, Any]) -> float:
+    """Least seconds of a kernel at the roof that its row names, a cache's among them; NaN where placement is not decided."""
+    share = float(row.get("roof_share", math.nan))
+    return max(float(row.get("roof_time", math.nan)), 0.0 if math.isnan(share) else share * row["time"])
+
+
+def _waterfall(
+    name: str, time: float, floor: float, kernels: Sequence[dict[Any, Any]], *, alone: bool = False
+) -> Waterfall:
+    """`alone`: one launch is all that the call is. What a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
     (it may be a launch's cost), the rest of it is taken from everything else in proportion.
     """
     busy = sum(row["time"] for row in kernels)
     scale = min(1.0, time / busy) if busy > 0 else 1.0
+    if scale == 1.0 and alone and 0 < time - busy < SAME * time:
+        scale = time / busy
     over, at_roofs = [], 0.0
     for row in kernels:
-        took, roof = row["time"] * scale, float(row.get("roof_time", math.nan))
+        took, roof = row["time"] * scale, _at_roof(row)
         known = not math.isnan(roof)
         at_roofs += min(took, roof) if known else 0.0
         cause = str(row.get("cause", "")) or (str(row["bound_by"]) if row["bound_by"] != "unknown" else "")

@@ -12,6 +12,7 @@ import pytest
 from recorded import opened
 
 from analyzers.rules.rule import TIME
+from analyzers.waterfall import FLOOR, GAPS, WORK
 from profkit.cli.group import invoke
 from profkit.report import sections
 from profkit.report.dialects import agent
@@ -194,3 +195,40 @@ def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_us
     assert mine
     assert "local-memory" not in {one.rule for one in mine}
     assert not [one for one in mine if "wgmma" in one.next_step]
+
+
+def test_doubts_say_what_they_are_held_against():
+    """Said before: 12.2 x; 0.12 % of luck mattered, of a lead of 1.8 %; 5.87203e+07 bytes."""
+    study = opened(LADDER / "batch8")
+    told = {one.code: one.how_much for one in study.analysis.doubts if one.code in ("excessive", "luck-below-lead")}
+    assert told["excessive"].endswith("above 10 x; the peak of tensor_bf16 is 13.3 x that of fp32")
+    assert told["luck-below-lead"] == "about 0.12% is expected among equals; it leads by 1.76%"
+    assert {one.code for one in sections.that_matter(study)} == {"excessive"}
+    amounts = [one.how_much for one in study.analysis.doubts if one.code == "work-differs"]
+    assert amounts
+    assert not [text for text in amounts if "e+" in text or "bytes" in text]
+
+
+def test_what_is_said_of_a_transpose_agrees_with_its_counters():
+    """Said before: more resident warps, at 93.5 %; then fewer bytes, of fewer than the task's; 25.3 % of its roof, by L2."""
+    study = opened(ROOT / "examples/h200/ICJTRP")
+    (one,) = [f for f in study.findings() if f.impl == "cuda" and f.severity == TIME]
+    assert one.next_step == "more bytes in flight: 16 B accesses, several independent loads a thread"
+    assert not study.waterfalls["cuda"].of(GAPS)
+    row = study.analysis.impl("reference")
+    assert (row["bound_by"], row["roof"]) == ("l2", "l2")
+    assert row["roof_share"] == pytest.approx(0.658, abs=1e-3)
+    fall = study.waterfalls["reference"]
+    assert fall.of(FLOOR) + fall.of(WORK) == pytest.approx(row["roof_share"] * row["time"], rel=0.01)
+
+
+def test_a_compiled_step_is_not_told_to_compile_and_wins_are_told_once():
+    """Said before: torch.compile, of a compiled step; 18.9 us beyond the findings above, of the same 42.8 us."""
+    study = opened(LADDER / "batch8")
+    mine = [one for one in study.findings() if one.impl == "compiled" and one.severity == TIME]
+    assert not [one for one in mine if "torch.compile" in one.next_step]
+    attention = [one for one in mine if "sdpa" in one.kernel]
+    assert attention[0].win == attention[0].upper_bound
+    assert [one.win for one in attention[1:]] == [0.0] * (len(attention) - 1)
+    assert len(attention) > 1
+    assert "little is left" in next(one for one in mine if "nvjet" in one.kernel and "bias" in one.kernel).title

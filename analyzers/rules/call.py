@@ -30,6 +30,18 @@ CHAIN_EXCESS = 1.3
                 "只有一次启动；时间接近其中最长的 kernel",
             ),
         },
+        "compiled": {
+            "en": (
+                "launch-bound: {count} kernels in {us} us, {each} us each",
+                "replay the chain as a CUDA graph (cudaGraph, the mode reduce-overhead of the compiler it has been through), or fuse it into one kernel by hand",
+                "one launch; time near the longest kernel alone",
+            ),
+            "zh": (
+                "受限于 kernel 启动：{us} us 内有 {count} 个 kernel，平均每个 {each} us",
+                "用 CUDA graph 重放整条链（cudaGraph，或所用编译器的 reduce-overhead 模式），或手写融合成一个 kernel",
+                "只有一次启动；时间接近其中最长的 kernel",
+            ),
+        },
     },
 )
 def _launch_bound(s: Subject) -> Case | None:
@@ -39,7 +51,7 @@ def _launch_bound(s: Subject) -> Case | None:
     each = s.time / count
     params = {"count": f"{count:.0f}", "each": f"{each * 1e6:.3g}", "us": f"{s.time * 1e6:.3g}"}
     proofs = (Proof("kernels", count, MANY), Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below"))
-    return Case(proofs, _floor(s), params, 1.0)
+    return Case(proofs, _floor(s), params, 1.0, variant=_compiled(s))
 
 
 @rule(
@@ -104,6 +116,30 @@ def _host_bound(s: Subject) -> Case | None:
                 "kernel 变少，计算 kernel 的时间不变",
             ),
         },
+        "compiled": {
+            "en": (
+                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes, compiled as it is",
+                "torch.compile stopped at these kernels: look for graph breaks, then fuse the chain by hand (one kernel, Triton), so that each input is read once and each output written once",
+                "one kernel, DRAM bytes near the compulsory ones",
+            ),
+            "zh": (
+                "已经过编译，仍有 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍",
+                "torch.compile 只融合到这一步：先检查 graph break，再手写融合整条链（单个 kernel、Triton），每个输入只读一次、每个输出只写一次",
+                "只有一个 kernel，访存量接近最小访存量",
+            ),
+        },
+        "compiled-between": {
+            "en": (
+                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {stay} of the time computes, the rest moves them",
+                "it is compiled already: fuse what it left between the computing kernels by hand, into their epilogues or with each other (Triton, CUTLASS, a fused library call)",
+                "fewer kernels; the computing ones take as long as before",
+            ),
+            "zh": (
+                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；{stay} 的时间用于计算，其余用于搬运",
+                "已经过编译：编译后仍留在计算 kernel 之间的算子需手写融合，并入其 epilogue 或彼此融合（Triton、CUTLASS、库的融合接口）",
+                "kernel 变少，计算 kernel 的时间不变",
+            ),
+        },
     },
 )
 def _fuse(s: Subject) -> Case | None:
@@ -116,9 +152,10 @@ def _fuse(s: Subject) -> Case | None:
     # Kernels that compute for longer than they move data stay, whatever is fused to them.
     stay = s["computing_share"] * s.time
     if not stay > 0:
-        return Case(proofs, _floor(s), params, 0.9)
+        return Case(proofs, _floor(s), params, 0.9, variant=_compiled(s))
     params["stay"] = f"{s['computing_share']:.0%}"
-    return Case(proofs, max(_floor(s), stay), params, 0.9, variant="between")
+    variant = "-".join(filter(None, (_compiled(s), "between")))
+    return Case(proofs, max(_floor(s), stay), params, 0.9, variant=variant, covers=s.moving)
 
 
 @rule(
@@ -162,6 +199,18 @@ def _fuse(s: Subject) -> Case | None:
                 "只有一个 kernel，时间接近下限",
             ),
         },
+        "compiled-chain": {
+            "en": (
+                "{count} kernels a call, {ratio}x the floor of its work ({source}); no counters",
+                "it is compiled already: look for graph breaks, or fuse the chain by hand (one kernel, Triton); hardware counters say what passes through memory (--ncu)",
+                "one kernel, time near the floor",
+            ),
+            "zh": (
+                "每次调用 {count} 个 kernel，耗时为其工作量（{source}）理论下限的 {ratio} 倍；没有计数器",
+                "已经过编译：检查 graph break，或手写融合整条链（单个 kernel、Triton）；经过显存的数据量可由硬件计数器得到（--ncu）",
+                "只有一个 kernel，时间接近下限",
+            ),
+        },
     },
 )
 def _modelled(s: Subject) -> Case | None:
@@ -170,6 +219,7 @@ def _modelled(s: Subject) -> Case | None:
         return None
     share = s["attainable_fraction"]
     variant = "near" if share >= NEAR else "chain" if s["kernels"] >= MANY else ""
+    variant = f"{_compiled(s)}-chain".strip("-") if variant == "chain" else variant
     params = {
         "ratio": f"{s['floor_ratio']:.3g}",
         "source": s.text["source"],
@@ -178,6 +228,11 @@ def _modelled(s: Subject) -> Case | None:
         "bound": s.text.get("bound_by", ""),
     }
     return Case((Proof("floor_ratio", s["floor_ratio"], 1.0),), _floor(s), params, 0.05, variant=variant)
+
+
+def _compiled(s: Subject) -> str:
+    """The variant of what torch.compile has been through: it is no advice there."""
+    return "compiled" if s.text.get("compiled") else ""
 
 
 def _floor(s: Subject) -> float:

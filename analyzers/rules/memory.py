@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analyzers.pipes import LEVELS
-from analyzers.placement import MUCH, NEAR, SPILLED, WIDEST
+from analyzers.placement import MUCH, NEAR, REACH, SPILLED, WIDEST
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
 EXCESS = 1.10
@@ -13,6 +13,9 @@ EXCESS = 1.10
 
 FULL = 0.75
 """DRAM share that a plain copy passes on every chip seen; below, more bytes in flight help."""
+
+REACHED = 0.8
+"""DRAM share that the fix of a kernel with headroom is said to reach."""
 
 NARROW = 6.0
 STREAMS = 1.0
@@ -60,16 +63,40 @@ def fixed_traffic(subject: Subject) -> float:
                 "时间随访存量下降，DRAM 带宽利用率不变",
             ),
         },
+        "least": {
+            "en": (
+                "DRAM-bound: at {share} of the DRAM roof with no more than the compulsory bytes: little is left",
+                "nothing in this kernel moves fewer bytes: only another task does, in a narrower type or fused with what comes before or after it",
+                "time falls with the bytes; the DRAM share stays",
+            ),
+            "zh": (
+                "受限于显存带宽：已达 DRAM 带宽上限的 {share}，访存量不超过最小访存量：余地很小",
+                "该 kernel 自身已无法再减少访存量：除非改动任务，即用位宽更小的数据类型，或与前后的算子融合",
+                "时间随访存量下降，DRAM 带宽利用率不变",
+            ),
+        },
         "headroom": {
             "en": (
                 "DRAM-bound with headroom: at {share} of the DRAM roof, which plain copies come near",
-                "more bytes in flight: 16 B accesses, several independent loads a thread, more resident warps; then fewer bytes",
-                "the DRAM share rises to 80 % and more",
+                "more bytes in flight: 16 B accesses, several independent loads a thread",
+                "the DRAM share rises to 80 % and more: at 80 % the kernel takes {less} less time",
             ),
             "zh": (
-                "受限于显存带宽，但还有余量：达到 DRAM 带宽上限的 {share}，普通拷贝可达 80% 至 90%",
-                "增加同时未完成的访存请求：每次访问 16 B、每线程多个相互独立的加载、更多常驻线程束；然后再减少访存量",
-                "DRAM 带宽利用率升到 80% 以上",
+                "受限于显存带宽，但还有余量：达到 DRAM 带宽上限的 {share}，普通拷贝接近该上限",
+                "增加同时未完成的访存请求：每次访问 16 B、每线程多个相互独立的加载",
+                "DRAM 带宽利用率升到 80% 以上：升到 80% 时该 kernel 的时间减少 {less}",
+            ),
+        },
+        "headroom-warps": {
+            "en": (
+                "DRAM-bound with headroom: at {share} of the DRAM roof, which plain copies come near",
+                "more bytes in flight: 16 B accesses, several independent loads a thread, more resident warps",
+                "the DRAM share rises to 80 % and more: at 80 % the kernel takes {less} less time",
+            ),
+            "zh": (
+                "受限于显存带宽，但还有余量：达到 DRAM 带宽上限的 {share}，普通拷贝接近该上限",
+                "增加同时未完成的访存请求：每次访问 16 B、每线程多个相互独立的加载、更多常驻线程束",
+                "DRAM 带宽利用率升到 80% 以上：升到 80% 时该 kernel 的时间减少 {less}",
             ),
         },
     },
@@ -78,13 +105,16 @@ def _dram_bound(s: Subject) -> Case | None:
     share = s["dram_fraction"]
     if not share >= NEAR or s.nearest[0] != "dram":
         return None
-    return Case(
-        (Proof("dram_fraction", share, NEAR),),
-        s.least(),
-        {"share": _percent(share)},
-        share,
-        variant="headroom" if share < FULL else "",
-    )
+    proofs = [Proof("dram_fraction", share, NEAR)]
+    # What is not counted is no reason for advice: warps are asked for only where few are resident.
+    if share < FULL and s["occupancy"] < FULL:
+        variant, proofs = "headroom-warps", [*proofs, Proof("occupancy", s["occupancy"], FULL, "below")]
+    elif share < FULL:
+        variant = "headroom"
+    else:
+        variant = "least" if s["dram_bytes"] <= EXCESS * s["compulsory_bytes"] else ""
+    params = {"share": _percent(share), "less": _percent(max(0.0, 1 - share / REACHED))}
+    return Case(tuple(proofs), s.least(), params, share, variant=variant, likely=s.time * min(1.0, share / REACH))
 
 
 @rule(

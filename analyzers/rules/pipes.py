@@ -6,9 +6,12 @@ import math
 import re
 
 from analyzers.pipes import PIPES, precision_bits
-from analyzers.placement import NEAR
+from analyzers.placement import NEAR, REACH
 from analyzers.rules.memory import fixed_traffic
 from analyzers.rules.rule import Case, Proof, Subject, rule
+
+FULL = 0.8
+"""Share of a pipe's roof that few kernels pass: little is left to be won at the same operations."""
 
 FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
@@ -47,6 +50,30 @@ def is_product(s: Subject) -> bool:
                 "时间随运算量下降，利用率不变",
             ),
         },
+        "full": {
+            "en": (
+                "compute-bound: at {share} of the {pipe} roof: little is left at these operations",
+                "fewer or cheaper operations: a better algorithm, a lower precision if the task allows, tensor cores if it is a matrix product",
+                "time falls with the operations; the share stays",
+            ),
+            "zh": (
+                "受限于算力：已达{pipe}上限的 {share}：在现有运算量下余地很小",
+                "减少运算量或改用更便宜的运算：换更好的算法，任务允许时降低精度，矩阵乘改用 Tensor Core",
+                "时间随运算量下降，利用率不变",
+            ),
+        },
+        "tensor-full": {
+            "en": (
+                "at {share} of the {pipe} roof: the tensor cores are busy, and little is left",
+                "fewer or narrower operations: structure in the matrices, a lower precision if the task allows",
+                "time falls with the operations; the share stays",
+            ),
+            "zh": (
+                "已达{pipe}上限的 {share}：Tensor Core 接近饱和，余地很小",
+                "减少运算量或降低位宽：利用矩阵的结构，任务允许时降低精度",
+                "时间随运算量下降，利用率不变",
+            ),
+        },
         "tensor": {
             "en": (
                 "at {share} of the {pipe} roof: the tensor cores are busy",
@@ -71,7 +98,8 @@ def _pipe_bound(s: Subject) -> Case | None:
         s.least(),
         params,
         share,
-        variant="tensor" if name.startswith("tensor_") else "",
+        variant="-".join(["tensor"] * name.startswith("tensor_") + ["full"] * (share >= FULL)),
+        likely=s.time * min(1.0, share / REACH),
     )
 
 

@@ -76,6 +76,17 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "该 kernel 消失，或访存量变小",
         ),
     },
+    "ATen (compiled)": {
+        "en": (
+            "it is PyTorch's own kernel, which torch.compile left as it is: give it another layout or a narrower type, or "
+            "write one kernel for it and its neighbours",
+            "this kernel is gone, or moves fewer bytes",
+        ),
+        "zh": (
+            "这是 PyTorch 自带的 kernel，torch.compile 没有改写它：可以换布局或位宽更小的类型，或为它与前后的算子自写一个 kernel",
+            "该 kernel 消失，或访存量变小",
+        ),
+    },
     "NCCL": {
         "en": (
             "it is NCCL's kernel: overlap it with computing, send fewer and larger messages, or a narrower type",
@@ -107,7 +118,7 @@ class Subject:
     kernel: "" for an implementation as a whole. time: seconds of one call. roofs: seconds needed at each
     ceiling (pipes and memory levels). values: counters, metrics and facts by name; text: names of pipes.
     peaks: the ceilings themselves. scale: timed over counted seconds, where counting made it slower. whole: it is a
-    program, `time` the wall time of one of its steps.
+    program, `time` the wall time of one of its steps. moving: of a call, its kernels that move data rather than compute.
     """
 
     impl: str
@@ -119,6 +130,7 @@ class Subject:
     text: Mapping[str, str] = field(default_factory=dict)
     scale: float = 1.0
     whole: bool = False
+    moving: frozenset[str] = frozenset()
 
     @property
     def level(self) -> str:
@@ -150,7 +162,8 @@ class Case:
     """What a rule found: its evidence, the least time after the fix [s], the words' parameters.
 
     strength: how far beyond its threshold the evidence is (0..1); it orders equal gains and nothing else.
-    variant: which of the rule's texts applies.
+    variant: which of the rule's texts applies. likely: seconds after the fix that good kernels come to, where that is
+    more than `after`; findings are ranked by it. covers: the kernels of a call whose time it is about; none: all of it.
     """
 
     proofs: tuple[Proof, ...]
@@ -159,6 +172,8 @@ class Case:
     strength: float = 0.5
     severity: str = TIME
     variant: str = ""
+    likely: float = NAN
+    covers: frozenset[str] = frozenset()
 
 
 Test: TypeAlias = "Callable[[Subject], Case | None]"
@@ -202,7 +217,8 @@ class Finding:
 
     upper_bound: seconds of one call that could be won at most, never more than lie between its time and the floor;
     ratio: that over the implementation's time (of "host", over the caller's). win: the seconds of the bound that no
-    finding before it claims, so that wins add up.
+    finding before it claims, so that wins add up: those about one kernel, and those about the whole call, speak of the
+    same seconds. likely: the seconds of the bound that good kernels win. covers: as of its Case.
     severity: "time" (a bound is given), "host" (the bound is on the caller's time, outside the device's),
     "hint" (no bound) or "collect" (the rule could not decide).
     """
@@ -218,6 +234,8 @@ class Finding:
     params: Mapping[str, str] = field(default_factory=dict)
     variant: str = ""
     win: float = NAN
+    likely: float = NAN
+    covers: frozenset[str] = frozenset()
 
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation in a language; a variant without words has the rule's own.
@@ -256,6 +274,7 @@ class Finding:
             "params": dict(self.params),
             "variant": self.variant,
             "win": _known(self.win),
+            "likely": _known(self.likely),
         }
 
 

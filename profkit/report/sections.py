@@ -575,8 +575,8 @@ class Said:
     code: str = ""
 
 
-ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch", "no-counters")
-"""Doubts that explain a figure beside the answer: neither right, faster nor the time rests on it."""
+ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch", "no-counters", "luck-below-lead")
+"""Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
 """Doubts about roofs: they matter where something is held against one."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from analyzers.causes import CAUSES
+from profkit.report import units
 
 LANGUAGES = ("en", "zh")
 _SHARES = 3
@@ -49,6 +50,14 @@ def bound(row: Mapping[Any, Any], lang: str) -> str:
     told = [f"{share} {named(name, lang)}" for share, _, name in shares[:_SHARES]]
     others = len(shares) - len(told)
     return say("listed", lang).join(told) + (say("and_others", lang, count=str(others)) if others else "")
+
+
+def of_roof(row: Mapping[Any, Any], lang: str) -> str:
+    """ "65.4%" of the roof that it is bound by, "14.2% (dram)" where it is bound by none; a dash where nothing is known."""
+    share, roof = units.percent(units.number(row, "roof_share")), str(row.get("roof", ""))
+    if share == units.MISSING or roof == str(row.get("bound_by", "")):
+        return share
+    return say("bound_why", lang, bound=share, why=named(roof, lang))
 
 
 def bound_why(row: Mapping[Any, Any], lang: str) -> str:

@@ -249,6 +249,10 @@ def test_winner_doubt():
     assert winner_doubt(5, 1e-5) is None
     assert "5" in winner_doubt(5, 0.01, "c").what
     assert winner_doubt(5, math.nan) is None
+    luck = best_of(5, 0.01)
+    assert winner_doubt(5, 0.01, "c", 2 * luck).code == "luck"
+    assert winner_doubt(5, 0.01, "c", 10 * luck).code == "luck-below-lead"
+    assert "it leads by" in winner_doubt(5, 0.01, "c", 2 * luck).how_much
 
 
 # --- several processes: an interval that holds for the next run ---------------------------------------------------

@@ -59,6 +59,37 @@ def test_each_slice_by_hand(h200):
     assert set(WORDS) == {FLOOR, WORK, EXCESS, KERNELS, GAPS}
 
 
+def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):
+    """1.39 us of gaps were shown beside a single launch."""
+    copy = {"impl": "a", "kernel": "copy", "time": 9.8e-6, "dram_bytes": 9.6e6, "blocks": 4.0, "sm_count": 132.0}
+    timed = {"a": noisy(10e-6, rel=0)}
+
+    def kinds(method, *rows):
+        return waterfalls(analyze(samples(timed, method), launches(*rows), None, h200, reference=""))["a"]
+
+    one = kinds("cupti", copy)
+    assert (one.of(GAPS), one.kernels) == (0, {"copy": pytest.approx(10e-6)})
+    assert one.of(EXCESS) == pytest.approx(8e-6)
+    # Two launches have a gap between them; an event's time has the launch in it; a fifth of the call is something else.
+    assert kinds("cupti", {**copy, "time": 4.9e-6}, {**copy, "kernel": "b", "time": 4.9e-6}).of(GAPS) > 0
+    assert kinds("event", copy).of(GAPS) > 0
+    assert kinds("cupti", {**copy, "time": 8e-6}).of(GAPS) == pytest.approx(2e-6)
+
+
+def test_a_kernel_at_its_l2_roof_is_at_a_roof(h200):
+    """Said before: longer than its l2 roof asks for, of what it took beyond the DRAM roof."""
+    busy = {"impl": "a", "kernel": "k", "time": 10e-6, "dram_bytes": 4.8e6, "blocks": 999.0, "sm_count": 132.0}
+    line = h200.with_([Ceiling("l2", "bandwidth", 8e12, "measured")])
+    analysis = analyze(None, launches({**busy, "l2_bytes": 8e-6 * 8e12}), Work({}, 4.8e6), line, reference="")
+    row = analysis.kernels.iloc[0]
+    assert (row["bound_by"], row["roof"], row["roof_share"]) == ("l2", "l2", pytest.approx(0.8))
+    assert row["attainable_fraction"] == pytest.approx(0.1)
+    one = waterfalls(analysis)["a"]
+    assert {part.kind: part.seconds for part in one.slices} == pytest.approx({FLOOR: 1e-6, WORK: 7e-6, EXCESS: 2e-6})
+    call = analysis.impl("a")
+    assert (call["roof"], call["roof_share"]) == ("l2", pytest.approx(0.8))
+
+
 def test_a_kernel_with_a_row_for_each_range_takes_the_time_of_both(h200):
     twice = [{"impl": f"a{inner}", "kernel": "copy", "time": 1e-6, "dram_bytes": 4.8e6} for inner in ("", "/b")]
     analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(*twice), None, h200, reference="")
@@ -94,6 +125,30 @@ def test_a_bound_is_capped_at_the_floor_and_wins_do_not_overlap():
     assert [one.upper_bound for one in found] == pytest.approx([41e-6] * len(found))
     assert [one.win for one in found] == pytest.approx([41e-6] + [0.0] * (len(found) - 1))
     assert len(found) > 1
+
+
+def test_what_a_kernel_could_win_is_claimed_once():
+    """18.9 us were said to lie beyond two findings above that spoke of the same 42.8 us of the same kernel."""
+    values = {"tensor_share": 1.0, "flops": 1e9, "issue_active": 0.5, "warp_latency": 10.0, "stall_barrier": 5.0}
+    slow_ = Subject("c", "gemm", 80e-6, values, {"tensor_bf16": 40e-6})
+    moves = Subject("c", "move", 90e-6, {"dram_fraction": 0.7, "occupancy": 0.9}, {"dram": 63e-6}, {"dram": 4e12})
+    known = {"kernels": 9.0, "distinct": 2.0, "bytes": 9e6, "compulsory_bytes": 1e6, "computing_share": 0.4}
+    call = Subject("c", "", 200e-6, {**known, "floor_time": 10e-6}, moving=frozenset({"move"}))
+    found = [one for one in examine([call, slow_, moves], {"c": 200e-6}, floors={"c": 10e-6}) if one.severity == TIME]
+    told = {one.rule: one.win for one in found}
+    assert [one.rule for one in found] == ["fuse", "tensor-idle", "stalls", "dram-bound"]
+    assert told == pytest.approx({"fuse": 120e-6, "tensor-idle": 40e-6, "stalls": 0.0, "dram-bound": 0.0})
+
+
+def test_what_is_near_its_roof_is_ranked_by_what_is_likely():
+    """A product at 83 % of the tensor roof stood before a kernel at half of it, with 2 us less to win."""
+    near = Subject("c", "gemm", 300e-6, {"compute_fraction": 0.83, "flops": 1e9}, {"tensor_bf16": 249e-6})
+    idle = Subject("c", "attention", 98e-6, {"tensor_share": 1.0, "flops": 1e9}, {"tensor_bf16": 49e-6})
+    found = [one for one in examine([near, idle], {"c": 500e-6}) if one.severity == TIME]
+    assert [one.kernel for one in found] == ["attention", "gemm"]
+    assert found[1].upper_bound > found[0].upper_bound
+    assert "little is left" in found[1].title
+    assert found[1].likely == pytest.approx(300e-6 * (1 - 0.83 / 0.9))
 
 
 def test_the_callers_time_is_no_slice_of_the_devices():

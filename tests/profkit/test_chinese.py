@@ -151,7 +151,11 @@ def test_both_sides_of_the_catalogue_have_the_same_places():
             "host 与 cupti 两种计时不一致：调用方还要承担 kernel 启动开销",
         ),
         ("cuda: an excessive speed-up", "cuda：加速比高得反常"),
-        ("declared 32864 bytes, counted 461056 bytes (14.029 x)", "声明值 32864 字节，实测值 461056 字节（14.029 倍）"),
+        ("declared 32.9 kB, counted 461 kB (14.029 x)", "声明值 32.9 kB，实测值 461 kB（14.029 倍）"),
+        (
+            "12.2 x, above 10 x; the peak of tensor_bf16 is 13.2 x that of fp32",
+            "12.2 倍，超过 10 倍；tensor_bf16 的峰值为 fp32 的 13.2 倍",
+        ),
         ("line 12: calls torch.mm", "第 12 行：调用了 torch.mm"),
         (
             "measured, torch 2.11, driver 580, random data; upper quartile of 20 rounds x 31 runs",

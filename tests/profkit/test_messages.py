@@ -67,7 +67,7 @@ def shown(text, lang):
 
 def of_language(data, lang):
     """The script's data with the words of one language, and of each pair of them the one that is shown."""
-    bounds = [{**kernel, "bound": kernel["bound"][lang == "zh"]} for kernel in data["kernels"]]
+    bounds = [{**one, **{name: one[name][lang == "zh"] for name in ("bound", "roof")}} for one in data["kernels"]]
     return {**data, "words": data["words"]["en" if lang == "en" else "zh-CN"], "kernels": bounds}
 
 

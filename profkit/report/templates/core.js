@@ -72,7 +72,7 @@ const words = (k, n = "dram") => [
   tx("of_time", k.impl, say(k.time, "s"), pct(k.share), whole(k.launches)),
   ...(k.flops > 0 ? [tx("at", say(k.flops, "FLOP/s"), dig(k.ai[n]), n.toUpperCase())] : []),
   ...(num(k.dram) ? [tx("moves", say(k.dram, "B/s"), pct(k.dramf))] : []),
-  ...(num(k.frac) ? [tx("bound", pct(k.frac), mine(k.bound) || "?")] : []),
+  ...(num(k.frac) ? [tx("bound", pct(k.frac), mine(k.roof), mine(k.bound) || "?")] : []),
 ];
 
 /* one kernel or none is chosen; the plot, the table, the waterfall and the findings follow */

@@ -4,13 +4,13 @@ const scaled = (unit, get) => {
   return { label: s[1], cell: (x) => num(x) ? dig(x / s[0]) : "-" };
 };
 const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw = scaled("B/s", (k) => k.dram);
-/* [head, value, how it is shown (nothing: text), class]; "far" leaves where the screen is narrow */
+/* [head, value, how it is shown (nothing: text), class, what is added to it]; "far" leaves where the screen is narrow */
 const COLUMNS = () => [
   [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
   [tx("launches"), (k) => k.launches, whole, "far"], [tx("share"), (k) => k.share, pct],
   [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
-  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far"], [tx("occ"), (k) => k.occ, pct, "far"],
+  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? ` (${mine(k.roof)})` : ""], [tx("occ"), (k) => k.occ, pct, "far"],
   [tx("boundby"), (k) => mine(k.bound), null, "l"],
 ].filter(([, get, fmt], i) => i < 2 ? i || new Set(K.map((k) => k.impl)).size > 1 : K.some((k) => fmt ? num(get(k)) && get(k) !== 0 : get(k)));
 let COLS = [], rows = [], sorted = { c: -1, dir: -1 };
@@ -22,7 +22,7 @@ function table() {
     tr.append(h("th", { scope: "col", className: c[3] || "" }, b));
   });
   document.querySelector("#table thead").replaceChildren(tr);
-  rows = K.map((k) => h("tr", {}, ...COLS.map(([, get, fmt, cls]) => {
+  rows = K.map((k) => h("tr", {}, ...COLS.map(([, get, fmt, cls, tail]) => {
     const td = h("td", { className: cls || "" });
     if (cls === "name l") {
       const b = button("", () => pick(k.i), { className: "pick", title: k.kernel, "aria-pressed": "false" });
@@ -30,7 +30,7 @@ function table() {
       if (COLS[0][3] === "l own") td.dataset.whose = k.impl;
       td.append(b, ...lines(k));
     } else if (cls === "l own") td.append(key(k.impl), h("span", {}, k.impl));
-    else td.textContent = fmt ? fmt(get(k)) : get(k) || "-";
+    else td.textContent = (fmt ? fmt(get(k)) : get(k) || "-") + (tail ? tail(k) : "");
     return td;
   })));
   order();

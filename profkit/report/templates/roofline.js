@@ -154,7 +154,7 @@ function labels(top, shown, taken) {
     if (seen.has(p.k.i) || seen.size >= most || (dimmed(p.k) && !picked.has(p.k.i))) continue;
     seen.add(p.k.i);
     const lines = [p.k.short.length > 40 ? p.k.short.slice(0, 39) + "…" : p.k.short];
-    if (!small || picked.has(p.k.i)) lines.push(tx("label", pct(p.k.share), pct(p.k.frac)));
+    if (!small || picked.has(p.k.i)) lines.push(tx("label", pct(p.k.share), pct(p.k.frac), mine(p.k.roof)));
     place(top, taken, shown, X(p.x), Y(p.y), radius(p.k), lines, "nm" + (p.k.impl === D.best ? " best" : ""), picked.has(p.k.i));
   }
 }

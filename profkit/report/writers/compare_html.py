@@ -125,7 +125,7 @@ def _mood(rung: Rung) -> str:
 
 def _ladder(chosen: Sequence[Chosen], ladder: Ladder, lang: str) -> Table:
     unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    heads = ("step", "measure", "correct", "time", "c_step", "since", "js_frac", "x_floor", "bound_by")
+    heads = ("step", "measure", "correct", "time", "c_step", "since", "attainable", "x_floor", "bound_by")
     head = [say(key, lang) for key in heads]
     head[3] = f"{head[3]} [{unit}]"
     rows = [

@@ -18,7 +18,7 @@ from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
 from profkit.report.waterfall import IDLE, Block, blocks, floor_line, wall_blocks
-from profkit.report.words import LANGUAGES, bound, named, say
+from profkit.report.words import LANGUAGES, bound, named, of_roof, say
 from profkit.report.writers.frame import Grid, Text, both, doubted, grid, render, said, told
 from profkit.report.writers.page_data import (
     Shown,
@@ -61,6 +61,8 @@ def page(study: Study, lang: str = "en") -> str:
         data,
         has_timeline=data["timeline"] is not None,
         timed=bool(data["timings"]),
+        # Without FLOP there is nothing to plot: the page has bars of bandwidth, and says so.
+        plotted=not data["kernels"] or any((one["flops"] or 0) > 0 for one in data["kernels"]),
         title=both(lambda tag: say("p_on", tag, sample=study.manifest.sample.id, device=sections.device(study))),
         subtitle=both(lambda tag: _subtitle(study, tag)),
         answer=answer,
@@ -164,7 +166,8 @@ class _Answer:
         if best is not None and best.name in study.verdicts:
             mood = study.verdicts[best.name].word
         cards = _cards(study, found)
-        opening = told("p_both", one=first[lead], other=trust(sections.that_matter(study))) if cards else first[lead]
+        sure = trust(sections.that_matter(study), unrun(study, found))
+        opening = told("p_both", one=first[lead], other=sure) if cards else first[lead]
         return cls(opening, mood, cards, _table(study), lines)
 
 
@@ -198,7 +201,7 @@ def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
         _faster_card(verdict, row),
         _time_card(row),
         _bound_card(row),
-        _trust_card(study),
+        _trust_card(study, found),
         _next_card(study, first, row),
     ]
 
@@ -251,14 +254,16 @@ def _time_card(row: Mapping[Any, Any]) -> Card:
 
 def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     roof = both(lambda tag: bound(row, tag) or say("p_unknown", tag))
-    share = number(row, "attainable_fraction")
-    note = told("p_of_roof", share=units.percent(share)) if math.isfinite(share) else NOTHING
+    share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
+    at_roof = nearest == str(row.get("bound_by", ""))
+    said_ = both(lambda tag: say("p_of_nearest", tag, share=units.percent(share), roof=named(nearest, tag)))
+    note = told("p_of_roof", share=units.percent(share)) if at_roof else said_
     # The bar is the share of the roof it is bound by; what waits is bound by none.
-    at_roof = str(row.get("bound_by", "")) not in ("latency", "launch", "mixed", "unknown", "gaps", "")
+    note = note if math.isfinite(share) else NOTHING
     return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
 
 
-def _trust_card(study: Study) -> Card:
+def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     matter, every = sections.that_matter(study), sections.doubts(study)
     notes = [one.what for one in doubted(lambda tag: sections.that_matter(study, tag))[:2]]
     left = len(matter) - len(notes), len(every) - len(matter)
@@ -266,19 +271,28 @@ def _trust_card(study: Study) -> Card:
         told(key, count=str(count)) for key, count in zip(("p_trust_more", "p_trust_rest"), left, strict=True) if count
     ]
     note = both(lambda tag: say("semicolon", tag).join(getattr(one, tag) for one in notes))
-    return Card(told("p_trust"), trust(matter), note, kind="doubt trust" if matter else "good trust", link="#doubts")
+    sure = trust(matter, unrun(study, found))
+    return Card(told("p_trust"), sure, note, kind="doubt trust" if matter else "good trust", link="#doubts")
 
 
-def trust(matter: Sequence[object]) -> Text:
-    """How many doubts matter."""
+def trust(matter: Sequence[object], missing: int = 0) -> Text:
+    """How many doubts matter; where none does, how many checks were not run."""
+    if not matter and missing:
+        return told("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))
     key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
     return told(key, count=str(len(matter)))
+
+
+def unrun(study: Study, found: Sequence[Finding]) -> int:
+    """Checks of the best implementation, or of a program, whose counters were not collected."""
+    best = study.best.name if study.best is not None else None
+    return len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
 
 
 def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> Card:
     question = told("p_next")
     if first is None:
-        near = number(row, "attainable_fraction") >= 0.8
+        near = number(row, "roof_share") >= 0.8
         return Card(question, told("p_near" if near else "p_no_reason"), kind="wide")
     answer = both(lambda tag: runnable(worded(first, tag)[1], study))
     where = short_name(first.kernel, 48) if first.kernel else ""
@@ -308,7 +322,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         Card(told("p_which"), Text(name, name), note, share, "small"),
         *([_bound_card(hot, told("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
         Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
-        _trust_card(study),
+        _trust_card(study, found),
         _next_card(study, first, hot),
     ]
 
@@ -362,7 +376,7 @@ def _parts_table(study: Study, parts: Sequence[Part], lang: str) -> Table:
             Column(say("speedup", lang), [sections.speedup(part.row) for part in parts]),
             column(say("time", lang), rows, "time", "s"),
             column(say("x_floor", lang), rows, "floor_ratio", ""),
-            column(say("js_frac", lang), rows, "attainable_fraction", "%"),
+            Column(say("js_frac", lang), [of_roof(row, lang) for row in rows]),
             Column(say("bound_by", lang), [bound(row, lang) or units.MISSING for row in rows]),
         ]
     )

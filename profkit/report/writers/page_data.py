@@ -15,7 +15,7 @@ from profkit.report.layout import cut
 from profkit.report.names import short_names
 from profkit.report.units import number
 from profkit.report.waterfall import Block
-from profkit.report.words import LANGUAGES, bound
+from profkit.report.words import LANGUAGES, bound, named
 from roofline.ceilings import BANDWIDTH, Roofline
 from roofline.style import BANDS, places, shape
 
@@ -104,7 +104,9 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "dram": six(number(row, "dram_bandwidth")),
         "dramf": six(number(row, "dram_fraction")),
         "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
-        "frac": six(number(row, "attainable_fraction")),
+        "frac": six(number(row, "roof_share")),
+        "roof": [named(str(row.get("roof") or ""), lang) for lang in LANGUAGES],
+        "at": str(row.get("roof") or "") == str(row.get("bound_by")),
         "occ": six(number(row, "occupancy")),
         "pipe": str(row.get("compute") or ""),
         "bound": [bound(row, lang) for lang in LANGUAGES],
