@@ -22,7 +22,6 @@ from profkit.report.explain import proof, runnable, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
 from profkit.report.places import place_of
-from profkit.report.waterfall import wall_blocks
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
@@ -180,6 +179,8 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
 
 def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
     """Seconds of a step of a program's first process and device, the largest first; None where there is none."""
+    from profkit.report.waterfall import wall_blocks  # pandas stays out of start-up
+
     for name, one in study.budgets.items():
         if one.window > 0:
             slices = sorted(wall_blocks(one, name), key=lambda block: -block.seconds)
