@@ -33,7 +33,7 @@ SAMPLES = [
     ("uncoalesced", "suspected", ("ICJTRP", "reference"), ("ICJTRP", "cuda")),
     ("uncoalesced", "stores", ("ICJTRP", "ori"), ("ICJTRP", "reference")),
     ("use-tensor-cores", "exact", ("ICPDGM", "cuda"), ("ICPDGM", "reference")),
-    ("pipe-bound", "tensor", ("ICHTCM", "triton"), ("ICHTCM", "cuda")),
+    ("pipe-bound", "tensor-full", ("ICHTCM", "triton"), ("ICHTCM", "cuda")),
     ("dram-bound", "headroom", ("ICJTRP", "cuda"), ("ICDQRM", "cuda")),
     ("modelled", "near", ("ICDQRM", "reference"), ("ICDQRM", "cuda")),
 ]

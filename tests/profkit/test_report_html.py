@@ -86,6 +86,19 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
     assert names == ["cuda", "reference", "ori"]
 
 
+def test_a_share_is_of_the_roof_that_binds_and_no_plot_is_promised_where_there_is_none():
+    """Said before: 25.3 % of its roof, of a copy that L2 binds; pick it in the plot, of a page with bars alone."""
+    text = page(open_study(H200 / "ICJTRP"))
+    top = part_of(text, '<section id="answer"', "</section>")
+    assert "of its roof 65.8% bound by l2" in top
+    assert "of its roof 44.0% (l2) bound by latency" in top
+    assert "in the plot" not in text
+    assert "None of these kernels computes" in text
+    ladder = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
+    assert "to pick it in the plot" in ladder
+    assert "None of these kernels computes" not in ladder
+
+
 def test_what_is_not_right_says_so_first(tmp_path):
     run = some_run(tmp_path / "r")
     impl = run.manifest.candidates[0]
