@@ -120,7 +120,7 @@ def limited(size):
 def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     folder = write_sample(tmp_path, "honest")
     argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
-    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=limited(16 << 10), check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=limited(32 << 10), check=False)
     assert done.returncode == 2, done.stderr
     assert "roofline.png: File too large" in done.stderr
     assert "Traceback" not in done.stderr
