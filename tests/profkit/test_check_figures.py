@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from profkit.runner.check import RTOL, compare, rtol_of
+from profkit.runner.check import RTOL, compare, equal, rtol_of
 
 WANT = torch.tensor([3.0, -3.0, 3.0, 3.0], dtype=torch.float64)
 ERRORS = torch.tensor([0.0, 1e-10, 2e-10, 6e-10], dtype=torch.float64)
@@ -160,3 +160,11 @@ def test_complex_answers_are_judged_by_their_distance():
     assert found.max_rel == pytest.approx(3e-4 / 10, rel=1e-3)
     assert compare(want + torch.tensor([2e-3j, 0]), want).status == "mismatch"
     assert compare(torch.tensor([math.inf + 1j, -5.0]), want).status == "nan"
+
+
+def test_equal_is_of_every_element_and_nan_is_itself():
+    nan = torch.tensor([1.0, math.nan])
+    assert equal(nan, nan.clone())
+    assert not equal(nan, torch.tensor([math.nan, 1.0]))
+    assert not equal(torch.tensor([1.0, 2.0]), nan)
+    assert not equal(torch.ones(2), torch.ones(3))

@@ -106,6 +106,15 @@ def test_ranking():
     ]
 
 
+def test_more_base_points_stand_higher():
+    rows = [
+        scored("IAAAA1", "less", base=10),
+        scored("IAAAA2", "more", base=14, bonus=1),
+        scored("IAAAA3", "same", base=14),
+    ]
+    assert [s.contestant for s in rank(rows)] == ["more", "same", "less"]
+
+
 def test_twelve_places():
     standings = rank([scored(f"IAAA{n:02}", f"c{n}") for n in range(15)])
     assert [s.place for s in standings] == [*range(1, 13), 0, 0, 0]

@@ -37,6 +37,7 @@ def flops(function, *args, cc=""):
         ("var_mean", lambda x: torch.var_mean(x, -1), 4),
         ("logsumexp", lambda x: torch.logsumexp(x, -1), 4),
         ("norm", lambda x: torch.linalg.vector_norm(x), 2),
+        ("norm over axes", lambda x: torch.ops.aten.norm(x, 2, [0], False), 2),
         ("sum", lambda x: x.sum(), 1),
         ("amax", lambda x: x.amax(-1), 1),
         ("relu", torch.relu, 1),
