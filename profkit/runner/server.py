@@ -85,7 +85,8 @@ def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Seq
     line.close()
     request = msgspec.json.decode(data, type=Request)
     # Out of the way of the numbers that are wanted, which may be those of the server's own.
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, _HIGH) for descriptor in given]
+    above = max(_HIGH, *request.descriptors, 2) + 1
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, above) for descriptor in given]
     for descriptor in (*given, *foreign):
         os.close(descriptor)
     for source, wanted in zip([high[0], *high], (1, 2, *request.descriptors), strict=True):

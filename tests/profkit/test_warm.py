@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -87,6 +88,15 @@ def test_a_fork_sees_what_a_process_of_its_own_sees(warm, place, tmp_path, monke
     assert forked == started
     assert forked["argv"] == ["one", "two words"]
     assert forked["env"]["MINE"] == "ä"
+
+
+def test_descriptors_of_any_number_arrive(start, tmp_path):
+    """Also those that a fork would itself have used on the way: whoever has many files open hands over high numbers."""
+    with open(os.devnull, "wb") as nowhere:
+        given = [fcntl.fcntl(nowhere, fcntl.F_DUPFD, at) for at in (200, 201, 202, 203)]
+    code = "import os; [os.write(int(one), b'x') for one in sys.argv[2:]]; print('all')"
+    ended = start(code, *map(str, given), hand_over=given)
+    assert (ended.code, (tmp_path / "log").read_text()) == (0, "all\n"), ended.tail
 
 
 @pytest.mark.parametrize(
