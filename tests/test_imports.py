@@ -128,6 +128,7 @@ LAZY: dict[str, str] = {
     "profkit.report.derived": "matplotlib numpy pandas",
     "profkit.report.figures": "matplotlib numpy pandas",
     "profkit.report.seconds": "numpy pandas",
+    "profkit.report.waterfall": "numpy pandas",
     "profkit.report.writers.compare_html": "numpy pandas",
     "profkit.report.writers.html": "numpy pandas",
     "profkit.runner.ahead": "torch",
