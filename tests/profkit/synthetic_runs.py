@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
@@ -9,9 +12,13 @@ from analyzers.analysis import analyze
 from analyzers.floor import Work
 from collectors.frame import build
 from profkit.rundir.directory import Run
-from profkit.rundir.manifest import Check, Counters, FileRef, Impl, Manifest, SampleInfo, Timing
+from profkit.rundir.manifest import Capture, Check, Counters, FileRef, Impl, Manifest, SampleInfo, Timing
 from profkit.study.study import Study
 from roofline.ceilings import Ceiling, Roofline
+
+NCU = Path(__file__).resolve().parent.parent / "data" / "ncu"
+PLANTED = "planted(const float *, const int *, float *, int)"
+"""The kernel of source_cuda.csv."""
 
 DRAM, FP32, L2 = 4e12, 50e12, 16e12
 PIPES = [
@@ -93,3 +100,21 @@ def make_run(folder, seconds, rows=(), work=None, *, device="Test GPU", files=No
     known = launches(list(rows)) if len(rows) else None
     run.__dict__["analysis"] = analyze(frame, known, works, Roofline(device, CEILINGS))
     return run
+
+
+def two_parts(folder):
+    """A reference of 300 us and a candidate of 200 us, a kernel each, that move the same bytes."""
+    rows = [
+        kernel("reference", "r(int)", 3e-4, dram_bytes=6e8),
+        kernel("cuda", "void k<float, 4>(int)", 2e-4, dram_bytes=6e8),
+    ]
+    return make_run(folder, {"reference": 3e-4, "cuda": 2e-4}, rows)
+
+
+def planted_run(folder):
+    """A call of 300 us with the kernel whose source lines were recorded in it, which its roofs allow 60 us of its 200."""
+    rows = [kernel("cuda", PLANTED, 200e-6, dram_bytes=240e6, flop_fp32=1e6), kernel("cuda", "other()", 50e-6)]
+    study = make_run(folder, {"cuda": 300e-6}, rows, Work({"fp32": 1e6}, 240e6))
+    shutil.copy(NCU / "source_cuda.csv", study.path / "lines.csv")
+    study.manifest.captures.append(Capture("lines.csv", "ncu", "lines"))
+    return study

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import fcntl
 import json
-import os
-import pty
 import re
 import shutil
 import sqlite3
-import struct
-import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from ptys import on_a_terminal
 
 from profkit.study.study import Study
 
@@ -348,16 +342,6 @@ def test_a_long_step_draws_a_bar_of_bytes_on_a_terminal(tmp_path):
         "with progress(False) as now:\n    now('reading big.csv')\n"
         "    for done in range(10):\n        now.moved(done * 10**6, 10**7)\n        time.sleep(0.05)\n"
     )
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    env = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=child, env=env)
-    os.close(child)
-    said = b""
-    with contextlib.suppress(OSError):
-        while block := os.read(parent, 4096):
-            said += block
-    os.close(parent)
-    assert process.wait() == 0
+    said = on_a_terminal(code, width=100, NO_COLOR="1")
     assert b"reading big.csv" in said
     assert re.search(rb"\d+\.\d/10\.0\s*MB", said)

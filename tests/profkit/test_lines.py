@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from synthetic_runs import kernel, make_run
+from synthetic_runs import PLANTED, kernel, make_run, planted_run
 
-from analyzers.floor import Work
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.report import explain, lines, sections
 from profkit.report.writers import json as json_writer
 from profkit.report.writers.page_data import data_of, shown_of
-from profkit.rundir.manifest import Capture
 from profkit.runner import loading
 from profkit.study.study import open_study
 from profkit.targets.program import Program
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "ncu"
 OK = [sys.executable, "-c", "import os; print('flags', os.environ.get('NVCC_APPEND_FLAGS'))"]
-PLANTED = "planted(const float *, const int *, float *, int)"
 
 
 @pytest.fixture
@@ -64,12 +60,7 @@ def test_without_a_page_the_run_says_why_and_keeps_its_counters(program):
 
 @pytest.fixture
 def planted(tmp_path):
-    """A call of 300 us with the recorded kernel in it, which its roofs allow 60 us of its 200."""
-    rows = [kernel("cuda", PLANTED, 200e-6, dram_bytes=240e6, flop_fp32=1e6), kernel("cuda", "other()", 50e-6)]
-    study = make_run(tmp_path, {"cuda": 300e-6}, rows, Work({"fp32": 1e6}, 240e6))
-    shutil.copy(DATA / "source_cuda.csv", study.path / "lines.csv")
-    study.manifest.captures.append(Capture("lines.csv", "ncu", "lines"))
-    return study
+    return planted_run(tmp_path)
 
 
 def test_a_line_holds_a_slice_of_the_waterfall(planted):

@@ -7,7 +7,7 @@ import re
 import click
 import pytest
 from click.testing import CliRunner
-from synthetic_runs import kernel, make_run
+from synthetic_runs import two_parts
 
 from collectors.doubt import Doubt
 from profkit.cli.group import cli
@@ -185,11 +185,7 @@ def test_an_interval_shows_its_ends_or_is_not_there(values, said):
 
 @pytest.fixture
 def study(tmp_path):
-    rows = [
-        kernel("reference", "r(int)", 3e-4, dram_bytes=6e8),
-        kernel("cuda", "void k<float, 4>(int)", 2e-4, dram_bytes=6e8),
-    ]
-    return make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
+    return two_parts(tmp_path / "r")
 
 
 def test_each_doubt_is_told_once_with_whom_it_concerns(study):

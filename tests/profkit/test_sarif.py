@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 from recorded import opened
-from synthetic_runs import kernel, make_run
+from synthetic_runs import PLANTED, planted_run
 from test_gate import H200, ROOT, runs
 
-from analyzers.floor import Work
 from analyzers.rules.rule import RULES
 from profkit.campaign import gate
 from profkit.cli.group import invoke
@@ -20,10 +18,9 @@ from profkit.report.dialects import agent, sarif
 from profkit.report.places import Place, place_of
 from profkit.report.writers.sarif import NOTE, Notice, Result, Rule, document
 from profkit.rundir.files import sha256
-from profkit.rundir.manifest import Capture, FileRef
+from profkit.rundir.manifest import FileRef
 
 DATA = ROOT / "tests/data/ncu"
-PLANTED = "planted(const float *, const int *, float *, int)"
 pytestmark = pytest.mark.xdist_group("recorded")
 
 
@@ -138,22 +135,14 @@ def planted(tmp_path, monkeypatch):
     sample = tmp_path / "S 1"
     sample.mkdir()
     (sample / "cuda.py").write_text("\n".join(["# python"] * 28 + ['source = """', *body, '"""', ""]), "utf-8")
-    study = _planted(tmp_path / "second")
+    study = planted_run(tmp_path / "second")
     study.manifest.sample.path = "S 1"
     study.manifest.sample.files["cuda"] = FileRef("cuda.py", sha256(sample / "cuda.py"))
     return study
 
 
-def _planted(folder):
-    rows = [kernel("cuda", PLANTED, 200e-6, dram_bytes=240e6, flop_fp32=1e6), kernel("cuda", "other()", 50e-6)]
-    study = make_run(folder, {"cuda": 300e-6}, rows, Work({"fp32": 1e6}, 240e6))
-    shutil.copy(DATA / "source_cuda.csv", study.path / "lines.csv")
-    study.manifest.captures.append(Capture("lines.csv", "ncu", "lines"))
-    return study
-
-
 def _planted_lines(folder):
-    return [one for one in _planted(folder).lines if one.file.endswith("cuda.cu")]
+    return [one for one in planted_run(folder).lines if one.file.endswith("cuda.cu")]
 
 
 def test_the_line_that_is_waited_for_is_told_in_the_files_own_numbers(planted):
@@ -185,7 +174,7 @@ def test_places_of_programs_and_of_other_systems(tmp_path):
         "a b/c.py": "a%20b/c.py",
         f"{ROOT}/S1/x.cu": "S1/x.cu",
         "/elsewhere/x.cu": "file:///elsewhere/x.cu",
-        "C:\\work\\x.cu": "file:///C:/work/x.cu",
+        "C:\\code\\x.cu": "file:///C:/code/x.cu",
     }
     for path, wanted in paths.items():
         one = Result(rule, NOTE, "says", ("s", "i"), Place(path, 3), {"known": 1.0, "unknown": float("nan")})

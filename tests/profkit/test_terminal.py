@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from ptys import on_a_terminal
 from recorded import opened
 from rich.console import Console
-from synthetic_runs import kernel, make_run
+from synthetic_runs import two_parts
 
 from profkit.cli.group import ALL, cli
 from profkit.cli.progress import Drawn, progress
@@ -38,11 +32,7 @@ def no_wishes(monkeypatch):
 
 @pytest.fixture
 def study(tmp_path):
-    rows = [
-        kernel("reference", "r(int)", 3e-4, dram_bytes=6e8),
-        kernel("cuda", "void k<float, 4>(int)", 2e-4, dram_bytes=6e8),
-    ]
-    return make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4}, rows)
+    return two_parts(tmp_path / "r")
 
 
 @pytest.mark.xdist_group("recorded")
@@ -212,18 +202,8 @@ def test_a_real_terminal(study, wish):
         "    with progress.progress(False) as now:\n        now('timing cuda')\n        time.sleep(0.4)\n"
         "screen.with_plain(run)(sys.argv[1:])\n"
     )
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    env = {**os.environ, "TERM": "xterm", **({"NO_COLOR": "1"} if wish == "NO_COLOR" else {})}
     words = ["--plain"] if wish == "--plain" else []
-    process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=child, env=env)
-    os.close(child)
-    said = b""
-    with contextlib.suppress(OSError):
-        while block := os.read(parent, 4096):
-            said += block
-    os.close(parent)
-    assert process.wait() == 0
+    said = on_a_terminal(code, width=80, words=words, **({"NO_COLOR": "1"} if wish == "NO_COLOR" else {}))
     assert b"timing cuda" in said
     assert (b"\x1b" in said) == (not wish)
     assert (b"0:00" in said) == (not wish)
