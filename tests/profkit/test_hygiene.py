@@ -151,7 +151,7 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
         line.remote.ask("run")
         wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"T"})
         assert waiting.state_of(child.pid) != "T"
-        line.remote.phase = "check"
+        line.remote.phase = "build"
         line.remote.ask("output")
         wait_for(lambda: {waiting.state_of(pid) for pid in both} == {"R"})
     finally:
