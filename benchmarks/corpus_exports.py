@@ -5,19 +5,23 @@
 Run it from a copy that nobody changes meanwhile. With --json the results are kept as they come, and a second run goes on
 where the first was stopped. Each file goes through a process of its own, forked from one that has loaded everything; the pictures,
 which cost most, are drawn for every tenth. "refused" is an error of the error tree, with a
-fix; anything else that is raised is a traceback and a bug. The independent reading adds up GPU time with Python's csv
-module and nothing of collectors/, from what it knows of five headers; files of other forms are counted as "not compared".
+fix; anything else that is raised is a traceback and a bug. The independent reading adds up launches, blocks, GPU time and
+eight counters with Python's csv and sqlite3 modules (for .ncu-rep NVIDIA's reader) and nothing of collectors/; files of forms
+that it does not know are counted as "not compared".
 Prints a table by kind of file, then every traceback and every difference; the exit code is 1 if there is one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import math
 import os
+import re
 import resource
+import sqlite3
 import sys
 import tempfile
 import time
@@ -27,68 +31,161 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 UNITS = {"nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0}
 TIMES = ("gpu__time_duration.sum", "gpu__time_duration.avg", "Duration")
+NCU: dict[str, tuple[tuple[str, ...], float]] = {
+    "time": (TIMES, 1.0),
+    "registers": (("launch__registers_per_thread", "Registers Per Thread"), 1.0),
+    "occupancy": (("sm__warps_active.avg.pct_of_peak_sustained_active", "Achieved Occupancy"), 0.01),
+    "occupancy_limit": (("sm__maximum_warps_per_active_cycle_pct", "Theoretical Occupancy"), 0.01),
+    "limit_registers": (("launch__occupancy_limit_registers", "Block Limit Registers"), 1.0),
+    "l1_hit_rate": (("l1tex__t_sector_hit_rate.pct", "L1/TEX Hit Rate"), 0.01),
+    "l2_hit_rate": (("lts__t_sector_hit_rate.pct", "L2 Hit Rate"), 0.01),
+    "active_warps": (("smsp__warps_active.avg.per_cycle_active", "Active Warps Per Scheduler"), 1.0),
+    "eligible_warps": (("smsp__warps_eligible.avg.per_cycle_active", "Eligible Warps Per Scheduler"), 1.0),
+}
+"""Figures that are added up over the launches: what ncu calls them, and how much one of its units is."""
+Figures = dict[str, float]
 
 
 # ---- the independent reading -----------------------------------------------------------------------------------------
 
 
-def independent(path: Path) -> float | None:
-    """Seconds of GPU time in all by plain csv; None for a form that is not known here."""
-    lines = path.read_bytes().decode("utf-8-sig", "replace").split("\n")
-    lines = [line for line in lines if not line.startswith("==")]
+def independent(path: Path) -> Figures:
+    """Sums over the launches of a file, by what is known here of its form; {} for a form that is not known."""
+    if path.suffix == ".sqlite":
+        return _sqlite(path)
+    if path.suffix == ".ncu-rep":
+        return _report(path)
+    text = path.read_bytes().decode("utf-8-sig", "replace")
+    lines = [line for line in text.split("\n") if not line.startswith("==")]
     for at, line in enumerate(lines[:5000]):
         header = next(csv.reader([line.rstrip("\r")]), [])
-        for marks, total in FORMS:
+        for marks, sums in FORMS:
             if marks <= set(header):
-                return total(header, [row for row in csv.reader(lines[at + 1 :]) if len(row) > 4])
-    return None
+                return sums(header, [row for row in csv.reader(lines[at + 1 :]) if len(row) > 4])
+    return _page(lines)
 
 
 def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def _ncu_raw(header: list[str], rows: list[list[str]]) -> float | None:
-    name = next((time for time in TIMES if time in header), "")
-    if not name or not rows:
-        return None
-    at, unit = header.index(name), UNITS[rows[0][header.index(name)] or "ns"]
-    return sum(_number(row[at]) for row in rows[1:]) * unit
+def _blocks(size: str) -> float:
+    return math.prod(int(one) for one in re.findall(r"\d+", size))
 
 
-def _ncu_details(header: list[str], rows: list[list[str]]) -> float | None:
+def _ncu_raw(header: list[str], rows: list[list[str]]) -> Figures:
+    units, *launches = rows
+    found = {"launches": float(len(launches))}
+    for figure, (names, scale) in NCU.items():
+        at = next((header.index(name) for name in names if name in header), -1)
+        cells = [row[at] for row in launches if re.fullmatch(r"[\d.,e+-]+", row[at])] if at >= 0 else []
+        if cells:
+            found[figure] = sum(map(_number, cells)) * (UNITS[units[at]] if figure == "time" else scale)
+    if "Grid Size" in header:
+        found["blocks"] = sum(_blocks(row[header.index("Grid Size")]) for row in launches)
+    return found
+
+
+def _ncu_details(header: list[str], rows: list[list[str]]) -> Figures:
     key = [header.index(name) for name in ("ID", "Process ID")]
     name, unit, value = (header.index(f"Metric {part}") for part in ("Name", "Unit", "Value"))
-    found: dict[tuple[str, ...], float] = {}
-    for wanted in TIMES:
-        for row in rows:
-            if len(row) > value and row[name] == wanted and row[unit] in UNITS:
-                found.setdefault(tuple(row[at] for at in key), _number(row[value]) * UNITS[row[unit]])
-    return sum(found.values()) if found else None
+    grids = {tuple(row[at] for at in key): row for row in rows}
+    found = {"launches": float(len(grids))}
+    if "Grid Size" in header:
+        found["blocks"] = sum(_blocks(row[header.index("Grid Size")]) for row in grids.values())
+    for figure, (names, scale) in NCU.items():
+        known: dict[tuple[str, ...], float] = {}
+        for wanted in names:
+            for row in rows:
+                if len(row) > value and row[name] == wanted and re.fullmatch(r"[\d.,e+-]+", row[value]):
+                    one = UNITS[row[unit]] if figure == "time" else scale
+                    known.setdefault(tuple(row[at] for at in key), _number(row[value]) * one)
+        if known:
+            found[figure] = sum(known.values())
+    return found
 
 
-def _column(name: str) -> Callable[[list[str], list[list[str]]], float | None]:
-    def total(header: list[str], rows: list[list[str]]) -> float | None:
+def _page(lines: list[str]) -> Figures:
+    """A page of ncu as text: the rows that give a launch's duration."""
+    rows = (re.fullmatch(r"\s{2,}(?:Duration|gpu__time_duration\.sum)\s+(\w+)\s+([\d.,]+)\s*", line) for line in lines)
+    times = [_number(row[2]) * UNITS[row[1]] for row in rows if row]
+    return {"time": sum(times)} if times else {}
+
+
+def _sqlite(path: Path) -> Figures:
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        count, total = base.execute("SELECT COUNT(*), SUM(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    return {"kernels": float(count), "kernel_time": total / 1e9}
+
+
+def _report(path: Path) -> Figures:
+    """By NVIDIA's reader, asked for one metric after the other."""
+    try:
+        import ncu_report
+    except ImportError:
+        return {}
+    report = ncu_report.load_report(str(path))
+    launches = [report[at][number] for at in range(len(report)) for number in range(len(report[at]))]
+    found = {"launches": float(len(launches))}
+    for figure, (names, scale) in NCU.items():
+        metrics = [one for launch in launches if (one := launch.metric_by_name(names[0])) is not None]
+        if metrics:
+            unit = UNITS[metrics[0].unit()] if figure == "time" else scale
+            found[figure] = sum(one.as_double() for one in metrics) * unit
+    return found
+
+
+def _column(name: str) -> Callable[[list[str], list[list[str]]], Figures]:
+    def total(header: list[str], rows: list[list[str]]) -> Figures:
         at = header.index(name)
-        return sum(_number(row[at]) for row in rows if len(row) == len(header)) / 1e9
+        return {"time": sum(_number(row[at]) for row in rows if len(row) == len(header)) / 1e9}
 
     return total
 
 
-FORMS: tuple[tuple[set[str], Callable[[list[str], list[list[str]]], float | None]], ...] = (
+def _nvprof(header: list[str], rows: list[list[str]]) -> Figures:
+    """Of the summary with a unit beside each number."""
+    cells = [re.fullmatch(r"([\d.]+)(ns|us|ms|s)", row[1]) for row in rows]
+    return {
+        "rough_time": sum(float(cell[1]) * UNITS[cell[2]] for cell in cells if cell),
+        "launches": float(sum(int(row[2]) for row in rows)),
+    }
+
+
+FORMS: tuple[tuple[set[str], Callable[[list[str], list[list[str]]], Figures]], ...] = (
     ({"ID", "Metric Name", "Metric Value"}, _ncu_details),
     ({"ID", "Process ID", "Kernel Name"}, _ncu_raw),
     ({"Total Time (ns)", "Instances", "Med (ns)", "Name"}, _column("Total Time (ns)")),
     ({"Duration (ns)", "GrdX", "Name"}, _column("Duration (ns)")),
+    ({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"}, _nvprof),
 )
-"""A form by what must stand in its header, and how its GPU time adds up."""
+"""A form by what must stand in its header, and how its figures add up."""
 
 
 # ---- one file --------------------------------------------------------------------------------------------------------
+
+
+def figures(frame: pd.DataFrame) -> Figures:
+    """What `independent` adds up, of the frame that was read; what no launch has is left out."""
+    counts = frame["instances"] if "instances" in frame else pd.Series(1, frame.index)
+    found = {"launches": float(counts.sum())}
+    for name in NCU:
+        if name in frame and frame[name].notna().any():
+            found[name] = float((frame[name] * counts).sum())
+    grids = frame["grid"] if "grid" in frame else pd.Series("", frame.index)
+    if len(frame) and (grids != "").all():
+        found["blocks"] = float(sum(map(_blocks, grids)))
+    if "time" in found:
+        found["rough_time"] = found["time"]
+        kernels = frame[frame["kind"] == "kernel"]
+        found |= {"kernels": float(len(kernels)), "kernel_time": float(kernels["time"].sum())}
+    return found
 
 
 def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
@@ -106,9 +203,7 @@ def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
         found["kind"] = f"{one.name} {path.suffix.lstrip('.') or 'text'}"
         frame = one.read(path)
         found["rows"] = len(frame)
-        if "time" in frame:
-            counts = frame.get("instances", 1)
-            found["time"] = float((frame["time"] * counts).sum(skipna=False))
+        found["figures"] = figures(frame)
         imported = import_files([path], folder / "run")
         study = Study(imported.run, imported.frames)
         json.metrics(study)
@@ -152,17 +247,20 @@ def in_a_fork(path: Path, limit: float, pictures: bool) -> dict[str, Any]:
 
 
 def compared(path: Path, found: dict[str, Any]) -> str:
-    """same, different, or not compared."""
-    if found["outcome"] != "read" or path.suffix in (".ncu-rep", ".sqlite", ".json"):
+    """same, different, or not compared; `found` is told the figures that differ."""
+    if found["outcome"] != "read":
         return "not compared"
     try:
-        total = independent(path)
-    except (ValueError, KeyError, IndexError, csv.Error):
+        said = independent(path)
+    except (ValueError, KeyError, IndexError, csv.Error, sqlite3.Error):
         return "not compared"
-    if total is None or "time" not in found:
-        return "not compared"
-    found["independent"] = total
-    return "same" if math.isclose(total, found["time"], rel_tol=1e-9, abs_tol=1e-12) else "different"
+    mine = found["figures"]
+    both = [name for name in said if name in mine]
+    # nvprof rounds the sum and the mean of its summary each for itself.
+    near = {name: 2e-4 if name == "rough_time" else 1e-9 for name in both}
+    other = [name for name in both if not math.isclose(said[name], mine[name], rel_tol=near[name], abs_tol=1e-12)]
+    found |= {"figures_compared": len(both), "other": {name: [mine[name], said[name]] for name in other}}
+    return "different" if other else "same" if both else "not compared"
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -205,7 +303,7 @@ def main() -> int:
             with given.json.open("a") as out:
                 out.write(json.dumps(found) + "\n")
         if found["outcome"] == "traceback" or found["compared"] == "different":
-            print(f"{path}: {found['outcome']}, {found['compared']}: {found.get('time')} {found.get('independent')}")
+            print(f"{path}: {found['outcome']}, {found['compared']}: {found.get('other')}")
             print(found.get("why", ""), flush=True)
         elif given.verbose and found["outcome"] == "refused":
             print(found["why"])

@@ -25,6 +25,12 @@ READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "rocprof")
 _HEAD = 1 << 18
 _OTHERS = (
     (
+        "a pointer of git LFS, not the file it stands for",
+        "",
+        r"\Aversion https://git-lfs\.github\.com/spec/",
+        "git lfs pull",
+    ),
+    (
         "a session of the Visual Profiler",
         ".nvvp",
         "",

@@ -58,7 +58,9 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file begins with a header of rocprof's dispatches."""
     del path
     names = set(_names(next((line for line in head.splitlines() if line.strip()), "")))
-    return "kernel" in names and bool(names & {"start", "threads", "grid_x", "counter"})
+    told = names & {"start", "threads", "grid_x", "counter"}
+    # A name and a grid have other people's tables too.
+    return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:

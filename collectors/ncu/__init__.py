@@ -149,6 +149,12 @@ def _missing_ids(ids: pd.Series[int]) -> int:
 
 def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     why = reason(log)
+    saved = re.search(r"==PROF== Report: .*?([^\\/\n]+?)\s*$", scan.text, re.M)
+    if saved and (why is None or why.level != "error"):
+        return CollectError(
+            f"{path}: no launches: ncu wrote them into {saved[1]}",
+            fix=f"give that file, or what `ncu --import {saved[1]} --page raw --csv` prints",
+        )
     if why:
         return CollectError(f"{path}: no launches: {why.message}", fix=why.fix)
     if scan.tables:

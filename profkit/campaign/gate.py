@@ -16,7 +16,7 @@ from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialects import sarif
 from profkit.report.ladder import chosen_of, ladder_of
-from profkit.report.layout import Table, pipe_table
+from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.writers.junit import Case
 from profkit.report.writers.sarif import ERROR, NOTE, Result, Rule, document
 from profkit.rundir.directory import find_runs
@@ -132,8 +132,11 @@ def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, pic
     )
     devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
     known = [(study.manifest.sample.id, one) for study in studies for one in sections.doubts(study)]
-    doubts = [f"- {sample}: {one.what}" for sample, one in known if one.code not in sections.ASIDE]
-    parts = [MARK, f"### profkit: {head} (limit {limit:.1%}, {devices})", pipe_table(table, (0, 5))]
+    doubts = [
+        without_markup(f"- {words(f'{sample}: {one.what}')}") for sample, one in known if one.code not in sections.ASIDE
+    ]
+    title = f"### profkit: {head} (limit {limit:.1%}, {devices})"
+    parts = [MARK, without_markup(title), without_markup(pipe_table(table, (0, 5)))]
     parts += [f"![roofline]({picture})"] if picture else []
     if doubts:
         more = [f"- and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []

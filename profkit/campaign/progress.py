@@ -11,6 +11,7 @@ from typing import Any
 from profkit.campaign.ledger import State
 from profkit.campaign.local import Heard
 from profkit.campaign.piece import Piece
+from profkit.rundir import harmless
 
 _SHOWN_FAILURES = 5
 
@@ -102,7 +103,7 @@ class Screen:
         from rich.live import Live
 
         self._count = count
-        self._console = Console(stderr=True)
+        self._console = Console(file=harmless.beneath(sys.stderr))
         self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> Screen:
@@ -117,7 +118,8 @@ class Screen:
 
     def hear(self, heard: Heard) -> None:
         if heard.reported and heard.answer is not None:
-            self._console.print(f"{heard.piece.label}: {heard.answer.line}", markup=False, highlight=False)
+            told = harmless.line(f"{heard.piece.label}: {heard.answer.line}")
+            self._console.print(told, markup=False, highlight=False)
 
     def _draw(self) -> Any:
         from rich.console import Group
@@ -127,9 +129,9 @@ class Screen:
         count, now = self._count, time.monotonic()
         table = Table.grid(padding=(0, 2))
         for where, (label, doing, since) in sorted(count.running.items()):
-            table.add_row(where, label, doing, duration(now - since))
+            table.add_row(*(Text(harmless.line(word)) for word in (where, label, doing, duration(now - since))))
         failures = list(count.failed.items())[-_SHOWN_FAILURES:]
-        bad = [Text(f"failed: {what}: {why.partition(chr(10))[0]}") for what, why in failures]
+        bad = [Text(harmless.line(f"failed: {what}: {why.partition(chr(10))[0]}")) for what, why in failures]
         return Group(Text(count.head()), table, *bad)
 
 

@@ -91,6 +91,11 @@ cli.params.append(screen.plain())
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run a command line; the exit code."""
+    with harmless.screens():
+        return _invoke(arguments)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
     try:
         with _tidy_when_terminated():
             result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)

@@ -5,6 +5,7 @@ again, with a clock, a bar, and what is waited for since when, and a line that s
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ class Drawn(Progress):
         self._whole, self._step = "", ""
         self._since = self._entered = self._began
         self._done = self._total = self._count = self._of = 0
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = Console(file=harmless.beneath(sys.stderr), highlight=False, markup=False, emoji=False)
         self.live = Live(
             get_renderable=self._draw,
             console=self._console,

@@ -231,7 +231,7 @@ def kernels_scene(
     """
     roof = _common_roof(studies, mixed)
     kernels = pd.concat([_labelled(study, name) for study, name in zip(studies, _names(studies), strict=True)])
-    if not references and "impl" in kernels:
+    if not references and "reference" in kernels:
         kernels = kernels[~kernels["reference"]]
     kernels = kernels.reset_index(drop=True)
     kernels, dropped = _chosen(kernels, dtypes, pattern)

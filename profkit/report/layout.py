@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,10 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """A GitHub table; pipes in cells are escaped. Columns of `words` stand left: the first and last unless given."""
-    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    """A GitHub table; pipes in cells are escaped, and what escapes. Columns of `words` stand left: the first and last
+    unless given.
+    """
+    cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]
     left = (0, len(table.head) - 1) if words is None else words
     rule = ["---" if index in left else "---:" for index in range(len(table.head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in [table.head, rule, *cells])
@@ -160,7 +162,9 @@ def code(name: str) -> str:
     return "`" + name.replace("`", "'") + "`"
 
 
-_SPAN = re.compile(r"(`+)(?:(?!\1).)*?\1(?!`)")
+_PIPE = re.compile(r"(\\*)\|")
+_CELL = re.compile(r"(?:\\[\\|]|[^|])+|\|")
+_TICKS = re.compile(r"\\[\\`]|(`+)")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _PICTURE = re.compile(
     r'</?picture>| *<source media="\(prefers-color-scheme: dark\)" srcset="[\w.-]+">'
@@ -170,13 +174,17 @@ _PICTURE = re.compile(
 _LINK = re.compile(r"\]\((?!(?!//)[\w./%-]+\))")
 _ADDRESS = re.compile(r"\b(https?:|ftp:|www)(?=//|\.)", re.I)
 """What GitHub makes a link of, without any markup."""
+_CALL = re.compile(r"@(?=[\w.])|(?<!&)#(?=\d)|\bGH-(?=\d)", re.I)
+"""What calls a person or a team, or is told below an issue. Escaping does not help: hosts look at the text that is shown."""
+_NOTHING = "&#8203;"
+"""A space of no width, which ends a name before it began."""
 _OPENING = re.compile(r"(?=#{1,6}(?:\s|$)|[>|\[=]|```|~~~|[-+*](?:\s|$)|(?:[-*_]\s*){3})|\d{1,9}(?=[.)](?:\s|$))")
 """Where a backslash goes so that the beginning of a paragraph or list item is a word, not a heading, list, table or fence."""
 
 
 def without_markup(text: str) -> str:
     """A Markdown document of ours with nobody else's markup: no tag but those of `_PICTURE`, no link but to a file
-    beside it.
+    beside it, nobody called by @name and no issue by #1. Done twice it is what it was.
 
     What stands in code spans and fenced blocks is shown as it is anyhow.
     """
@@ -191,15 +199,33 @@ def without_markup(text: str) -> str:
 def _plain(line: str) -> str:
     if _PICTURE.fullmatch(line):
         return _LINK.sub(r"]\(", line)
+    # In a table a code span ends with its cell at the latest.
+    return "".join(map(_inline, _CELL.findall(line) if line.startswith("|") else [line]))
+
+
+def _inline(text: str) -> str:
+    """Text with its code spans as they are. A backtick without its partner is escaped, lest it finds one further down."""
     parts, at = [], 0
-    for span in _SPAN.finditer(line):
-        parts += [_unlinked(line[at : span.start()]), span[0]]
-        at = span.end()
-    return "".join([*parts, _unlinked(line[at:])])
+    for begin, end, paired in _ticks(text):
+        parts += [_unlinked(text[at:begin]), text[begin:end] if paired else "\\`" * (end - begin)]
+        at = end
+    return "".join([*parts, _unlinked(text[at:])])
+
+
+def _ticks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Where code spans stand, by CommonMark's rule that as many backticks end as began; False: a run that ends nowhere."""
+    at = 0
+    while found := _TICKS.search(text, at):
+        at = found.end()
+        if found[1]:
+            partner = re.compile(f"(?<!`){found[1]}(?!`)").search(text, at)
+            at = partner.end() if partner else at
+            yield found.start(), at, partner is not None
 
 
 def _unlinked(text: str) -> str:
-    return _ADDRESS.sub(r"\1\\", _LINK.sub(r"]\(", _TAG.sub("&lt;", text)))
+    linkless = _ADDRESS.sub(r"\1\\", _LINK.sub(r"]\(", _TAG.sub("&lt;", text)))
+    return _CALL.sub(rf"\g<0>{_NOTHING}", linkless)
 
 
 def words(text: str) -> str:

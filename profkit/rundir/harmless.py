@@ -6,12 +6,17 @@ a new line begins another statement. Each of them is shown as its code instead: 
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, TypeVar
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO, TypeVar
 
 _UNSEEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 _IN_LINES = re.compile(f"[{_UNSEEN}]")
 _IN_LINE = re.compile(f"[{_UNSEEN}\t\n]")
+_ON_SCREEN = re.compile(f"(\x1b\\[(?:[0134]|2[2-4]|[349][0-79])m)|[{_UNSEEN}]")
+"""What a terminal is told by click.style, and what is nobody's to tell it."""
 _LINES = frozenset({"tail"})
 """Fields of a manifest that hold several lines."""
 
@@ -26,6 +31,38 @@ def lines(text: str) -> str:
 def line(text: str) -> str:
     """Text that is one line: a name, a reason."""
     return _IN_LINE.sub(_code, text)
+
+
+class Screen:
+    """A terminal that gets letters, line ends and our colours: whatever else is written to it, it gets as codes."""
+
+    def __init__(self, beneath: TextIO) -> None:
+        self.beneath = beneath
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+    def write(self, text: str) -> int:
+        """As the stream below, which is told the harmless text; the number of characters of `text`."""
+        self.beneath.write(_ON_SCREEN.sub(lambda found: found[1] or _code(found), text))
+        return len(text)
+
+
+@contextlib.contextmanager
+def screens() -> Iterator[None]:
+    """The standard streams as Screens where they are terminals: the last sieve, for words that came past `struct`."""
+    kept = sys.stdout, sys.stderr
+    with contextlib.suppress(ValueError, AttributeError):  # closed, or none
+        sys.stdout, sys.stderr = (Screen(one) if one.isatty() else one for one in kept)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = kept
+
+
+def beneath(stream: TextIO) -> TextIO:
+    """The terminal itself, for who draws on it and makes harmless what others wrote."""
+    return stream.beneath if isinstance(stream, Screen) else stream
 
 
 def _code(found: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from synthetic import ICVXKH_BYTES, ICVXKH_FLOP
 
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work, combine, disagreements, floor_time, gate
+from analyzers.floor import SLACK, Work, combine, disagreements, floor_time, gate
 from roofline.ceilings import Ceiling, Roofline
 
 positive = st.floats(1e3, 1e18)
@@ -268,6 +268,10 @@ def test_a_time_near_the_floor_is_the_noise_of_the_ceilings():
     assert gate(1.01, floor) is gate(0.985, floor) is None
     assert "faster than the floor" in gate(0.975, floor).what
     assert "impossible" in gate(0.48, floor).what
+    # At the edge of the slack nobody is blamed yet.
+    assert floor.hard == 0.5
+    assert not floor.forbids(0.5 * (1 - SLACK))
+    assert gate(floor.time * (1 - SLACK), floor) is None
 
 
 def test_an_empty_kernels_time_is_a_floor_that_no_time_is_blamed_for():

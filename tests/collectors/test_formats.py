@@ -58,6 +58,13 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
         ("a_kernel_stats.csv", '"Name","Calls","TotalDurationNs"\n"k",1,5\n', "summary of rocprof", "kernel-trace"),
         ("x.nsys-rep", "binary", "recording of nsys", "nsys export --type sqlite"),
         ("x.qdrep", "binary", "recording of nsys", "nsys export --type sqlite"),
+        (
+            "x.ncu-rep",
+            "version https://git-lfs.github.com/spec/v1\noid sha256:92\n",
+            "pointer of git LFS",
+            "git lfs pull",
+        ),
+        ("s.csv", 'kernel_id,kernel_name,grid_size,device\n1,k,"(224, 1, 1)",0\n', "neither an Nsight", "--page raw"),
     ],
 )
 def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, what, fix):

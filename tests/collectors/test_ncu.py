@@ -226,6 +226,13 @@ def test_the_applications_failure_is_a_doubt_when_the_table_is_whole(tmp_path):
         ("==ERROR== The application returned an error code (3).\n", r"error code \(3\)", "without ncu"),
         ("==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. gemm\n", "saw: gemm", "filters"),
         ("==PROF== Connected to process 7 (x)\n", "breaks off before its CSV", "again"),
+        (
+            '==PROF== Profiling "k": 0%....100% - 1 pass\n==WARNING== Backing up device memory in system memory.\n'
+            "==ERROR== The application returned an error code (1).\n==PROF== Report: /home/x/a b.ncu-rep\n",
+            "wrote them into a b.ncu-rep",
+            "give that file",
+        ),
+        ("==ERROR== ERR_NVGPUCTRPERM\n==PROF== Report: C:\\\\x\\\\a.ncu-rep\n", "ERR_NVGPUCTRPERM", "as root"),
         ('==PROF== Profiling "k" - 0: 0%....100% - 1 pass\nk\n  Section: X\n', "text page", "--csv"),
     ],
 )

@@ -9,13 +9,18 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
+from ptys import on_a_terminal
+from rich.console import Console
 from synthetic_runs import make_run
 
 from collectors.doubt import Doubt
+from profkit.campaign.progress import Count
+from profkit.campaign.progress import Screen as Board
 from profkit.cli.group import invoke
 from profkit.report.derived import write
 from profkit.report.dialects import DIALECTS
-from profkit.report.layout import without_markup, words
+from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.writers import json as as_json
 from profkit.report.writers import markdown, notebook, terminal
 from profkit.rundir import harmless
@@ -36,6 +41,13 @@ NASTY = {
     "ticks": "a`</code><script>alert(1)</script>`b",
     "pipes": "a | 99x | b",
     "close": "</script><script>alert(1)</script>",
+    "calls": "@someone and @some-org/team",
+    "issues": "#123, GH-45 or some/where#6",
+    "mail": "me@evil.example",
+    "half": "lone ` @someone",
+    "escaped": "\\` @someone \\`",
+    "cells": "a ` b \\| @someone ` c",
+    "erased": "\x1b[2J\x1b[8mhidden\x1b[3A",
 }
 OPENINGS = (
     "# Verdict: 99x faster",
@@ -105,7 +117,7 @@ def said(folder):
 def outside_code(text):
     """A Markdown document without its code."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-    return re.sub(r"(`+)(?:(?!\1).)*?\1(?!`)", "", text)
+    return re.sub(r"\\[\\`]|(?<!`)(`+)(?!`)(?:.*?[^`])?\1(?!`)", lambda found: "" if found[1] else found[0], text)
 
 
 class Page(HTMLParser):
@@ -133,6 +145,38 @@ class Page(HTMLParser):
             self.bad.append(data)
 
 
+class Rendered(HTMLParser):
+    """The texts of a rendered document outside code, where a host looks for names and numbers; where links go."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.places: list[str] = []
+        self.code = 0
+        self.feed(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(document))
+
+    def handle_starttag(self, tag, attrs):
+        self.code += tag in ("code", "pre")
+        self.places += [value for name, value in attrs if name in ("href", "src")]
+
+    def handle_endtag(self, tag):
+        self.code -= tag in ("code", "pre")
+
+    def handle_data(self, data):
+        if not self.code:
+            self.texts.append(data)
+
+
+CALL = re.compile(r"@[\w.]|#\d|\bGH-\d", re.I)
+
+
+def check_rendered(name, document):
+    """Nobody is called, no issue hears of it, no link leads elsewhere."""
+    page = Rendered(document)
+    assert [text for text in page.texts if CALL.search(text)] == [], name
+    assert [place for place in page.places if not re.fullmatch(r"[\w.-]+", place)] == [], name
+
+
 PICTURE = re.compile(r'^  <img alt="([^"<>]*)" src="[\w-]+\.png" width="800">$', re.M)
 """The one tag that is ours: a picture beside the document, whose words are escaped."""
 
@@ -144,6 +188,7 @@ def check(name, text, *, form="markdown"):
     bare = COLOURS.sub("", text) if name == "terminal" else text
     assert not UNSEEN.search(bare), (name, UNSEEN.search(bare))
     if form == "markdown":
+        check_rendered(name, text)
         plain = outside_code(text)
         assert not re.search(r"<(?:script|img|/script|/code)", plain), name
         assert not re.search(r"\]\((?:javascript|https?):", plain), name
@@ -181,6 +226,65 @@ def test_every_dialect_is_harmless(run, name, lang, tmp_path, capsys):
         check(name, file.read_text(), form="markdown" if dialect.markdown else "html" if name == "html" else "data")
 
 
+def test_a_comment_below_a_pull_request_is_harmless(tmp_path, capsys):
+    for side in ("before", "after"):
+        measured(tmp_path / side / "T1")
+    invoke(["gate", str(tmp_path / "before"), str(tmp_path / "after"), "-o", str(tmp_path / "out")])
+    text = (tmp_path / "out/comment.md").read_text()
+    check_rendered("comment", text)
+    ours = r"<!-- profkit -->|</?details>|<summary>\d+ doubts</summary>|</?sub>"
+    assert not re.search(r"<[a-z/!]", outside_code(re.sub(ours, "", text)), re.I)
+    assert text.count("@&#8203;someone") >= 2
+    assert not UNSEEN.search(text + capsys.readouterr().out)
+
+
+VERBS = """
+import json, sys
+from profkit.cli.group import invoke
+for words in json.loads(sys.argv[1]):
+    print("$", *map(ascii, words), "->", invoke(words))
+"""
+SEQUENCE = re.compile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|.)?|[\x80-\x9f]", re.S)
+OURS = re.compile("\x1b\\[(?:[0-4]|[39][0-7])m|\r?\x1b\\[(?:2K|1A|\\?25[lh])")
+"""Colours, and how a line is drawn again."""
+
+
+@pytest.mark.parametrize("wish", [pytest.param("colour", marks=pytest.mark.slow), "plain"])
+def test_a_terminal_is_told_nothing_by_others(wish, tmp_path):
+    """A recording of the verbs that show names: letters, line ends and our colours, and every name as its code."""
+    folder, samples = measured(tmp_path / "runs/T1"), tmp_path / "samples"
+    for number, word in enumerate(NASTY.values()):
+        sample = samples / f"{number}{word.replace('/', '_')}"
+        sample.mkdir(parents=True)
+        (sample / "ref.py").write_text("nothing")
+        (sample / "readme.md").write_text(f"# {word}\n\ncontestant: x{word}\n")
+    other = imported(tmp_path / "runs/T2")
+    verbs = [
+        ["report", str(folder)],
+        ["explain", str(folder)],
+        ["explain", str(other)],
+        ["compare", str(folder), str(folder)],
+        ["list", str(samples), "--runs", str(folder.parent)],
+        ["list", str(samples), "--runs", str(folder.parent), "--json"],
+        ["history", "--runs", str(folder.parent)],
+        ["check", str(samples)],
+        ["score", str(samples), "--runs", str(folder.parent)],
+        ["roofline", str(other), "-o", str(tmp_path / "r.png")],
+        ["import", str(tmp_path / f"none{NASTY['clipboard']}{NASTY['bidi']}.csv")],
+        ["profile", NASTY["erased"] + NASTY["clipboard"]],
+    ]
+    wishes = {"NO_COLOR": "1"} if wish == "plain" else {}
+    said = on_a_terminal(VERBS, width=200, words=[json.dumps(verbs)], whole=True, **wishes).decode()
+    allowed = OURS if wish == "colour" else re.compile("$.")
+    assert sorted({one for one in SEQUENCE.findall(said) if not allowed.fullmatch(one)}) == []
+    assert not UNSEEN.search(OURS.sub("", said).replace("\r\n", "\n"))
+    assert "-> 70" not in said
+    assert "Usage:" not in said
+    for shown in (r"\x1b]52;c;", r"\u202e", r"\x1b[2J", r"\x1b[31mred\x9b0m", "<script>", r"a\n# Verdict"):
+        assert shown in said, shown
+    assert bool(OURS.search(said)) == (wish == "colour")
+
+
 def test_an_error_that_quotes_a_file_is_harmless(tmp_path, capsys):
     path = tmp_path / "a\x1b]52;c;ZXZpbA==\x07\u202e.csv"
     path.write_text("nothing\n")
@@ -212,3 +316,29 @@ def test_what_is_harmless_stays_as_it_is():
         without_markup("a <b> [x](//evil.example) [y](javascript:1)")
         == r"a &lt;b> [x]\(//evil.example) [y]\(javascript:1)"
     )
+
+
+def test_nobody_is_called_by_a_document():
+    """By no name and no number outside code; the text that is shown reads the same."""
+    document = "@a, `@b` (@c/d) x@e.f #1, o/r#2 gh-3 lone ` @g `` @h ``"
+    defused = without_markup(document)
+    assert defused == (
+        "@&#8203;a, `@b` (@&#8203;c/d) x@&#8203;e.f #&#8203;1, o/r#&#8203;2 gh-&#8203;3 lone \\` @&#8203;g `` @h ``"
+    )
+    assert without_markup(defused) == defused
+    assert without_markup("| a ` @x | b ` |") == "| a \\` @&#8203;x | b \\` |", "a cell ends a code span"
+    assert without_markup("# a #b x @ y &#62; `#1` @") == "# a #b x @ y &#62; `#1` @"
+    table = pipe_table(Table(["a"], [["x|y"], ["x\\|y"]])).splitlines()
+    assert table[2:] == ["| x\\|y |", "| x\\\\\\|y |"]
+
+
+def test_the_board_of_a_campaign_shows_markup_as_it_is():
+    count = Count([], 0)
+    count.running = {"gpu 0": ("[/x][link=https://evil.example]a", "\x1b]52;c;x\x07", 0.0)}
+    count.failed = {"[bold]b": "\x1b[2J"}
+    told = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    told.print(Board(count)._draw())
+    shown = told.file.getvalue()
+    assert not UNSEEN.search(shown)
+    for word in ("[/x][link=https://evil.example]a", r"\x1b]52;c;x\x07", "[bold]b", r"\x1b[2J"):
+        assert word in shown

@@ -14,6 +14,7 @@ VIEWS = [
     (BASE[:, ::2], 64 * 1024 * 4 - 4),  # each sector holds four of its elements
     (BASE[:, ::8], 64 * 1024 * 4 - 28),
     (BASE[:, ::16], 64 * 64 * 32),  # every other sector
+    (BASE[:, :64:7], 64 * 256),  # gaps of 24 bytes, then a gap of many sectors
     (BASE[:, 0], 64 * 32),
     (BASE[::2], 32 * 1024 * 4),
     (BASE[:, :8], 64 * 32),

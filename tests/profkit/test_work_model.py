@@ -49,6 +49,13 @@ def test_an_element_costs_what_is_said(name, function, each):
     assert sum(flops(function, X).values()) == each * N, name
 
 
+def test_a_norm_that_is_one_operation_on_a_gpu_alone():
+    """A CPU takes it apart before anybody could count it."""
+    counter = FlopModel("9.0")
+    counter._count(torch.ops.aten._fused_rms_norm.default, (X, [5], None, 1e-5), {}, X)
+    assert dict(counter.flops) == {"fp32": 4 * N}
+
+
 def test_a_product_counts_two_a_multiply_add_and_its_bias_one():
     assert flops(nn.Linear(8, 3), FLAT) == {"fp32": 2 * 6 * 8 * 3 + 6 * 3}
     assert flops(torch.mm, FLAT, FLAT.T) == {"fp32": 2 * 6 * 8 * 6}

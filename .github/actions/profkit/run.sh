@@ -38,7 +38,7 @@ if [ "$code" -eq 0 ]; then
 fi
 if [ ! -s "$output/comment.md" ]; then
     printf '<!-- profkit -->\n\n### profkit: nothing was compared (exit code %s)\n\n```\n%s\n```\n' "$code" \
-        "$(cat "$output/error.txt" 2>/dev/null)" >"$output/comment.md"
+        "$(tr '`' "'" 2>/dev/null <"$output/error.txt")" >"$output/comment.md"
 fi
 cat "$output/comment.md"
 [ -n "${GITHUB_STEP_SUMMARY:-}" ] && cat "$output/comment.md" >>"$GITHUB_STEP_SUMMARY"
