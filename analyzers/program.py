@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -67,8 +67,8 @@ class Steady:
 
 @dataclass(frozen=True)
 class Spent:
-    """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches; `own` [s] of that in which it
-    ran alone or had begun first, so that the `own` of all add up to the time in which the GPU was busy.
+    """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches; `own` [s] without what
+    ran beside work of its slice that had begun before it, so that the `own` of all kernels add up to the time of computing.
     """
 
     range: str
@@ -141,9 +141,19 @@ class Budget:
         return self.away + self.host + self.waiting + self.allocating + self.loading + self.queued + self.unknown
 
     @property
+    def parts(self) -> int:
+        """How many steps or passages the window has; 1 where nothing repeats."""
+        return max(self.steady.steps, 1)
+
+    @property
     def step(self) -> float:
         """Seconds of one step; the window where nothing repeats."""
-        return self.window / max(self.steady.steps, 1)
+        return self.window / self.parts
+
+    @property
+    def busy(self) -> float:
+        """Seconds of a step in which the GPU works: what a step would take if it never idled."""
+        return (self.window - self.idle) / self.parts
 
     @property
     def shortest(self) -> float:
@@ -298,6 +308,43 @@ def budget(
     )
 
 
+def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
+    """What the GPU did in a step, a row a range and name: range, name, kind, slice (of a budget), time and own [s] and count
+    of a step, summed over processes and devices; the name that takes longest first. Empty without budgets.
+    """
+    rows = [
+        (one.range, one.name, one.kind, one.slice, *(part / found.parts for part in (one.time, one.own, one.count)))
+        for found in budgets
+        for one in found.spent
+    ]
+    frame = pd.DataFrame(rows, columns=["range", "name", "kind", "slice", "time", "own", "count"])
+    summed = frame.groupby(["range", "name", "kind", "slice"], sort=False, as_index=False)[
+        ["time", "own", "count"]
+    ].sum()
+    whole = summed["time"].groupby(summed["name"]).transform("sum")
+    order = np.lexsort((-summed["time"], summed["name"], -whole))
+    ordered: pd.DataFrame = summed.iloc[order].reset_index(drop=True)
+    return ordered
+
+
+def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
+    """Kernels with what a step (of_step) has of them: `step_time` [s] and `step_launches`, `share` of the time of all its
+    kernels and `wall_share` of `wall` [s]; NaN for one that runs in no step. The longest of a step first.
+    """
+    ran = step[step["kind"] == "kernel"]
+    # A timeline names few kernels in many launches.
+    spelt = ran["name"].map({name: _one_spelling(name) for name in ran["name"].unique()}).astype("str")
+    sums = ran[["time", "count"]].groupby(spelt).sum()
+    mine = kernels["kernel"].map(_one_spelling)
+    seconds, count = mine.map(sums["time"]).astype("float64"), mine.map(sums["count"]).astype("float64")
+    total = float(ran["time"].sum()) or math.nan
+    told = kernels.assign(
+        step_time=seconds, step_launches=count, share=seconds / total, wall_share=seconds / (wall or math.nan)
+    )
+    ordered: pd.DataFrame = told.sort_values("step_time", ascending=False, kind="stable", ignore_index=True)
+    return ordered
+
+
 def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.DataFrame:
     """Kernels of which only some launches were counted, with their `share` of the GPU time of the whole program and their
     `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
@@ -348,19 +395,30 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
 
 
 def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
-    """The work of the window by range and name, the longest first."""
+    """The work of the window by range and name, the name that takes longest first."""
+    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"], "time": part["time"]}
+    rows = pd.DataFrame({**columns, "own": 0.0, "count": 1}, index=part.index)
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
     stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
-    reached = np.concatenate(([begin], np.maximum.accumulate(stop)[:-1]))
-    own = np.clip(stop - np.maximum(start, reached), 0, None)
-    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"]}
-    rows = pd.DataFrame({**columns, "time": part["time"], "own": own, "count": 1}, index=part.index)
-    sums = rows.groupby(["range", "name", "kind"], sort=False)[["time", "own", "count"]].sum().reset_index()
+    copied, spoken = (part["kind"] != "kernel").to_numpy(), _matching(part["kernel"], COMMUNICATION).to_numpy()
+    own = np.zeros(len(part))
+    for mine in (~copied & ~spoken, ~copied & spoken, copied):
+        reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
+        own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
+    sums = (
+        rows.assign(own=own)
+        .groupby(["range", "name", "kind"], sort=False)[["time", "own", "count"]]
+        .sum()
+        .reset_index()
+    )
     found = [
         Spent(str(where), str(name), str(kind), float(time), float(mine), int(count))
         for where, name, kind, time, mine, count in sums.itertuples(index=False)
     ]
-    return tuple(sorted(found, key=lambda one: -one.time))
+    whole: dict[str, float] = {}
+    for one in found:
+        whole[one.name] = whole.get(one.name, 0.0) + one.time
+    return tuple(sorted(found, key=lambda one: (-whole[one.name], one.name, -one.time)))
 
 
 def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: float) -> dict[str, Any]:
