@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 
 import pytest
 from recorded import opened
 
+from analyzers.findings import examine
+from analyzers.program import budget
 from analyzers.rules.rule import TIME
-from analyzers.subjects import WHOLE
+from analyzers.subjects import WHOLE, program_subjects
 from analyzers.waterfall import FLOOR, GAPS, WORK
+from collectors.kineto import read
 from profkit.cli.group import invoke
 from profkit.report import sections
 from profkit.report.dialects import agent
@@ -27,6 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = sorted(path for path in (ROOT / "examples/h200").iterdir() if path.is_dir())
 LADDER = ROOT / "examples/transformer_ladder/runs"
 DATA = Path(__file__).resolve().parent / "data"
+RUNS = sorted(file.parent for root in (ROOT / "examples", DATA) for file in root.rglob("run.json"))
+TRACES = sorted((DATA / "kineto").glob("*.trace.json.gz"))
 
 
 def first_line(study, impl, lang="en"):
@@ -80,19 +86,36 @@ def test_one_floor_a_task_so_the_faster_step_is_nearer_to_it():
     assert rows["tf32"]["floor_own_time"] > rows["tf32"]["floor_time"]
 
 
-@pytest.mark.parametrize(
-    "run", [*SAMPLES, *sorted(path for path in LADDER.iterdir() if path.is_dir())], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("run", RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run):
-    """Said before: 44 us to win, 41 us above the floor."""
+    """Said before: 44 us to win, 41 us above the floor. Every run that was recorded on a GPU and is kept here."""
     study = opened(run)
     told = study.waterfalls
+    assert set(told) == {part.name for part in study.parts if part.row is not None and part.row["time"] > 0} != set()
     for name, one in told.items():
+        assert one.time == study.analysis.impl(name)["time"]
         assert sum(part.seconds for part in one.slices) == pytest.approx(one.time, rel=0.02)
-        room = one.time - one.floor
+        assert min(part.seconds for part in one.slices) > 0
+        room = one.time - (0.0 if math.isnan(one.floor) else one.floor)
         mine = [finding for finding in study.findings() if finding.impl == name and finding.severity == TIME]
         assert all(finding.upper_bound <= room * (1 + 1e-9) for finding in mine)
         assert sum(finding.win for finding in mine) <= room * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name.partition("_")[0])
+def test_the_blocks_of_a_programs_step_add_up_and_no_win_passes_its_idle_and_copying(trace):
+    """The same of the recorded programs: the floor of a step is its computing, but for what its short kernels waste."""
+    frame = read(trace)
+    one = budget(frame, host=frame.attrs["host"])
+    found = [f for f in examine(program_subjects({"": one}), {}) if f.severity == TIME]
+    for most in (0, 8):
+        mine = wall_blocks(one, WHOLE, found, most=most)
+        assert sum(block.seconds for block in mine) == pytest.approx(one.step, rel=1e-9)
+        assert mine[-1].top - mine[-1].seconds == pytest.approx(0.0, abs=1e-9)
+    assert sum(f.win for f in found) <= one.step - (one.computing - one.tiny) / one.parts + 1e-12
+    named = sum(hole.seconds for hole in one.named)
+    assert named <= (one.idle - one.queued - one.unknown) * (1 + 1e-9)
+    assert one.named[0].seconds > 0.5 * named
 
 
 @pytest.mark.parametrize(
