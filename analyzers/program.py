@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analyzers.holes import CALLING, Hole, holes
 from collectors.doubt import Doubt
 
 Times = NDArray[np.float64]
@@ -25,6 +26,7 @@ COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
 BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
 ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
 LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
+REPLAYING = re.compile(r"cu(?:da)?GraphLaunch")
 PAGEABLE = "Pageable"
 _WHEN = ["start", "time"]
 SHORT = 5e-6
@@ -64,6 +66,27 @@ class Steady:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches; `own` [s] without what
+    ran beside work of its slice that had begun before it, so that the `own` of all kernels add up to the time of computing.
+    """
+
+    range: str
+    name: str
+    kind: str
+    time: float
+    own: float
+    count: int
+
+    @property
+    def slice(self) -> str:
+        """The part of a budget that its time is in."""
+        return (
+            "copying" if self.kind != "kernel" else "communicating" if COMMUNICATION.search(self.name) else "computing"
+        )
+
+
+@dataclass(frozen=True)
 class Budget:
     """Seconds of a window by what went on; `computing + communicating + copying + idle = window`.
 
@@ -75,7 +98,9 @@ class Budget:
     `hole_after` and before `hole_before`; `queued_gaps`: those with time that is `queued`. `loads`: calls that loaded code; `tiny` [s] of
     computing: in kernels shorter than SHORT, nothing longer beside them. `blocking`: calls that waited; `pageable` [s] of copies from pageable memory and their `pageable_bytes`;
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
-    `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing repeats.
+    `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing repeats. `launches` are
+    of kernels, `copies` and `fills` aside. `spent`: the work of the window by range and name. `named`: its largest idle
+    times by what the host did, as far as the cause is the host's.
     """
 
     window: float
@@ -106,15 +131,29 @@ class Budget:
     hole_before: str = ""
     queued_gaps: int = 0
     edges: tuple[float, ...] = ()
+    copies: int = 0
+    fills: int = 0
+    spent: tuple[Spent, ...] = ()
+    named: tuple[Hole, ...] = ()
 
     @property
     def idle(self) -> float:
         return self.away + self.host + self.waiting + self.allocating + self.loading + self.queued + self.unknown
 
     @property
+    def parts(self) -> int:
+        """How many steps or passages the window has; 1 where nothing repeats."""
+        return max(self.steady.steps, 1)
+
+    @property
     def step(self) -> float:
         """Seconds of one step; the window where nothing repeats."""
-        return self.window / max(self.steady.steps, 1)
+        return self.window / self.parts
+
+    @property
+    def busy(self) -> float:
+        """Seconds of a step in which the GPU works: what a step would take if it never idled."""
+        return (self.window - self.idle) / self.parts
 
     @property
     def shortest(self) -> float:
@@ -209,12 +248,14 @@ def budget(
 ) -> Budget:
     """The budget of one process and device. frame: launches with start and time [s] of one device in order of start.
 
-    host: the CUDA calls (collectors.kineto.host_frame). wall [s]: of the process; lead [s]: of that before the first
+    host: what the host did (collectors.kineto.host_frame). wall [s]: of the process; lead [s]: of that before the first
     launch. after: steps to pass over; at_most: then so many; within: from the first
     to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
     """
     # Of a million launches every column that is not asked for is ten megabytes, several times over.
     asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes") if name in frame]
+    known = None if host is None else _known(host)
+    calls = None if known is None else known[known["kind"] == "call"]
     ordered = frame[asked].sort_values("start", kind="stable")
     if within:
         inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
@@ -239,7 +280,7 @@ def budget(
     computing, talking = _length(compute), _length(_union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
-    idle = _idle(gaps, reached, host, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
+    idle = _idle(gaps, reached, known, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
     return Budget(
@@ -250,18 +291,58 @@ def budget(
         **idle,
         hidden=talking - (_length(with_talk) - computing),
         tiny=computing - _length(longer),
-        launches=len(part),
+        launches=int((~copies).sum()),
+        copies=int((part["kind"] == "memcpy").sum()),
+        fills=int((part["kind"] == "memset").sum()),
+        spent=_spent(part, begin, end),
         gaps=len(gaps),
-        blocking=_calls(host, BLOCKING, begin, end),
-        loads=_calls(host, LOADING, begin, end),
+        blocking=_calls(calls, BLOCKING, begin, end),
+        loads=_calls(calls, LOADING, begin, end),
         pageable=float(pageable["time"].sum()),
         pageable_bytes=float(pageable["bytes"].sum(min_count=1)) if "bytes" in pageable else math.nan,
-        short=float((part["time"] < SHORT).mean()),
+        short=float((part["time"][~copies] < SHORT).mean()) if not copies.all() else 0.0,
         before=lead + begin - float(ordered["start"].iloc[0]),
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
     )
+
+
+def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
+    """What the GPU did in a step, a row a range and name: range, name, kind, slice (of a budget), time and own [s] and count
+    of a step, summed over processes and devices; the name that takes longest first. Empty without budgets.
+    """
+    rows = [
+        (one.range, one.name, one.kind, one.slice, *(part / found.parts for part in (one.time, one.own, one.count)))
+        for found in budgets
+        for one in found.spent
+    ]
+    frame = pd.DataFrame(rows, columns=["range", "name", "kind", "slice", "time", "own", "count"])
+    summed = frame.groupby(["range", "name", "kind", "slice"], sort=False, as_index=False)[
+        ["time", "own", "count"]
+    ].sum()
+    whole = summed["time"].groupby(summed["name"]).transform("sum")
+    order = np.lexsort((-summed["time"], summed["name"], -whole))
+    ordered: pd.DataFrame = summed.iloc[order].reset_index(drop=True)
+    return ordered
+
+
+def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
+    """Kernels with what a step (of_step) has of them: `step_time` [s] and `step_launches`, `share` of the time of all its
+    kernels and `wall_share` of `wall` [s]; NaN for one that runs in no step. The longest of a step first.
+    """
+    ran = step[step["kind"] == "kernel"]
+    # A timeline names few kernels in many launches.
+    spelt = ran["name"].map({name: _one_spelling(name) for name in ran["name"].unique()}).astype("str")
+    sums = ran[["time", "count"]].groupby(spelt).sum()
+    mine = kernels["kernel"].map(_one_spelling)
+    seconds, count = mine.map(sums["time"]).astype("float64"), mine.map(sums["count"]).astype("float64")
+    total = float(ran["time"].sum()) or math.nan
+    told = kernels.assign(
+        step_time=seconds, step_launches=count, share=seconds / total, wall_share=seconds / (wall or math.nan)
+    )
+    ordered: pd.DataFrame = told.sort_values("step_time", ascending=False, kind="stable", ignore_index=True)
+    return ordered
 
 
 def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.DataFrame:
@@ -305,37 +386,84 @@ def _gaps(busy: Times, begin: float, end: float) -> Times:
     return edges[edges[:, 1] > edges[:, 0]]
 
 
+def _known(host: pd.DataFrame) -> pd.DataFrame:
+    """What the host did, without the row of the process itself; rows numbered, threads as numbers, `kind` there."""
+    kept = host[host["call"] != "process"].reset_index(drop=True)
+    kind = kept.get("kind", "call")
+    known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])
+    return known
+
+
+def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
+    """The work of the window by range and name, the name that takes longest first."""
+    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"], "time": part["time"]}
+    rows = pd.DataFrame({**columns, "own": 0.0, "count": 1}, index=part.index)
+    start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
+    stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
+    copied, spoken = (part["kind"] != "kernel").to_numpy(), _matching(part["kernel"], COMMUNICATION).to_numpy()
+    own = np.zeros(len(part))
+    for mine in (~copied & ~spoken, ~copied & spoken, copied):
+        reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
+        own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
+    sums = (
+        rows.assign(own=own)
+        .groupby(["range", "name", "kind"], sort=False)[["time", "own", "count"]]
+        .sum()
+        .reset_index()
+    )
+    found = [
+        Spent(str(where), str(name), str(kind), float(time), float(mine), int(count))
+        for where, name, kind, time, mine, count in sums.itertuples(index=False)
+    ]
+    whole: dict[str, float] = {}
+    for one in found:
+        whole[one.name] = whole.get(one.name, 0.0) + one.time
+    return tuple(sorted(found, key=lambda one: (-whole[one.name], one.name, -one.time)))
+
+
 def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: float) -> dict[str, Any]:
     """Seconds of idle by what the host did, and where it was away; see Budget. most: holes that are no pace yet."""
     found: dict[str, Any] = dict.fromkeys(
         ("away", "host", "waiting", "allocating", "loading", "queued", "unknown"), 0.0
     )
     lengths = gaps[:, 1] - gaps[:, 0]
-    if host is None or host.empty:
+    calls = host[host["kind"] == "call"] if host is not None else None
+    if host is None or calls is None or calls.empty:
         return found | {"unknown": float(lengths.sum())}
     # The launch that ends each gap, and when the host asked for it.
     next_row = _next(gaps, part)
-    asked = _asked(host).reindex(next_row).to_numpy(dtype="float64")
+    asked, caller = _asked(calls, part, next_row)
     known = ~np.isnan(asked)
     # What the host did after it had asked is not why the GPU waited.
     before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
-    waited, allocated = _touched(before, host[_named(host, BLOCKING)]), _touched(before, host[_named(host, ALLOCATING)])
-    loaded = _touched(before, host[_named(host, LOADING)]).astype(bool)
+    told = {
+        name: _touched(before, calls[_named(calls, kind)])
+        for name, kind in zip(CALLING, (BLOCKING, ALLOCATING, LOADING), strict=True)
+    }
+    loaded = told["loading"][0].astype(bool)
     late = before[:, 1] - before[:, 0]
     queued = np.where(known, lengths - late, 0.0)
-    held = np.minimum(allocated, late)
-    away = np.where(known & ~loaded, np.minimum(_silent(before, host), late - held), 0.0)
+    held = np.where(known, np.minimum(told["allocating"][0], late), 0.0)
+    away = np.where(known & ~loaded, np.minimum(_silent(before, calls), late - held), 0.0)
     if np.count_nonzero(away) > most:
         away[:] = 0.0
-    own = late - held - away
-    after_wait = waited.astype(bool) & ~loaded
+    own = np.where(known, late - held - away, 0.0)
+    after_wait = told["waiting"][0].astype(bool) & ~loaded
+    slices = {
+        "allocating": held,
+        "away": away,
+        "loading": np.where(loaded, own, 0.0),
+        "waiting": np.where(after_wait, own, 0.0),
+        "host": np.where(~loaded & ~after_wait, own, 0.0),
+    }
     found["unknown"] = float(lengths[~known].sum())
     found["queued"], found["queued_gaps"] = float(queued.sum()), int(np.count_nonzero(queued))
-    found["allocating"], found["away"] = float(held[known].sum()), float(away.sum())
-    found["loading"] = float(own[known & loaded].sum())
-    found["waiting"] = float(own[known & after_wait].sum())
-    found["host"] = float(own[known & ~loaded & ~after_wait].sum())
-    return found | _where(gaps, away, part, next_row)
+    found |= {name: float(seconds.sum()) for name, seconds in slices.items()}
+    names = _round(gaps, part, next_row)
+    threads = np.where(caller >= 0, host["thread"].to_numpy()[caller], -1)
+    each = {"middle": before.mean(axis=1), "thread": threads, "calls": {name: row for name, (_, row) in told.items()}}
+    found["named"] = holes({**each, **names}, slices, host)
+    return found | _where(away, names)
 
 
 def _next(gaps: Times, part: pd.DataFrame) -> NDArray[np.int64]:
@@ -345,12 +473,24 @@ def _next(gaps: Times, part: pd.DataFrame) -> NDArray[np.int64]:
     return rows
 
 
-def _asked(host: pd.DataFrame) -> pd.Series[float]:
-    """When the host asked for each launch [s], by the launch's row."""
-    called = pd.Series(host["start"].to_numpy(), index=host["launch"].to_numpy())
+def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
+    """When the host asked for each of these launches [s], NaN where nobody knows, and by which row of its calls, -1.
+
+    A graph's launch names one of its kernels: the others were asked for by the last graph whose first one had begun.
+    """
+    called = pd.Series(calls.index.to_numpy(), index=calls["launch"].to_numpy())
     called = called[called.index >= 0]
-    first: pd.Series[float] = called[~called.index.duplicated()]
-    return first
+    first = called[~called.index.duplicated()]
+    caller = first.reindex(rows).fillna(-1).to_numpy(dtype=np.int64)
+    starts = part["start"]
+    graphs = calls[_named(calls, REPLAYING) & calls["launch"].isin(part.index)]
+    if len(graphs) and (caller < 0).any():
+        begun = starts.reindex(graphs["launch"]).to_numpy(dtype="float64")
+        order = np.argsort(begun)
+        last = np.searchsorted(begun[order], starts.reindex(rows).to_numpy(dtype="float64"), side="right") - 1
+        caller = np.where((caller < 0) & (last >= 0), graphs.index.to_numpy()[order][last], caller)
+    asked = calls["start"].reindex(caller).to_numpy(dtype="float64")
+    return asked, caller
 
 
 def _silent(stretches: Times, host: pd.DataFrame) -> Times:
@@ -367,40 +507,47 @@ def _silent(stretches: Times, host: pd.DataFrame) -> Times:
     return found
 
 
-def _where(gaps: Times, away: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, Any]:
-    """How many gaps hold time away, and after and before which work most of that time lies."""
-    holes = np.flatnonzero(away)
-    if not len(holes):
-        return {}
+def _round(gaps: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """The names of the work that ended last before each gap, and of that which ends it."""
     ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
     order = np.argsort(ends, kind="stable")
-    last = np.searchsorted(ends[order], gaps[holes, 0] + 1e-12, side="right") - 1
-    named = part["kernel"].to_numpy()[order[np.maximum(last, 0)]]
-    seconds = pd.Series(away[holes])
-    return {
-        "holes": len(holes),
-        "hole_after": str(seconds.groupby(named).sum().idxmax()),
-        "hole_before": str(seconds.groupby(part["kernel"].reindex(next_row[holes]).to_numpy()).sum().idxmax()),
-    }
+    last = np.searchsorted(ends[order], gaps[:, 0] + 1e-12, side="right") - 1
+    kernels = part["kernel"].to_numpy(dtype=object)
+    after = kernels[order[np.maximum(last, 0)]]
+    return {"after": after, "before": part["kernel"].reindex(next_row).to_numpy(dtype=object)}
 
 
-def _touched(gaps: Times, calls: pd.DataFrame) -> Times:
-    """Seconds of each gap during which one of the calls went on; for a wait that ends in the gap that is its tail."""
+def _where(away: Times, names: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    """How many gaps hold time away, and after and before which work most of that time lies."""
+    at = np.flatnonzero(away)
+    if not len(at):
+        return {}
+    seconds = pd.Series(away[at])
+    most = {f"hole_{side}": str(seconds.groupby(names[side][at]).sum().idxmax()) for side in ("after", "before")}
+    return {"holes": len(at), **most}
+
+
+def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]]:
+    """Seconds of each gap during which one of the calls went on (for a wait that ends in the gap that is its tail), and the
+    call that holds most of them, -1 for none."""
+    row = np.full(len(gaps), -1, dtype=np.int64)
     if calls.empty:
-        return np.zeros(len(gaps))
+        return np.zeros(len(gaps)), row
     begin = calls["start"].to_numpy(dtype="float64")
     stop = begin + calls["time"].to_numpy(dtype="float64")
     order = np.argsort(stop)
-    begin, stop = begin[order], stop[order]
+    begin, stop, index = begin[order], stop[order], calls.index.to_numpy()[order]
     first = np.searchsorted(stop, gaps[:, 0])
-    found = np.zeros(len(gaps))
+    found, most = np.zeros(len(gaps)), np.zeros(len(gaps))
     # Few calls end inside one gap; the first that ends after its begin decides, more are added.
     for step in range(4):
         at = np.minimum(first + step, len(stop) - 1)
         inside = (first + step < len(stop)) & (begin[at] < gaps[:, 1])
         shared = np.minimum(stop[at], gaps[:, 1]) - np.maximum(begin[at], gaps[:, 0])
-        found += np.where(inside, np.clip(shared, 0, None), 0.0)
-    return found
+        held = np.where(inside, np.clip(shared, 0, None), 0.0)
+        row = np.where(held > most, index[at], row)
+        found, most = found + held, np.maximum(most, held)
+    return found, row
 
 
 def _calls(host: pd.DataFrame | None, kind: re.Pattern[str], begin: float, end: float) -> int:

@@ -78,6 +78,8 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         values = {key: getattr(one, key) / steps for key in SLICES}
         values |= {"short": one.short, "loads": float(one.loads), "tiny": NAN if counted else values["tiny"]}
         places = {"hole_after": one.hole_after, "hole_before": one.hole_before}
+        # The largest of each cause comes first.
+        places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
         found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))
     return found
 
@@ -85,7 +87,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
 SLICES = (
     *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
     *("away", "host", "waiting", "allocating", "loading", "queued", "unknown"),
-    *("launches", "holes", "queued_gaps", "blocking"),
+    *("launches", "copies", "fills", "holes", "queued_gaps", "blocking"),
 )
 COMPUTES = 0.25
 """Share of a compute roof from which a kernel counts as computing, if no memory roof is nearer."""

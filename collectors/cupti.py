@@ -21,8 +21,9 @@ TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kin
 """Columns of a program's table."""
 ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
-HOST = ("call", "start", "time", "thread", "launch")
-"""Columns of the host's CUDA calls beside a program's table; of several ranks also `process`, as in it."""
+HOST = ("call", "start", "time", "thread", "launch", "kind")
+"""Columns of what the host did beside a program's table (collectors.kineto.host_frame); of several ranks also `process`,
+as in it. Older tables have calls alone, and no `kind`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")
@@ -96,10 +97,14 @@ def _host(file: Path) -> pd.DataFrame:
                 "start": "float64",
                 "time": "float64",
                 "process": "str",
+                "kind": "str",
             },
+            keep_default_na=False,
         )
     except (ValueError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: record the program again") from error
+    if "kind" not in found:
+        found["kind"] = "call"
     missing = [name for name in HOST if name not in found]
     if missing:
         raise CollectError(f"{file}: no column {', '.join(missing)}", fix="record the program again")

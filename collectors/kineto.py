@@ -1,8 +1,7 @@
 """torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame, with the host's CUDA calls.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
-made its call, taken by the call's correlation id. attrs["host"] is a frame of the CUDA API calls: call, start [s on the
-frame's clock], time [s], thread, launch (row of the frame that it started, -1 for none). Echoes of ranges on the GPU's
+made its call, taken by the call's correlation id. attrs["host"] is what the host did (see host_frame). Echoes of ranges on the GPU's
 track are no work and are passed over.
 """
 
@@ -29,6 +28,9 @@ from collectors.nsys.ranges import Range, adopted, by_thread, paths
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
 _US = 1e-6
+LONG = 20e-6
+"""Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
+_SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
 _HEAD = re.compile(r'"traceEvents"\s*:|"(schemaVersion|deviceProperties|trace_id)"\s*:')
 
 
@@ -111,22 +113,41 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         ],
         [one["args"].get("correlation") for one in work],
         _ns(origin),
+        [
+            (_SPANS[one["cat"]], str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]))
+            for one in events
+            if one.get("cat") in _SPANS
+        ],
     )
     return frame
 
 
-def host_frame(calls: Sequence[tuple[str, int, int, int, Any]], launched: Sequence[Any], origin: int) -> pd.DataFrame:
-    """The host's CUDA calls; calls: (name, begin [ns], length [ns], thread, correlation); launched: the correlation of
-    each row of the frame; origin [ns]: where the frame's clock begins.
+def host_frame(
+    calls: Sequence[tuple[str, int, int, int, Any]],
+    launched: Sequence[Any],
+    origin: int,
+    spans: Sequence[tuple[str, str, int, int, int]] = (),
+) -> pd.DataFrame:
+    """What the host did: call, start [s on the frame's clock], time [s], thread, launch (the first row of the frame that it
+    started, -1 for none), kind: "call" (of CUDA), "range" (the user's) or "op" (an operator, from LONG on).
+
+    calls: (name, begin [ns], length [ns], thread, correlation); launched: the correlation of each row of the frame;
+    origin [ns]: where the frame's clock begins; spans: (kind, name, begin [ns], length [ns], thread).
     """
-    row_of = {correlation: row for row, correlation in enumerate(launched) if correlation}
+    row_of: dict[Any, int] = {}
+    for row, correlation in enumerate(launched):
+        if correlation:
+            row_of.setdefault(correlation, row)  # a graph's launch has many
+    told = [one for one in spans if one[0] == "range" or one[3] * 1e-9 >= LONG]
+    rows = [("call", *one) for one in calls] + [(*one, None) for one in told]
     found: pd.DataFrame = pd.DataFrame(
         {
-            "call": [call for call, *_ in calls],
-            "start": [(begin - origin) * 1e-9 for _, begin, *_ in calls],
-            "time": [length * 1e-9 for _, _, length, *_ in calls],
-            "thread": [thread for _, _, _, thread, _ in calls],
-            "launch": [row_of.get(correlation, -1) for *_, correlation in calls],
+            "call": [name for _, name, *_ in rows],
+            "start": [(begin - origin) * 1e-9 for _, _, begin, *_ in rows],
+            "time": [length * 1e-9 for _, _, _, length, *_ in rows],
+            "thread": [thread for *_, thread, _ in rows],
+            "launch": [row_of.get(correlation, -1) for *_, correlation in rows],
+            "kind": [kind for kind, *_ in rows],
         }
     )
     return found

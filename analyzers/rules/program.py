@@ -38,13 +38,13 @@ _NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了�
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, {holes} x {each} a step without any CUDA call",
+                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else{doing}, {holes} x {each} a step without any CUDA call",
                 "look at what runs on the host there (NVTX ranges, py-spy, torch.profiler's with_stack=True): data, logging, checkpoints, evaluation; do it ahead, or in another thread or process"
                 + _NO_GRAPH[0],
                 "the holes go, as far as it can run beside the GPU's work",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事，每步有 {holes} x {each} 没有任何 CUDA 调用",
+                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事{doing}，每步有 {holes} x {each} 没有任何 CUDA 调用",
                 "查看主机此时在运行什么（NVTX 区间、py-spy、torch.profiler 的 with_stack=True）：数据、日志、检查点、评估；提前做，或放到其他线程或进程"
                 + _NO_GRAPH[1],
                 "只要能与 GPU 的工作并行，空洞就会消失",
@@ -52,13 +52,13 @@ _NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了�
         },
         "load": {
             "en": (
-                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, as while loading data, {holes} x {each} a step without any CUDA call",
+                "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, as while loading data{doing}, {holes} x {each} a step without any CUDA call",
                 "look at the data loader first: num_workers, prefetch_factor, pin_memory=True, copies with non_blocking=True one step ahead; if it is not that, at what Python runs there (py-spy, NVTX ranges)"
                 + _NO_GRAPH[0],
                 "the next batch is ready when the step ends, as far as loading can run beside the GPU's work",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事（像是在加载数据），每步有 {holes} x {each} 没有任何 CUDA 调用",
+                "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事（像是在加载数据）{doing}，每步有 {holes} x {each} 没有任何 CUDA 调用",
                 "先查数据加载：num_workers、prefetch_factor、pin_memory=True，用 non_blocking=True 提前一步拷贝；若不是它，再看 Python 此时在运行什么（py-spy、NVTX 区间）"
                 + _NO_GRAPH[1],
                 "只要加载能与 GPU 的工作并行，一步结束时下一批数据已就绪",
@@ -70,7 +70,14 @@ def _away(s: Subject) -> Case | None:
     each = s["away"] / s["holes"] if s["holes"] > 0 else 0.0
     before = s.text.get("hole_before", "")
     params = {"holes": f"{s['holes']:.3g}", "each": f"{each * 1e3:.3g} ms", "before": _plain(before)}
+    params["doing"] = _doing(s, "away")
     return _slice(s, "away", params, Proof("holes/step", s["holes"]), variant="load" if _LOADING.search(before) else "")
+
+
+def _doing(s: Subject, name: str) -> str:
+    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice; "" where nobody recorded it."""
+    doing = s.text.get(f"doing_{name}", "")
+    return f" [{doing}]" if doing else ""
 
 
 def _plain(kernel: str) -> str:
@@ -88,24 +95,24 @@ def _plain(kernel: str) -> str:
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} launches a step, copies included",
+                "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} kernels, {others} copies and fills a step",
                 "give the host less to do between launches: fewer and larger operators, larger batches, a CUDA graph",
                 "this idle time goes",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次启动（含拷贝）",
+                "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次 kernel、{others} 次拷贝与填充",
                 "减少主机在两次启动之间的工作：算子少而大、加大 batch、CUDA graph",
                 "这部分空闲消失",
             ),
         },
         "chain": {
             "en": (
-                "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} a step, copies included, {short} of them shorter than launching takes",
+                "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} kernels a step, {short} of them shorter than launching takes, {others} copies and fills",
                 'replay the step as a CUDA graph, or fuse it: torch.compile(mode="reduce-overhead"), torch.cuda.graph; larger batches',
                 "this idle time goes",
             ),
             "zh": (
-                "受限于 kernel 启动：主机接连下发，每步 {launches} 次（含拷贝），其中 {short} 比一次启动还短，GPU 因此有 {share} 的时间空闲",
+                "受限于 kernel 启动：主机接连下发，每步 {launches} 次 kernel（其中 {short} 比一次启动还短）、{others} 次拷贝与填充，GPU 因此有 {share} 的时间空闲",
                 '用 CUDA graph 重放，或融合：torch.compile(mode="reduce-overhead")、torch.cuda.graph；更大的 batch',
                 "这部分空闲消失",
             ),
@@ -113,10 +120,11 @@ def _plain(kernel: str) -> str:
     },
 )
 def _idle(s: Subject) -> Case | None:
-    params = {"launches": f"{s['launches']:.0f}", "short": f"{s['short']:.0%}"}
+    others = s["copies"] + s["fills"]
+    params = {"launches": f"{s['launches']:.0f}", "others": f"{others:.3g}", "short": f"{s['short']:.0%}"}
     chain = s["short"] >= MANY_SHORT
     proofs = (Proof("short launches", s["short"], MANY_SHORT),) if chain else ()
-    return _slice(s, "host", params, Proof("launches/step", s["launches"]), *proofs, variant="chain" if chain else "")
+    return _slice(s, "host", params, Proof("kernels/step", s["launches"]), *proofs, variant="chain" if chain else "")
 
 
 @rule(
@@ -149,12 +157,12 @@ def _unexplained(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step after the host had waited for it: {blocking} synchronising calls a step",
+                "the GPU is idle for {share} of a step after the host had waited for it: {blocking} synchronising calls a step{doing}",
                 "do without .item(), .cpu(), print of a tensor, torch.cuda.synchronize and blocking copies in the step, or do them every n steps; copies with non_blocking=True from pinned memory",
                 "fewer synchronising calls; the host runs ahead of the GPU",
             ),
             "zh": (
-                "主机等待 GPU 之后，每步有 {share} 的时间 GPU 空闲：每步 {blocking} 次同步调用",
+                "主机等待 GPU 之后，每步有 {share} 的时间 GPU 空闲：每步 {blocking} 次同步调用{doing}",
                 "步内不要用 .item()、.cpu()、打印张量、torch.cuda.synchronize 和阻塞拷贝，或隔若干步做一次；拷贝用锁页内存加 non_blocking=True",
                 "同步调用变少；主机跑在 GPU 前面",
             ),
@@ -162,7 +170,8 @@ def _unexplained(s: Subject) -> Case | None:
     },
 )
 def _synchronising(s: Subject) -> Case | None:
-    return _slice(s, "waiting", {"blocking": f"{s['blocking']:.3g}"}, Proof("synchronising calls/step", s["blocking"]))
+    params = {"blocking": f"{s['blocking']:.3g}", "doing": _doing(s, "waiting")}
+    return _slice(s, "waiting", params, Proof("synchronising calls/step", s["blocking"]))
 
 
 @rule(
@@ -172,12 +181,12 @@ def _synchronising(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step while memory is allocated or freed",
+                "the GPU is idle for {share} of a step while memory is allocated or freed{doing}",
                 "keep buffers from step to step; with torch's allocator PYTORCH_ALLOC_CONF=expandable_segments:True, and no empty_cache() in the step",
                 "no cudaMalloc or cudaFree in the steady state",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 因分配或释放内存而空闲",
+                "每步有 {share} 的时间 GPU 因分配或释放内存而空闲{doing}",
                 "各步复用缓冲区；torch 的分配器设 PYTORCH_ALLOC_CONF=expandable_segments:True，步内不调用 empty_cache()",
                 "稳态中没有 cudaMalloc 和 cudaFree",
             ),
@@ -185,7 +194,7 @@ def _synchronising(s: Subject) -> Case | None:
     },
 )
 def _allocating(s: Subject) -> Case | None:
-    return _slice(s, "allocating", {})
+    return _slice(s, "allocating", {"doing": _doing(s, "allocating")})
 
 
 @rule(
@@ -195,12 +204,12 @@ def _allocating(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "code is loaded in the steady state ({loads} times), the GPU idle for {share} of a step meanwhile: something is compiled again",
+                "code is loaded in the steady state ({loads} times), the GPU idle for {share} of a step meanwhile: something is compiled again{doing}",
                 "fix the shapes, or mark them dynamic (torch.compile(dynamic=True), mark_dynamic); TORCH_LOGS=recompiles says why",
                 "no module is loaded after the first steps",
             ),
             "zh": (
-                "稳态中仍在加载代码（{loads} 次），每步有 {share} 的时间 GPU 因此空闲：有代码在重新编译",
+                "稳态中仍在加载代码（{loads} 次），每步有 {share} 的时间 GPU 因此空闲：有代码在重新编译{doing}",
                 "固定形状，或标为动态（torch.compile(dynamic=True)、mark_dynamic）；TORCH_LOGS=recompiles 会给出原因",
                 "最初几步之后不再加载模块",
             ),
@@ -208,7 +217,8 @@ def _allocating(s: Subject) -> Case | None:
     },
 )
 def _recompiles(s: Subject) -> Case | None:
-    return _slice(s, "loading", {"loads": f"{s['loads']:.0f}"}, Proof("modules loaded", s["loads"]))
+    params = {"loads": f"{s['loads']:.0f}", "doing": _doing(s, "loading")}
+    return _slice(s, "loading", params, Proof("modules loaded", s["loads"]))
 
 
 @rule(

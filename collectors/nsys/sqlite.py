@@ -80,7 +80,31 @@ def read_sqlite(
     frame.attrs["domains"] = domains
     if calls is not None:
         frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
+        frame.attrs["host"] = _host(work, calls, ranges)
     return frame
+
+
+def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) -> pd.DataFrame:
+    """What the host did (see collectors.kineto.host_frame), with the process: CUDA calls, and ranges that were closed."""
+    # The first piece of work of each call: a graph's launch has many.
+    keys, first = np.unique(call_key(work["globalPid"], work["correlationId"]), return_index=True)
+    at = np.searchsorted(keys, calls["key"]).clip(max=len(keys) - 1)
+    closed = [one for one in ranges if one.end is not None]
+    begin = np.array([one.start for one in closed], dtype=np.int64)
+    took = np.array([(one.end or 0) - one.start for one in closed], dtype=np.int64)
+    thread = np.concatenate((calls["thread"], np.array([one.thread for one in closed], dtype=np.int64)))
+    host: pd.DataFrame = pd.DataFrame(
+        {
+            "call": pd.Categorical([*calls["name"].tolist(), *(one.name for one in closed)]),
+            "start": np.concatenate((calls["start"], begin)) / 1e9,
+            "time": np.concatenate((calls["time"], took / 1e9)),
+            "thread": thread,
+            "launch": np.concatenate((np.where(keys[at] == calls["key"], first[at], -1), np.full(len(closed), -1))),
+            "process": pd.Categorical(each(process_of(thread), str)),
+            "kind": pd.Categorical(["call"] * len(calls["start"]) + ["range"] * len(closed)),
+        }
+    )
+    return host
 
 
 def _attribute(

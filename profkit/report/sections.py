@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from analyzers.verdict import PACED, brief
 from profkit.report import lines, units
 from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
-from profkit.report.layout import Column, Table, code, column
+from profkit.report.layout import Column, Table, code, column, cut
 from profkit.report.names import short_name, short_names
 from profkit.report.words import bound_why, named, say
 
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     from profkit.study.study import Part, Study
 
 TOP_RANGES = 24
+MANY_ALIKE = 3
+"""Ranges whose names differ in numbers alone, from which they are told as one."""
 TOP_KERNELS = 12
+LEAST_HOLE = 0.005
+"""Share of the wall time from which idle time of a kind is listed."""
 TOP_FINDINGS = 3
 _TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 _Rows = Sequence[Mapping[Any, Any]]
@@ -137,11 +142,44 @@ def spread(one: Budget, lang: str) -> str:
     return say("spread", lang, low=low, high=high, unit=unit)
 
 
+def holes_table(study: Study, one: Budget, lang: str = "en") -> Table:
+    """The largest idle times of a step by what the host did in them, as far as it was recorded; no rows where none is."""
+    told = [hole for hole in one.named if hole.seconds >= LEAST_HOLE * one.window]
+    rows: _Rows = [{"time": hole.seconds / one.parts, "share": hole.seconds / one.window} for hole in told]
+    if not rows:
+        return Table([], [])
+    between = [f"{short_name(hole.after, 40)} -> {short_name(hole.before, 40)}" for hole in told]
+    unnamed = say("hole_unnamed", lang)
+    return Table.of(
+        [
+            Column(say("hole_why", lang), [say(f"wall_{hole.cause}", lang) for hole in told]),
+            column(per(study, "col_idle", lang), rows, "time", "s"),
+            column(per(study, "col_wall", lang), rows, "share", "%", 1),
+            Column(per(study, "col_times", lang), [_many(hole.count / one.parts) for hole in told], 2),
+            Column(say("hole_between", lang), between, 3),
+            Column(say("hole_doing", lang), [hole.doing or unnamed for hole in told]),
+        ]
+    )
+
+
+def holes_tables(study: Study, lang: str = "en") -> list[Table]:
+    """That of each process and device that has one."""
+    return [table for one in study.budgets.values() if (table := holes_table(study, one, lang)).rows]
+
+
+def _holes(study: Study) -> Iterator[Section]:
+    tables = holes_tables(study)
+    if tables:
+        yield Section(say("hole_title", "en"), say("hole_note", "en"), tables=tuple(tables))
+
+
 def _why_idle(one: Budget, kind: str, lang: str) -> str:
     """What the GPU was idle for, and where if the host was away."""
     why = say(f"wall_{kind}", lang)
     if kind != "away" or not one.hole_before:
         return why
+    doing = next((hole.doing for hole in one.named if hole.cause == kind), "")
+    why = say("bound_why", lang, bound=why, why=cut(doing, 60)) if doing else why
     return say("wall_away_where", lang, away=why, before=short_name(one.hole_before))
 
 
@@ -149,7 +187,63 @@ def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, 
     return sorted((one for one in parts if one[1] >= 0.01 * whole), key=lambda one: -one[1])
 
 
+def _step_work(study: Study, lang: str) -> str:
+    """What a step launches, how long its kernels run, and the one that takes most of that."""
+    step, ran = study.step, study.step[study.step["kind"] == "kernel"]
+    counts = {str(kind): float(count) for kind, count in step.groupby("kind")["count"].sum().items()}
+    time, own = float(ran["time"].sum()), float(ran["own"].sum())
+    apart = say("cap_beside", lang, time=units.text(time - own, "s")) if time - own > 0.01 * time else ""
+    said = per(study, "cap_in", lang) + say(
+        "cap_step",
+        lang,
+        launches=say("comma", lang).join(_launched(counts, lang, kinds=ran["name"].nunique())),
+        time=units.text(time, "s"),
+        beside=apart,
+    )
+    hot = next(iter(study.hottest.to_dict("records")), {})
+    if not units.number(hot, "share") > 0:
+        return said
+    roof = bound_why(hot, lang)
+    parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
+    parts += [say("is_bound_by", lang, roof=roof)] if roof else []
+    return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
+
+
+def _launched(counts: Mapping[str, float], lang: str, *, kinds: int = 0) -> list[str]:
+    """ "719 kernels (72 different)", "2.25 copies", "17 fills": what there is of them; kinds: 0 leaves that out."""
+    said = (("kernel", "different" if kinds else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
+    return [
+        say(f"count_{name}", lang, count=_many(counts[kind]), **({"kinds": str(kinds)} if name == "different" else {}))
+        for kind, name in said
+        if counts.get(kind, 0)
+    ]
+
+
+def _many(value: float) -> str:
+    """How many of a thing an average step has: whole where only adding up in floating point keeps it from it."""
+    return units.count(round(value, 6))
+
+
+def launched(one: Budget, lang: str = "en") -> str:
+    """ "719 kernels, 2.25 copies, 17 fills" of a step."""
+    counts = {"kernel": one.launches, "memcpy": one.copies, "memset": one.fills}
+    return say("comma", lang).join(_launched({kind: count / one.parts for kind, count in counts.items()}, lang))
+
+
+def per(study: Study, key: str, lang: str, **values: str) -> str:
+    """The words of `key` for a step, a passage of a range, or a record in which nothing repeats."""
+    return say(key + ending(study), lang, **values)
+
+
+def ending(study: Study) -> str:
+    """ "_step", "_passage" or "_all": which words speak of what the first process and device of a program repeats."""
+    found = next((one.steady.found for one in study.budgets.values()), "all")
+    return {"all": "_all", "range": "_passage"}.get(found, "_step")
+
+
 def _how_much(study: Study, lang: str) -> str:
+    if study.stepwise and not study.filtered:
+        return _step_work(study, lang)
     kernels = study.hottest
     if not len(kernels):
         return say("cap_nothing", lang)
@@ -169,7 +263,7 @@ def _how_much(study: Study, lang: str) -> str:
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0]
     roof = bound_why(hot.to_dict(), lang)
-    parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
+    parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
     parts += [say("is_bound_by", lang, roof=roof)] if roof else []
     return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
 
@@ -183,6 +277,8 @@ def parts_table(study: Study, lang: str = "en") -> Table:
     Correctness and speed-up are an implementation's; launches, share, declared work and the distance to its own floor
     a range's, what is inside it included. No rows for a single range that nothing was said of: its kernels say it.
     """
+    if study.stepwise:
+        return _ranges_table(study, lang)
     parts = _shown(study)
     rows: _Rows = [part.row or {} for part in parts]
     ranges: _Rows = [{} if part.impl is not None else part.row or {} for part in parts]
@@ -196,7 +292,7 @@ def parts_table(study: Study, lang: str = "en") -> Table:
             Column(say("correct", lang), [correctness(part.impl, lang) for part in parts], 2),
             Column(say("speedup", lang), [speedup(part.row) for part in parts], 1),
             Column(say("js_launches", lang), launches, 5),
-            column(of_record(study, say("time", lang), lang), rows, "time", "s"),
+            column(say("time", lang), rows, "time", "s"),
             column(say("share", lang), shares, "share", "%", 1),
             *(_declared(study, [part.name for part in parts], lang) if ranged else ()),
             column(say("x_floor", lang), [row if study.declared else {} for row in ranges], "floor_ratio", "", 3),
@@ -205,9 +301,52 @@ def parts_table(study: Study, lang: str = "en") -> Table:
     )
 
 
-def of_record(study: Study, what: str, lang: str) -> str:
-    """What is said of all launches, where the answer is about a step: "time, whole record"."""
-    return say("of_record", lang, what=what) if study.budgets else what
+def _ranges_table(study: Study, lang: str) -> Table:
+    """What a step has of each range, with what is inside it; ranges whose names differ in numbers alone are one row."""
+    inside = _inclusive(study)
+    if set(inside) <= {""} and not study.analysis.works:
+        return Table([], [])
+    whole = float(study.step["time"][study.step["kind"] == "kernel"].sum()) or math.nan
+    parts = {part.name: part for part in study.parts}
+    told = dict(_alike(inside))
+    sums = {name: [sum(inside[path][at] for path in paths) for at in (0, 1)] for name, paths in told.items()}
+    shown = sorted(told, key=lambda name: (-round(sums[name][0], 12), name.count("/"), name))[:TOP_RANGES]
+    alone = [parts.get(told[name][0]) if len(told[name]) == 1 else None for name in shown]
+    rows: _Rows = [part.row or {} if part is not None else {} for part in alone]
+    times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in shown]
+    return Table.of(
+        [
+            Column(say("range", lang), [name or NO_RANGE for name in shown]),
+            Column(per(study, "col_kernels", lang), [_many(sums[name][1]) for name in shown], 5),
+            column(per(study, "col_time", lang), times, "time", "s"),
+            column(say("kernel_share", lang), times, "share", "%", 1),
+            *_declared(study, [part.name if part is not None else "" for part in alone], lang),
+            column(say("x_floor", lang), rows if study.declared else [{}] * len(rows), "floor_ratio", "", 3),
+            *_placed(rows, lang),
+        ]
+    )
+
+
+def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """(name, ranges): each by itself, or as "Step # to #" those whose names differ in numbers alone and are many."""
+    kinds: dict[str, list[str]] = {}
+    for path in paths:
+        kinds.setdefault(re.sub(r"\d+", "#", path), []).append(path)
+    for kind, mine in kinds.items():
+        yield from [(kind, mine)] if len(mine) >= MANY_ALIKE else [(path, [path]) for path in mine]
+
+
+def _inclusive(study: Study) -> dict[str, tuple[float, float]]:
+    """Range -> (seconds of kernels, kernels) of a step, what is inside it included."""
+    found: dict[str, tuple[float, float]] = {}
+    ran = study.step[study.step["kind"] == "kernel"]
+    for path, time, count in zip(ran["range"], ran["time"], ran["count"], strict=True):
+        pieces = str(path).split("/")
+        for depth in range(len(pieces)):
+            name = "/".join(pieces[: depth + 1])
+            before = found.get(name, (0.0, 0.0))
+            found[name] = (before[0] + float(time), before[1] + float(count))
+    return found
 
 
 def _shown(study: Study) -> Sequence[Part]:
@@ -309,7 +448,10 @@ def kernels_table(study: Study, lang: str = "en", *, spans: bool = False) -> Tab
     if study.manifest.impls and len(kernels):
         kernels = kernels.groupby("impl", sort=False, group_keys=False).head(TOP_KERNELS)
     else:
-        kernels = kernels.head(TOP_KERNELS)
+        # What runs in no step is not among those of a step.
+        kernels = (kernels[kernels["step_time"] > 0] if study.stepwise and not study.filtered else kernels).head(
+            TOP_KERNELS
+        )
     rows: _Rows = kernels.to_dict("records")
     names = short_names(str(row["kernel"]) for row in rows)
     told = [names[str(row["kernel"])] for row in rows]
@@ -319,13 +461,26 @@ def kernels_table(study: Study, lang: str = "en", *, spans: bool = False) -> Tab
         [
             Column("kernel", [code(name) for name in told] if spans else told),
             Column(owner, [] if set(owners) == {NO_RANGE} else owners, 4),
-            Column(say("js_launches", lang), [units.count(units.number(row, "launches")) for row in rows], 4),
-            column(say("share", lang), rows, "share", "%", 1),
-            column(say("wall_share", lang), rows, "wall_share", "%", 2),
-            column(say("time", lang), rows, "time", "s"),
+            *_amounts(study, rows, lang),
             *_placed(rows, lang),
         ]
     )
+
+
+def _amounts(study: Study, rows: _Rows, lang: str) -> list[Column]:
+    """How often, how long, and what share: of a step of a program, else of what was recorded."""
+    if not study.stepwise:
+        return [
+            Column(say("js_launches", lang), [units.count(units.number(row, "launches")) for row in rows], 4),
+            column(say("share", lang), rows, "share", "%", 1),
+            column(say("time", lang), rows, "time", "s"),
+        ]
+    return [
+        Column(per(study, "col_launches", lang), [_many(units.number(row, "step_launches")) for row in rows], 4),
+        column(say("program_share" if study.filtered else "kernel_share", lang), rows, "share", "%", 1),
+        column(say("wall_share", lang) if study.filtered else per(study, "col_wall", lang), rows, "wall_share", "%", 2),
+        column(per(study, "col_time", lang), rows, "step_time", "s"),
+    ]
 
 
 def _kernels(study: Study) -> Iterator[Section]:
@@ -387,7 +542,7 @@ def _timeline(name: str, found: Timeline, lang: str) -> Iterator[str]:
     copied = sum(one.time for one in found.copies)
     if copied:
         share = units.percent(copied / found.total)
-        yield say("line_tl_copies", lang, time=units.text(copied, "s"), share=share)
+        yield say("line_tl_copies" if name else "line_tl_copies_all", lang, time=units.text(copied, "s"), share=share)
     if found.api is not None and found.api.launch_calls and not name:
         each = units.text(found.api.per_launch, "s")
         yield say("line_tl_launch", lang, calls=str(found.api.launch_calls), each=each)
@@ -397,7 +552,9 @@ def _timelines(study: Study) -> Iterator[Section]:
     """The same with shares of kernels and ranges."""
     tables = []
     for name, found in study.timelines.items():
-        for head, shares in (("kernel", found.kernels), ("range", found.ranges if not name else ())):
+        # Of a program the tables of a step stand above.
+        every = (("kernel", found.kernels), ("range", found.ranges if not name else ()))
+        for head, shares in () if study.stepwise else every:
             shown = shares[:TOP_KERNELS]
             short = short_names(one.name for one in shown)
             rows = [
@@ -428,11 +585,21 @@ def _findings(study: Study) -> Iterator[Section]:
     if lines:
         whose = f" of {study.best.name}" if study.best is not None else ""
         note = f"The largest gains known{whose}: upper bounds, which do not add up. `profkit explain` has all of them."
+        note = say("p_ranked_wall", "en") if study.stepwise and not placed(study) else note
         yield Section("What next", note, tuple(lines))
 
 
-def _plot(_study: Study) -> Iterator[Section]:
-    yield Section("Roofline", after="![roofline](roofline.png)")
+def _plot(study: Study) -> Iterator[Section]:
+    if study.stepwise and not placed(study):
+        yield Section(say("p_fall_title", "en"), after="![where the time goes](waterfall.png)")
+    else:
+        yield Section("Roofline", after="![roofline](roofline.png)")
+
+
+def placed(study: Study) -> bool:
+    """Whether any kernel has a place under the roofs."""
+    rows: _Rows = study.hottest.to_dict("records")
+    return any(units.number(row, "achieved_flops") > 0 or units.number(row, "dram_bandwidth") >= 0 for row in rows)
 
 
 # ---- how it was measured
@@ -760,6 +927,7 @@ def _again(study: Study) -> Iterator[Section]:
 def sections(study: Study) -> list[Section]:
     """Everything after the parts, in order; what is empty is not there."""
     makers = (
+        _holes,
         _findings,
         _plot,
         _shapes,

@@ -54,7 +54,7 @@ class Block:
 
     def label(self, lang: str = "en") -> str:
         """The kernel it is of, or what kind of time it is."""
-        if self.kind in _PAINTED:
+        if self.kind in _PAINTED and not self.kernels:
             return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}", lang)
         if self.kernels > 1:
             return say("fall_more", lang, count=str(self.kernels))
@@ -66,6 +66,8 @@ class Block:
             return say(f"wall_{self.kind}", lang)
         if not self.kernels:
             return named(self.cause, lang)
+        if self.kind in _PAINTED:
+            return say(f"wall_{self.kind}", lang)
         if self.kind != EXCESS:
             return say("fall_alone", lang) if self.kind == KERNELS else WORDS[self.kind][_AT[lang]]
         if not self.cause:
@@ -129,21 +131,48 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
     return next(iter([*launching, *other] if one.kind == GAPS else [*other, *launching]), None)
 
 
-def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = ()) -> list[Block]:
-    """The blocks of one step of a program: idle by what the host did, copies, communication, computing last.
+def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *, most: int = MOST) -> list[Block]:
+    """The blocks of one step of a program: idle by what the host did, copies, communication, computing last, that by
+    kernel (`most` of them by name; 0: as one block).
 
     `whole`: what the findings about this process and device are said of.
     """
-    steps = max(budget.steady.steps, 1)
-    mine = {one.evidence[0].counter: one for one in findings if one.impl == whole and one.evidence}
+    told = list(findings)
+    mine = {one.evidence[0].counter: one for one in told if one.impl == whole and one.evidence}
     top, found = budget.step, []
-    for kind in (*IDLE, "copying", "communicating", "computing"):
-        seconds = getattr(budget, kind) / steps
+    for kind in (*IDLE, "copying", "communicating"):
+        seconds = getattr(budget, kind) / budget.parts
         if seconds > 0:
-            slices = "tiny" if kind == "computing" else kind
-            found.append(Block(kind, seconds, top, finding=mine.get(f"{slices}/step")))
+            found.append(Block(kind, seconds, top, finding=mine.get(f"{kind}/step")))
             top -= seconds
+    short = short_names(one.name for one in budget.spent if one.slice == "computing")
+    for name, seconds, kernels in _computing(budget, most):
+        of_kernel = next((one for one in told if name and one.kernel == name and one.severity == TIME), None)
+        against = of_kernel if name else mine.get("tiny/step")
+        found.append(
+            Block("computing", seconds, top, name, cut(short.get(name, ""), 48), kernels=kernels, finding=against)
+        )
+        top -= seconds
     return found
+
+
+def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
+    """(kernel, seconds of a step, 1) of the longest, ("", of the others, how many); a moment with several kernels is the
+    one's that began first."""
+    if not budget.computing > 0:
+        return []
+    own: dict[str, float] = {}
+    for one in budget.spent:
+        if one.slice == "computing" and one.own > 0:
+            own[one.name] = own.get(one.name, 0.0) + one.own / budget.parts
+    ranked = sorted(own.items(), key=lambda item: -item[1])
+    if not most or not ranked:
+        return [("", budget.computing / budget.parts, 0)]
+    shown = ranked if len(ranked) <= most + 1 else ranked[:most]
+    rest = ranked[len(shown) :]
+    return [(name, seconds, 1) for name, seconds in shown] + (
+        [("", sum(seconds for _, seconds in rest), len(rest))] if rest else []
+    )
 
 
 def table(mine: Sequence[Block], head: str, whole: float, lang: str = "en") -> Table:

@@ -6,8 +6,8 @@ With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStar
 runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
 range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
-seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has the CUDA calls of the host: call, start [s], time [s], thread, launch (row of OUT.csv it
-started, -1 for none), on the same clock; the process's own start and end are rows of it.
+seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
+on the same clock; the process's own start and end are rows of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
-from collectors.kineto import host_frame, ranges_of
+from collectors.kineto import LONG, host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from profkit import annotation
 from profkit.runner.kineto import kind_of, said_by_user
@@ -137,12 +137,14 @@ def run(target: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`."""
+    """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
+    (`ops`: name, begin [ns], length [ns], thread)."""
 
     work: Sequence[Any]
     calls: Sequence[Any]
     ranges: Sequence[Range]
     clock: int = 0
+    ops: Sequence[tuple[str, int, int, int]] = ()
 
     @property
     def origin(self) -> int:
@@ -152,7 +154,7 @@ class Gathered:
 
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
     """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
-    work, calls, ranges = [], [], []
+    work, calls, ranges, ops = [], [], [], []
     for event in events:
         name = event.name()
         if event.device_type() == gpu:
@@ -164,6 +166,8 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
             ranges.append(Range(start, start + event.duration_ns(), said, event.start_thread_id()))
         elif name.startswith("cu") and event.correlation_id():
             calls.append(event)
+        elif event.duration_ns() * 1e-9 >= LONG:
+            ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
     # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
@@ -172,6 +176,7 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
         sorted(calls, key=lambda event: event.start_ns()),
         ranges,
         clock,
+        ops,
     )
 
 
@@ -205,14 +210,17 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
 
 
 def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
-    """The host's CUDA calls, and the process from `began` to `ended` [ns]."""
+    """What the host did, and the process from `began` to `ended` [ns]."""
     calls = [
         (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
         for event in found.calls
     ]
     if found.work:
         calls = [("process", began, ended - began, 0, None), *calls]
-    frame = host_frame(calls, [event.correlation_id() for event in found.work], found.origin)
+    spans = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in found.ranges]
+    spans += [("op", *one) for one in found.ops]
+    launched = [event.correlation_id() for event in found.work]
+    frame = host_frame(calls, launched, found.origin, spans if found.work else ())
     rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
     return [row | {"start": f"{row['start']:.9f}", "time": f"{row['time']:.9f}"} for row in rows]
 

@@ -60,6 +60,10 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
         known = {name: harmless.line(name) for name in frame[column].unique()}
         if any(name != shown for name, shown in known.items()):
             told[column] = frame[column].map(known).astype(frame[column].dtype)
+    if (host := frame.attrs.get("host")) is not None:
+        # The names of ranges and operators are anybody's.
+        calls = host["call"].map({name: harmless.line(str(name)) for name in host["call"].unique()})
+        frame.attrs["host"] = host.assign(call=calls.astype("str"))
     if not told:
         return frame
     attrs = frame.attrs

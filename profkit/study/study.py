@@ -24,7 +24,7 @@ from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
 from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.precision import Reduced, audit
-from analyzers.program import Budget, budget, of_whole
+from analyzers.program import Budget, budget, in_step, of_step, of_whole
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
 from analyzers.source_lines import Line, lines_of
@@ -278,16 +278,29 @@ class Study:
     @cached_property
     def hottest(self) -> pd.DataFrame:
         """A kernel a row, placed under the roofs: of each implementation, in order; of ranges, which may hold one
-        another, once over all, the longest first, `impl` the range or how many. `share` is of its whole; where only
-        some launches were counted, of the whole program's GPU time, and `wall_share` of its wall time.
+        another, once over all, the longest first, `impl` the range or how many. `share` is of its whole. Where the wall
+        time of a program is known, with what a step has of each (analyzers.program.in_step); where only some launches
+        were counted, the shares are of the whole program's GPU time and of its wall time.
         """
         every = self.analysis.hottest
         if self.manifest.impls or "time" not in every:
             return self.kernels if self.manifest.impls else every
-        if self.filtered and self.captured.timeline is not None:
-            return of_whole(every, self.captured.timeline, self.wall)
+        if self.stepwise:
+            told = in_step(every, self.step, sum(one.step for one in self.budgets.values()))
+            frame = self.captured.timeline
+            return of_whole(told, frame, self.wall) if self.filtered and frame is not None else told
         shared: pd.DataFrame = every.assign(share=every["time"] / (every["time"].sum() or math.nan))
         return shared
+
+    @cached_property
+    def step(self) -> pd.DataFrame:
+        """What the GPU does in a step of a program (analyzers.program.of_step); empty without a timeline."""
+        return of_step(one for one in self.budgets.values() if one.window > 0)
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether times of kernels and ranges are told of a step."""
+        return len(self.step) > 0
 
     @property
     def filtered(self) -> bool:

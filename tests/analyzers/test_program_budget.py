@@ -75,6 +75,75 @@ def loop(*, hole=0.0, apart=5.0, launches=50, steps=6, wait=False, quiet=0.0):
     return frame(rows), host(calls)
 
 
+def doing(calls, spans):
+    """The host's calls with spans beside them: (kind, name, start, time)."""
+    rows = [{"call": name, "start": at, "time": time, "launch": -1, "kind": kind} for kind, name, at, time in spans]
+    return pd.concat([calls.assign(kind="call"), pd.DataFrame(rows).assign(thread="1")], ignore_index=True)
+
+
+def test_a_hole_is_named_by_what_the_host_did_in_it():
+    """The wait in an operator in a range; a stretch without any call by the range alone, ranges of a kind as one."""
+    work, calls = loop(hole=10_000.0, apart=40.0, wait=True)
+    waits = calls[calls["call"].eq("cudaStreamSynchronize")]
+    spans = [("op", "aten::item", start - US, 12 * US) for start in waits["start"]]
+    spans += [("range", f"save {n}", start + 9 * US, 9.9e-3) for n, start in enumerate(waits["start"])]
+    spans += [("range", "train", 0.0, 1.0)]
+    found = budget(work, host=doing(calls, spans))
+    away = next(one for one in found.named if one.cause == "away")
+    assert (away.within, away.call, away.op) == ("train/save #", "", "")
+    assert away.doing == "train/save #"
+    assert away.seconds == pytest.approx(found.away)
+    assert away.count == found.holes
+    assert (away.after, away.before) == ("sgd", "Memcpy HtoD (Pageable -> Device)")
+    late = next(one for one in found.named if one.cause == "host")
+    assert late.within == "train"
+    bare = budget(work, host=calls)
+    assert not any(one.within or one.op for one in bare.named)
+    assert bare.window == found.window
+    assert bare.away == found.away
+
+
+def test_a_wait_is_named_with_the_operator_it_is_in():
+    work, calls = loop(apart=40.0, launches=20)
+    first = work[work["kernel"].str.startswith("Memcpy")]["start"]
+    waits = host([("cudaStreamSynchronize", start - 30 * US, 20 * US, -1) for start in first])
+    both = pd.concat([calls, waits], ignore_index=True).sort_values("start")
+    spans = [("op", "aten::item", start - 31 * US, 22 * US) for start in first]
+    spans += [("op", "aten::_local_scalar_dense", start - 30.5 * US, 21 * US) for start in first]
+    found = budget(work, host=doing(both, [*spans, ("range", "loss", 0.0, 1.0)]))
+    (one,) = (one for one in found.named if one.cause == "waiting")
+    assert one.doing == "cudaStreamSynchronize, aten::item, loss"
+    assert one.seconds == pytest.approx(found.waiting)
+
+
+def test_the_process_itself_is_no_call_that_covers_every_hole():
+    """Said before, of what profkit had recorded itself: never away, as the row of the process counted as a call."""
+    work, calls = loop(hole=10_000.0)
+    process = host([("process", -5.0, 100.0, -1)])
+    assert budget(work, host=pd.concat([process, calls])).away == budget(work, host=calls).away > 0
+
+
+def test_what_a_graph_runs_was_asked_for_by_its_launch():
+    """Said before: idle without a known cause, between kernels of one graph."""
+    rows = [(name, start, 1e-5) for step in range(8) for name, start in (("a", step * 1e-3), ("b", step * 1e-3 + 5e-5))]
+    calls = host([("cudaGraphLaunch", at * 1e-3 - 2e-5, 1e-5, 2 * at) for at in range(8)])
+    found = budget(frame(rows), host=calls)
+    assert found.unknown == 0
+    assert found.queued / found.steady.steps == pytest.approx(4e-5 + 2e-5)
+
+
+def test_kernels_copies_and_fills_are_counted_apart_and_their_time_adds_up():
+    rows = [("gemm", 0.0, 4.0), ("gemm", 2.0, 4.0), ("copy", 5.0, 3.0, "memcpy"), ("fill", 9.0, 1.0, "memset")]
+    found = budget(frame(rows))
+    assert (found.launches, found.copies, found.fills) == (2, 1, 1)
+    assert {(one.name, one.time, one.own, one.count, one.slice) for one in found.spent} == {
+        ("gemm", 8.0, 6.0, 2, "computing"),
+        ("copy", 3.0, 3.0, 1, "copying"),
+        ("fill", 1.0, 1.0, 1, "copying"),
+    }
+    assert sum(one.own for one in found.spent if one.slice == "computing") == found.computing
+
+
 def test_one_long_gap_a_step_is_the_host_doing_something_else():
     """No CUDA call for 10 ms before the copy of the next batch: no chain of launches, whatever follows closely otherwise."""
     for wait in (False, True):
@@ -149,6 +218,7 @@ def test_the_parts_add_up(rows):
     work = frame([(names[n][0], start, time, names[n][1]) for n, start, time in rows])
     found = budget(work)
     assert found.computing + found.communicating + found.copying + found.idle == pytest.approx(found.window)
+    assert sum(one.own for one in found.spent if one.slice == "computing") == pytest.approx(found.computing)
     assert min(found.computing, found.copying, found.idle, found.hidden) >= -1e-9
 
 

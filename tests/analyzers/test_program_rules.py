@@ -61,7 +61,7 @@ def found(budget, counted=False):
             "mostly before add: the host does something else, 1 x 50 ms a step",
         ),
         ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
-        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 launches a step"),
+        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels, 0 copies and fills a step"),
         ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
         ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
         ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
 
 import collectors
+from analyzers.program import budget
 from collectors import CollectError, nsys
 from collectors.frame import validate
 from collectors.nsys.ranges import Range, by_thread, sweep
@@ -67,6 +68,21 @@ def test_ranges_are_half_open_and_nested(tmp_path):
     ops = [Op(1000 + 10 * at, 5, call=call) for at, call in enumerate(calls)]
     frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, ranges))
     assert frame["range"].tolist() == list(calls.values())
+
+
+def test_what_the_host_did_is_there(tmp_path):
+    """Said before, of every record of nsys: the record does not say what the host did."""
+    ops = [Op(500, 5, call=10), Op(1000, 5, kind="memcpy", bytes=8, call=700)]
+    frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(60, None, "open")]))
+    host = frame.attrs["host"]
+    spans, calls = host[host["kind"] == "range"], host[host["kind"] == "call"]
+    assert (spans["call"].tolist(), spans["start"].tolist(), spans["time"].tolist()) == (["a"], [0.0], [5e-8])
+    assert calls["start"].tolist() == [1e-8, 7e-7]
+    assert calls["launch"].tolist() == [0, 1]
+    assert set(host["process"]) == {str(PID)}
+    found = budget(frame, host=host)
+    assert found.unknown == 0
+    assert found.host == pytest.approx(1.95e-7)
 
 
 def test_attribution_goes_by_the_call_not_the_kernel(tmp_path):
@@ -217,6 +233,18 @@ def test_sweep_equals_the_definition(ranges, times):
     ordered = by_thread(ranges).get(PID, [])
     expected = ["/".join(one.name for one in ordered if one.start <= t < one.end) for t in times]
     assert sweep(ordered, times) == expected
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
+def test_the_holes_of_a_recorded_program_are_its_writing_of_files():
+    """Said before: idle for 36 % of a step, and the record does not say what the host did. It is a range called IO."""
+    frame = read_sqlite(SHARED / "nsys_t4_2025.3.1_schema3.20.2.sqlite")
+    found = budget(frame, host=frame.attrs["host"])
+    assert found.unknown == 0
+    assert found.away / found.window == pytest.approx(0.359, abs=0.001)
+    first = found.named[0]
+    assert (first.cause, first.within) == ("away", "Loop/Step # to #/IO #")
+    assert first.seconds == pytest.approx(found.away, rel=0.02)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")

@@ -138,6 +138,9 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
         *launched("relu", 5200, 2, at=1500),
         *launched("Memcpy HtoD", 4900, 3, at=900),
         Event("gpu_user_annotation", 0, 9000),
+        # Operators count from some length on: shorter ones explain no hole.
+        Event("aten::item", 5000, 30_000, gpu=False),
+        Event("aten::add", 5000, 3_000, gpu=False),
     ]
     found = trace.gathered(events, "gpu")
     trace.write(trace.rows(found, {0: ("NVIDIA H200", "9.0")}), cupti.TRACE, tmp_path / "trace.csv")
@@ -151,9 +154,10 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
     assert set(frame["tool"]) == {"cupti"}
     assert frame.attrs["doubts"]
     host = frame.attrs["host"]
-    assert host["call"].tolist() == ["process", "cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernel"]
-    assert host["launch"].tolist() == [-1, 0, 1, 2]
-    assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6])
+    assert host["call"].tolist() == ["process", *["cudaLaunchKernel"] * 3, "outer", "inner", "aten::item"]
+    assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op"]
+    assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1]
+    assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6, -3.9e-6, -3.5e-6, 1e-7])
 
 
 def test_ranges_of_torch_count_and_their_echo_on_the_gpu_is_no_work():

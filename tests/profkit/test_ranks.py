@@ -64,7 +64,8 @@ def rank(folder, number, begin, rows, calls):
         for n, (name, start, time) in enumerate(rows)
     ]
     asked = [
-        dict(zip(HOST, (call, begin + start, time, 11, launch), strict=True)) for call, start, time, launch in calls
+        dict(zip(HOST, (call, begin + start, time, 11, launch, "call"), strict=True))
+        for call, start, time, launch in calls
     ]
     for path, columns, found in ((file, TRACE, work), (host_file(file), HOST, asked)):
         with path.open("w", newline="") as stream:

@@ -103,14 +103,15 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     assert "not compared" in top
     # Nothing is held against a roof: that the roofs are a datasheet's weakens nothing.
     assert "datasheet figures" not in text[: text.index('<section id="doubts"')]
-    # The step is a waterfall: what the GPU was idle for, and its computing; the first block leads to its finding.
+    # The step is a waterfall: what the GPU was idle for, and its kernels; the first block leads to its finding.
     fall = text[text.index('<div class="fall">') :]
     fall = re.sub(r'<span lang="zh-CN">.*?</span>', "", fall[: fall.index("</ol>")])
-    assert re.findall(r'class="n"><b><span lang="en">(.*?)</span>', fall) == [
+    found = timeline_of(study)
+    assert re.findall(r'class="n"><b>(?:<span lang="en">)?(.*?)<', fall) == [
         "One step",
         "GPU idle",
         "GPU idle",
-        "GPU computing",
+        *sorted(found["names"], key=fall.index),
     ]
     assert re.search(r'data-finding="f0-\d"', fall)
     assert '<section id="timings"' not in text
@@ -124,15 +125,15 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
     with browser.open_browser() as tab:
         tab.goto(file)
         assert tab.problems() == []
-        assert f"{STEPS * PER_STEP} launches" in tab.js(said)
+        assert f"{STEPS * PER_STEP} kernels" in tab.js(said)
         press = "[...document.querySelectorAll('#line-controls button')].find((b) => b.textContent === '{}').click()"
         tab.js(press.format("One step"))
-        inside = int(re.search(r"(\d+) launches", tab.js(said))[1])
+        inside = int(re.search(r"(\d+) kernels", tab.js(said))[1])
         assert abs(inside - PER_STEP) <= 2
         assert re.search(r"idle 60(\.\d)?%", tab.js(said))
         tab.js("document.getElementById('line').focus({preventScroll: true})")
         tab.key("+", 187)
-        assert int(re.search(r"(\d+) launches", tab.js(said))[1]) < inside
+        assert int(re.search(r"(\d+) kernels", tab.js(said))[1]) < inside
         # A launch under the pointer says its name.
         where = tab.js(
             "(() => { const c = document.getElementById('line'); c.scrollIntoView({block: 'center', behavior: 'instant'});"
@@ -145,5 +146,5 @@ def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
                 seen.add(tab.js("document.querySelector('#line-tip b').textContent"))
         assert seen & {"mul_kernel", "softmax forward (ATen)", "bf16 GEMM 256x128 (cuBLAS)"}
         tab.key("0", 48)
-        assert f"{STEPS * PER_STEP} launches" in tab.js(said)
+        assert f"{STEPS * PER_STEP} kernels" in tab.js(said)
         assert tab.problems() == []

@@ -183,7 +183,7 @@ def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
 
     for name, one in study.budgets.items():
         if one.window > 0:
-            slices = sorted(wall_blocks(one, name), key=lambda block: -block.seconds)
+            slices = sorted(wall_blocks(one, name, most=0), key=lambda block: -block.seconds)
             shown, rest = slices[: room.slices], slices[room.slices :]
             return {
                 "of": cut(name or "a step", room.letters),

@@ -1,7 +1,7 @@
 """A run's timeline as Chrome trace JSON: `profkit report RUN --for trace`, or `-o NAME.trace.json`; Perfetto opens it.
 
-The form is that of torch.profiler, so that profkit reads it again. A range stands on the thread that launched its work,
-from its first launch to its last: more is not known of it.
+The form is that of torch.profiler, so that profkit reads it again. Where the ranges' own times were not recorded, one
+stands on the thread that launched its work, from its first launch to its last.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 KINDS = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
+_SPANS = {"range": "user_annotation", "op": "cpu_op"}
 _GPU = 1_000_000
 """Process ids of GPUs begin here: Chrome knows processes and threads, and nothing else."""
 Event = dict[str, Any]
@@ -35,21 +36,26 @@ def write(runs: Sequence[str | Study], lang: str) -> Written:
 
 
 def document(frame: pd.DataFrame, cc: str = "") -> dict[str, Any]:
-    """The trace of a launches frame with start and time [s]; attrs["host"] gives the calls."""
+    """The trace of a launches frame with start and time [s]; attrs["host"] gives what the host did."""
     owners = _owners(frame)
     devices = _devices(frame)
     work = [_work(row, number, devices) for number, row in enumerate(frame.to_dict("records"))]
     host = frame.attrs.get("host")
     calls = _calls(host, frame, owners) if host is not None else []
+    told = any(one["cat"] == _SPANS["range"] for one in calls)
     names = [_named(pid, name) for name, pid in owners.items()]
     names += [_named(_GPU + at, f"GPU {at}: {name}") for at, name in devices.items()]
+    events = [*(() if told else _ranges(calls, frame)), *calls, *work]
+    early = min((one["ts"] for one in events), default=0.0)
+    for one in events if early < 0 else ():
+        one["ts"] = round(one["ts"] - early, 3)
     major, _, minor = cc.partition(".")
     known = {"computeMajor": int(major), "computeMinor": int(minor)} if minor.isdigit() and major.isdigit() else {}
     return {
         "schemaVersion": 1,
         "deviceProperties": [{"id": at, "name": name, **known} for at, name in devices.items()],
         "displayTimeUnit": "ms",
-        "traceEvents": [*names, *_ranges(calls, frame), *calls, *work],
+        "traceEvents": [*names, *events],
     }
 
 
@@ -96,7 +102,7 @@ def _work(row: Mapping[Any, Any], number: int, devices: Mapping[int, str]) -> Ev
 
 
 def _calls(host: pd.DataFrame, frame: pd.DataFrame, owners: Mapping[str, int]) -> list[Event]:
-    """The CUDA calls of the host, in order; a thread whose name is no number gets one."""
+    """What the host did, in order: CUDA calls, ranges, operators; a thread whose name is no number gets one."""
     processes = frame["process"].astype(str).tolist() if "process" in frame else [""] * len(frame)
     only = next(iter(owners))
     threads: dict[str, int] = {}
@@ -106,9 +112,8 @@ def _calls(host: pd.DataFrame, frame: pd.DataFrame, owners: Mapping[str, int]) -
         owner = str(row.get("process", processes[launch] if launch >= 0 else only))
         thread = str(row["thread"])
         lane = int(thread) if thread.isdigit() else threads.setdefault(thread, len(threads) + 1)
-        kind = (
-            "cuda_driver" if str(row["call"]).startswith("cu") and str(row["call"])[2:3].isupper() else "cuda_runtime"
-        )
+        driver = str(row["call"]).startswith("cu") and str(row["call"])[2:3].isupper()
+        kind = _SPANS.get(str(row.get("kind")), "cuda_driver" if driver else "cuda_runtime")
         args = {"correlation": launch + 1} if launch >= 0 else {}
         place = {"pid": owners.get(owner, owners[only]), "tid": lane}
         found.append({**_span(str(row["call"]), kind, row["start"], row["time"]), **place, "args": args})

@@ -19,8 +19,10 @@ const button = (text, act, attrs = {}) => {
   b.addEventListener("click", act);
   return b;
 };
-const tx = (key, ...parts) => D.words[ROOT.lang][key].replace(/\{(\d)\}/g, (_, i) => parts[i]);
 const mine = (pair) => pair[ROOT.lang === "en" ? 0 : 1];
+const tx = (key, ...parts) => D.words[ROOT.lang][key].replace(/\{(\d)\}/g, (_, i) => parts[i]);
+/* what is said of a kernel: of a step, in a program's page */
+const ty = (key, ...parts) => (D.heads[key] ? mine(D.heads[key]) : tx(key)).replace(/\{(\d)\}/g, (_, i) => parts[i]);
 const num = (x) => typeof x === "number" && isFinite(x);
 const dig = (x, n = 3) => {
   if (!num(x)) return "-";
@@ -69,7 +71,7 @@ const roof = Object.fromEntries(D.roofs.map((r) => [r.name, r]));
 const picked = new Set();
 const live = (text) => { $("live").textContent = text; };
 const words = (k, n = "dram") => [
-  tx("of_time", k.impl, say(k.time, "s"), pct(k.share), whole(k.launches)),
+  ty("of_time", k.impl, say(k.time, "s"), pct(k.share), whole(k.launches)),
   ...(k.flops > 0 ? [tx("at", say(k.flops, "FLOP/s"), dig(k.ai[n]), n.toUpperCase())] : []),
   ...(num(k.dram) ? [tx("moves", say(k.dram, "B/s"), pct(k.dramf))] : []),
   ...(num(k.frac) ? [tx("bound", pct(k.frac), mine(k.roof), mine(k.bound) || "?")] : []),

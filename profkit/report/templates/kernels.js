@@ -7,8 +7,8 @@ const tm = scaled("s", (k) => k.time), fl = scaled("FLOP/s", (k) => k.flops), bw
 /* [head, value, how it is shown (nothing: text), class, what is added to it]; "far" leaves where the screen is narrow */
 const COLUMNS = () => [
   [D.ranged ? tx("range") : tx("impl"), (k) => k.impl, null, "l own"], [tx("kernel"), (k) => k.short, null, "name l"],
-  [tx("launches"), (k) => k.launches, whole, "far"], [tx("share"), (k) => k.share, pct],
-  [`${tx("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
+  [ty("launches"), (k) => k.launches, whole, "far"], [ty("share"), (k) => k.share, pct],
+  [`${ty("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
   ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? ` (${mine(k.roof)})` : ""], [tx("occ"), (k) => k.occ, pct, "far"],
   [tx("boundby"), (k) => mine(k.bound), null, "l"],

@@ -111,18 +111,20 @@ function overview(c, w, hh, grid) {
   c.strokeRect(span[0] / TL.end * w + 1, y, Math.max(2, (span[1] - span[0]) / TL.end * w - 2), 21);
   c.lineWidth = 1;
 }
-/* busy, idle and overlapping of what is in view */
+/* busy, idle and overlapping of what is in view, and how many kernels, copies and fills */
 function spent() {
-  let busy = 0, sum = 0, count = 0, reach = span[0];
+  let busy = 0, sum = 0, copies = 0, fills = 0, kernels = 0, reach = span[0];
   for (let i = below(TL.reach, span[0]), last = below(TL.at, span[1]); i < last; i++) {
     const a = Math.max(span[0], TL.at[i]), e = Math.min(span[1], TL.at[i] + TL.length[i]);
     if (e <= a) continue;
-    sum += e - a; count++; busy += Math.max(0, e - Math.max(a, reach)); reach = Math.max(reach, e);
+    if (TL.fill.includes(TL.kernel[i])) fills++; else if (TL.copy.includes(TL.kernel[i])) copies++; else kernels++;
+    sum += e - a; busy += Math.max(0, e - Math.max(a, reach)); reach = Math.max(reach, e);
   }
-  return { busy, overlap: sum - busy, count };
+  return { busy, overlap: sum - busy, kernels, copies, fills };
 }
 function said() {
-  const { busy, overlap, count } = spent(), room = span[1] - span[0];
+  const { busy, overlap, kernels, copies, fills } = spent(), room = span[1] - span[0];
+  const count = tx("kernels_n", kernels) + (copies ? tx("copies_n", copies) : "") + (fills ? tx("fills_n", fills) : "");
   $("line-said").textContent = tx("line", say(room * SEC, "s"), pct(busy / room), pct(1 - busy / room), count) + (overlap > 1e-6 * room ? tx("beside", say(overlap * SEC, "s")) : "") + (TL.hidden ? tx("cut", TL.whole - TL.hidden, TL.whole) : "");
 }
 function lineAt(e) {

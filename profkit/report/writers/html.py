@@ -43,6 +43,8 @@ MOST_FINDINGS = 20
 MOST_PARTS = 40
 """Parts whose findings the page lists: a program may have hundreds of ranges."""
 MOST_FALLS = 12
+WHOLLY = 0.99
+"""Share of the kernels' time from which a program counts as counted."""
 NOTHING = Text("", "")
 
 
@@ -55,6 +57,7 @@ def page(study: Study, lang: str = "en") -> str:
     of = list(_told(study, found))
     ids = {id(one): told_.id for group in of for one, told_ in zip(group.kept, group.findings, strict=True)}
     data = {**data_of(parts, best=best), "timeline": timeline_of(study), "timings": samples_of(parts)}
+    has_roofline = _has_roofline(study, data["kernels"])
     return render(
         "page.html",
         lang,
@@ -67,15 +70,18 @@ def page(study: Study, lang: str = "en") -> str:
         subtitle=both(lambda tag: _subtitle(study, tag)),
         answer=answer,
         parts=parts,
-        falls=falls_of(_in_sight(study, parts), data["kernels"], found, ids),
+        falls=falls_of(_in_sight(study, parts), data["kernels"], found, ids)
+        if has_roofline or not study.stepwise
+        else [],
         told=of,
-        budgets=_budgets(study, found, ids),
+        budgets=_budgets(study, found, ids, data["kernels"]),
+        holes=_holes(study),
         timeline=list(_gaps(study)) if not study.manifest.impls else [],
         kernel_note=NOTHING if sections.counters_line(study) or not study.manifest.impls else told("kernel_note"),
         timing=both(lambda tag: sections.timing_line(study, tag)),
         impls=bool(study.manifest.impls),
         now=both(lambda tag: _now(study, tag)),
-        has_roofline=(has_roofline := _has_roofline(study, data["kernels"])),
+        has_roofline=has_roofline,
         facts=(facts := [(key, value) for key, value in _facts(study, roofs=has_roofline) if value]),
         facts_fold=both(lambda tag: _keys(facts, tag)),
         matter=doubted(lambda tag: sections.that_matter(study, tag)),
@@ -90,7 +96,7 @@ def _keys(facts: Iterable[tuple[Text, Text]], lang: str) -> str:
 
 
 def _now(study: Study, lang: str) -> str:
-    return say("p_now", lang) if study.manifest.impls else sections.of_record(study, say("p_now_gpu", lang), lang)
+    return say("p_now" if study.manifest.impls else "p_now_gpu", lang)
 
 
 def _has_roofline(study: Study, kernels: Iterable[Mapping[str, Any]]) -> bool:
@@ -119,7 +125,7 @@ def _gaps(study: Study) -> Iterator[Text]:
                 longest["before"] = short_name(one.gaps.before)
                 yield told("p_longest_gap", device=one.device, count=str(one.gaps.count), **longest)
         copied = sum(one.time for one in found.copies)
-        if copied:
+        if copied and not study.stepwise:
             yield told("p_copies", time=units.text(copied, "s"), share=units.percent(copied / found.total))
 
 
@@ -267,9 +273,8 @@ def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     matter, every = sections.that_matter(study), sections.doubts(study)
     notes = [one.what for one in doubted(lambda tag: sections.that_matter(study, tag))[:2]]
     left = len(matter) - len(notes), len(every) - len(matter)
-    notes += [
-        told(key, count=str(count)) for key, count in zip(("p_trust_more", "p_trust_rest"), left, strict=True) if count
-    ]
+    keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
+    notes += [told(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
     note = both(lambda tag: say("semicolon", tag).join(getattr(one, tag) for one in notes))
     sure = trust(matter, unrun(study, found))
     return Card(told("p_trust"), sure, note, kind="doubt trust" if matter else "good trust", link="#doubts")
@@ -307,48 +312,95 @@ def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> C
 
 
 def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
-    """Where the wall time went, the kernel that takes most of the GPU's, and the first finding."""
+    """How long a step is, what it waits for, how far it is from what the machine allows, the kernel that takes most of the
+    GPU's time, and the first finding."""
     kernels = study.hottest.to_dict("records")
     timed = [one for one in found if one.severity in (TIME, HOST)]
     if not kernels:
         return [Card(told("p_which"), told("p_no_kernel"))]
     hot = kernels[0]
-    total, share = sum(number(one, "time") for one in kernels), number(hot, "share")
-    note = told("p_of_all", share=units.percent(share), time=units.text(total, "s"))
-    name = short_name(str(hot["kernel"]), 60)
     first = next(iter(timed), None)
+    whole = next((one for one in study.budgets.values() if one.window > 0), None)
     return [
-        *_wall_cards(study),
-        Card(told("p_which"), Text(name, name), note, share, "small"),
+        *([] if whole is None else _wall_cards(study, whole)),
+        _hottest_card(study, kernels),
         *([_bound_card(hot, told("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        Card(told("p_faster"), told("p_no_baseline"), _baseline_note(study, whole)),
         Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
         _trust_card(study, found),
         _next_card(study, first, hot),
     ]
 
 
-def _wall_cards(study: Study) -> Iterator[Card]:
-    """How long a step is and at least would be, for how much of it the GPU idles, what takes most; of the first device."""
-    for one in list(study.budgets.values())[:1]:
-        if not one.window > 0:
-            return
-        steps = max(one.steady.steps, 1)
-        step, busy = units.text(one.step, "s"), units.text(one.step - one.idle / steps, "s")
-        known = one.steady.found not in ("all", "range")
-        note = told(
-            "p_step_note" if known else "p_window_note", steps=str(one.steady.steps), busy=busy, range=_spread(one)
+def _baseline_note(study: Study, whole: Budget | None) -> Text:
+    """What a run after a change is to be held against."""
+    if whole is None:
+        return told("p_baseline_note")
+    step, range_ = units.text(whole.step, "s"), _spread(whole)
+    return both(
+        lambda tag: (
+            sections.per(study, "p_baseline", tag, time=step)
+            + (say("p_baseline_spread", tag, range=getattr(range_, tag)) if range_ else "")
         )
-        yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
-        share = one.idle / one.window
-        time, count = units.text(one.idle / steps, "s"), f"{one.gaps / steps:.0f}"
-        gaps = told("p_idle_note" if known else "p_idle_note_whole", time=time, gaps=count)
-        yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
-        kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
-        why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
-        most = units.percent(getattr(one, kind) / one.window)
-        yield Card(
-            told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
-        )
+    )
+
+
+def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
+    hot = kernels[0]
+    share, name = number(hot, "share"), short_name(str(hot["kernel"]), 60)
+    if study.stepwise:
+        shares = {"share": units.percent(share), "wall": units.percent(number(hot, "wall_share"))}
+        total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+        shares["time"] = units.text(total, "s")
+        note = both(lambda tag: sections.per(study, "p_of_kernel", tag, **shares))
+        note = told("p_of_program", **shares) if study.filtered else note
+    else:
+        total = sum(number(one, "time") for one in kernels)
+        note = told("p_of_all", share=units.percent(share), time=units.text(total, "s"))
+    return Card(told("p_which"), Text(name, name), note, share, "small")
+
+
+def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
+    """How long a step is, for how much of it the GPU idles, what takes most, and how far it is from what could be; of the
+    first device."""
+    step = units.text(one.step, "s")
+    known = one.steady.found not in ("all", "range")
+    work = both(lambda tag: sections.launched(one, tag))
+    note = told("p_window_note", work=work)
+    if known:
+        note = told("p_step_note", work=work, steps=str(one.steady.steps), range=_spread(one))
+    yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
+    share = one.idle / one.window
+    time, count = units.text(one.idle / one.parts, "s"), f"{one.gaps / one.parts:.0f}"
+    gaps = told("p_idle_note" if known else "p_idle_note_whole", time=time, gaps=count)
+    yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
+    kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
+    why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
+    most = units.percent(getattr(one, kind) / one.window)
+    yield Card(
+        told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
+    )
+    yield _far_card(study, one)
+
+
+def _far_card(study: Study, one: Budget) -> Card:
+    """How many times a step is what it would be if the GPU never idled, and, as far as kernels were counted, if these ran
+    at their roofs: a lower bound of the distance."""
+    kernels = study.hottest
+    counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
+    spent = float(counted["step_time"].sum()) if len(counted) else 0.0
+    spare = float((counted["step_time"] * (1 - counted["roof_share"].clip(0, 1))).sum()) if len(counted) else 0.0
+    several = sum(1 for other in study.budgets.values() if other.window > 0) > 1
+    least = one.busy - (0.0 if several else min(spare, one.computing / one.parts))
+    times = {"step": units.text(one.step, "s"), "busy": units.text(one.busy, "s"), "least": units.text(least, "s")}
+    total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+    share = spent / total if total > 0 and not several else 0.0
+    if not least > 0:
+        return Card(told("p_allows"), told("p_unknown"))
+    note = told("p_allows_counted", share=units.percent(share), **times) if share else told("p_allows_busy", **times)
+    ratio = units.digits(one.step / least)
+    answer = told("p_at_least", ratio=ratio) if share < WHOLLY else Text(f"{ratio}x", f"{ratio}x")
+    return Card(told("p_allows"), answer, note, least / one.step)
 
 
 def _spread(one: Budget) -> Text:
@@ -489,7 +541,17 @@ class Wall:
     bars: list[Bar]
 
 
-def _budgets(study: Study, found: Sequence[Finding], ids: Mapping[int, str]) -> list[Wall]:
+def _holes(study: Study) -> list[Grid]:
+    """What the host did in the idle time of each process and device."""
+    count = len(sections.holes_tables(study))
+    return [grid(lambda tag, at=at: sections.holes_tables(study, tag)[at]) for at in range(count)]  # type: ignore[misc]
+
+
+def _budgets(
+    study: Study, found: Sequence[Finding], ids: Mapping[int, str], kernels: Sequence[Mapping[str, str]]
+) -> list[Wall]:
+    """`kernels`: the script's, whose rows a block of a kernel points to."""
+    places = {row["kernel"]: at for at, row in reversed(list(enumerate(kernels)))}
     walls: list[Wall] = []
     lines = both(lambda tag: "\n".join(sections.wall_time(study, tag)))
     for name, one in study.budgets.items():
@@ -497,7 +559,8 @@ def _budgets(study: Study, found: Sequence[Finding], ids: Mapping[int, str]) -> 
             continue
         line = Text(*(text.split("\n")[len(walls)] for text in lines.pair))
         mine = wall_blocks(one, name or WHOLE, found)
-        walls.append(Wall(name, line, units.text(one.step, "s"), [_bar(block, one.step, -1, ids) for block in mine]))
+        bars = [_bar(block, one.step, places.get(page_name(block.kernel), -1), ids) for block in mine]
+        walls.append(Wall(name, line, units.text(one.step, "s"), bars))
     return walls
 
 

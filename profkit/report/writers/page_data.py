@@ -13,9 +13,10 @@ from profkit.report import lines
 from profkit.report.explain import NO_RANGE, in_order
 from profkit.report.layout import cut
 from profkit.report.names import short_names
+from profkit.report.sections import ending
 from profkit.report.units import number
 from profkit.report.waterfall import Block
-from profkit.report.words import LANGUAGES, bound, named
+from profkit.report.words import LANGUAGES, bound, catalogue, named
 from roofline.ceilings import BANDWIDTH, Roofline
 from roofline.style import BANDS, places, shape
 
@@ -65,6 +66,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     return {
         "best": best,
         "ranged": first is not None and not first.manifest.impls,
+        "heads": _heads(first) if first is not None and by_step(first) else {},
         "parts": [
             {"name": part.label, "colour": part.colour, "shape": shape(part.colour), "on": part.on} for part in parts
         ],
@@ -80,11 +82,45 @@ def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
     if not len(kernels):
         return
     rows = kernels[kernels["impl"] == part.impl].to_dict("records")
-    short = short_names(str(row["kernel"]) for row in rows)
+    if by_step(part.study):
+        rows = _of_step(part, rows)
+    short = short_names([*_named_first(part.study), *(str(row["kernel"]) for row in rows)])
     waits = {kernel: found for impl, kernel, found in lines.by_kernel(part.study.lines) if impl == part.impl}
     for row in rows:
         name = str(row["kernel"])
         yield {"impl": part.label, **_kernel(row, short[name]), **_lines(waits.get(name, ()))}
+
+
+def by_step(study: Study) -> bool:
+    """Whether the rows of its kernels are told of a step: where they are the timeline's own, and not those counted by
+    another tool."""
+    frame, launches = study.captured.timeline, study.launches
+    if not study.stepwise or frame is None or launches is None or not len(launches):
+        return False
+    return bool(launches["tool"].iloc[0] == frame["tool"].iloc[0] and launches["impl"].isin(frame["range"]).all())
+
+
+def _named_first(study: Study) -> list[str]:
+    """The kernels of a step in the order in which they are numbered where several have one short name."""
+    return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"]] if by_step(study) else []
+
+
+def _of_step(part: Shown, rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
+    """The rows with what a step has of each kernel in their range, `share` of the time of all its kernels; those that run in
+    no step are left out."""
+    step = part.study.step[part.study.step["kind"] == "kernel"]
+    total = float(step["time"].sum()) or math.nan
+    mine = step[step["range"] == part.impl]
+    known = {name: (float(time), float(count)) for name, time, count in mine[["name", "time", "count"]].values.tolist()}
+    told = [(row, *known.get(str(row["kernel"]), (0.0, 0.0))) for row in rows]
+    return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
+
+
+def _heads(study: Study) -> dict[str, list[str]]:
+    """What the script says of the kernels of a step instead of its own words."""
+    keys = {"launches": "col_launches", "time": "col_time", "of_time": "of_kernel_time"}
+    told = {name: list(catalogue()[key + ending(study)]) for name, key in keys.items()}
+    return told | {"share": list(catalogue()["kernel_share"])}
 
 
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
@@ -187,13 +223,15 @@ def timeline_of(study: Study) -> dict[str, Any] | None:
     codes, names = known["kernel"].factorize()
     lanes, lane_names = _lanes(known).factorize()
     # As in the table, where those of the kernels come first.
-    short = short_names([*map(str, study.kernels["kernel"] if len(study.kernels) else ()), *map(str, names)])
+    counted = study.kernels["kernel"] if len(study.kernels) else ()
+    short = short_names([*_named_first(study), *map(str, counted), *map(str, names)])
     return {
         "start": np.diff(start, prepend=0).tolist(),
         "length": length.tolist(),
         "kernel": codes.tolist(),
         "lane": lanes.tolist() if len(lane_names) > 1 else [],
         "copy": sorted(set(codes[known["kind"].isin(("memcpy", "memset")).to_numpy()].tolist())),
+        "fill": sorted(set(codes[(known["kind"] == "memset").to_numpy()].tolist())),
         "names": [short[str(name)] for name in names],
         "lanes": [str(name) for name in lane_names],
         "ranges": _ranges(known, begin),
