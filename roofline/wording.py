@@ -38,6 +38,12 @@ def si(value: float, unit: str) -> str:
     return f"{digits(value / scale)} {prefix}{unit}".rstrip()
 
 
+def seconds(value: float) -> str:
+    """Three significant digits in s, ms or us: 23.3 us; "0" for none."""
+    scale, unit = next(((x, u) for x, u in ((1.0, "s"), (1e-3, "ms")) if abs(value) >= x * 0.9995), (1e-6, "us"))
+    return f"{digits(value / scale)} {unit}" if value else "0"
+
+
 def digits(value: float) -> str:
     """Three significant digits, without an exponent where it fits."""
     if not math.isfinite(value):
