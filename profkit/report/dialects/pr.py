@@ -71,6 +71,7 @@ def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
     yield "</picture>\n"
     yield from _findings(study, lang)
     yield f"- {sections.timing_line(study, lang)}"
+    yield from (f"- {line}" for line in (sections.paired_line(study, lang), sections.below_least(study, lang)) if line)
     driver = [f"{say('driver', lang)} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
     yield "- " + say("comma", lang).join([device, *driver, *versions, f"profkit {manifest.profkit}"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import NO_RANGE, in_order
@@ -154,7 +155,8 @@ def _samples(part: Shown) -> Iterator[dict[str, Any]]:
     seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
     step = max(1, len(seconds) // MOST_SAMPLES)
     if seconds:
-        yield {"impl": part.label, "method": method, "seconds": [six(value) for value in seconds[::step]]}
+        shown = [six(value) for value in seconds[::step]]
+        yield {"impl": part.label, "method": method, "seconds": shown, "humps": humps(seconds) is not None}
 
 
 # ---- waterfalls
