@@ -171,8 +171,9 @@ class _Said(msgspec.Struct):
         """The sentence in Chinese; as it was recorded where it is of a version that says it otherwise."""
         with contextlib.suppress(msgspec.ValidationError, KeyError):
             held = tuple(msgspec.convert(self.conditions, list[Condition]))
-            paces = (_number(one) for one in (self.speedup, self.low, self.high))
-            return Verdict(self.impl, self.word, self.kind, self.why, *paces, held).text("zh")
+            low, high = _number(self.low), _number(self.high)
+            one = Verdict(self.impl, self.word, self.kind, self.why, _number(self.speedup), low, high, held)
+            return one.text("zh")
         return self.line
 
     @property

@@ -107,6 +107,7 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
         "frac": six(number(row, "roof_share")),
         "roof": [named(str(row.get("roof") or ""), lang) for lang in LANGUAGES],
+        "of": str(row.get("roof") or ""),
         "at": str(row.get("roof") or "") == str(row.get("bound_by")),
         "occ": six(number(row, "occupancy")),
         "pipe": str(row.get("compute") or ""),
