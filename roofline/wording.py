@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
 BUNDLED = "DejaVu Sans"
 """Ships with matplotlib, so figures come out the same everywhere."""
@@ -26,6 +28,20 @@ CJK = (
     "Droid Sans Fallback",
     "Arial Unicode MS",
 )
+
+_FILES = (
+    "sanscjk",
+    "notosanssc",
+    "sourcehansans",
+    "wqy",
+    "msyh",
+    "simhei",
+    "pingfang",
+    "hiragino",
+    "heiti",
+    "droidsansfallback",
+)
+"""How the files of such fonts are called."""
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -135,12 +151,26 @@ def families() -> list[str]:
     return [BUNDLED, cjk] if cjk else [BUNDLED]
 
 
+def has_chinese() -> bool:
+    """Whether a font of this machine can draw it."""
+    return bool(_cjk_family())
+
+
 @lru_cache(maxsize=1)
 def _cjk_family() -> str:
     from matplotlib import font_manager
 
-    have = {entry.name for entry in font_manager.fontManager.ttflist}
-    return next((name for name in CJK if name in have), "")
+    def found() -> str:
+        have = {entry.name for entry in font_manager.fontManager.ttflist}
+        return next((name for name in CJK if name in have), "")
+
+    if not found():
+        # Matplotlib remembers the fonts there were when it first looked.
+        for path in font_manager.findSystemFonts():
+            if any(name in Path(path).name.lower() for name in _FILES):
+                with contextlib.suppress(OSError, RuntimeError):
+                    font_manager.fontManager.addfont(path)
+    return found()
 
 
 @lru_cache(maxsize=8)

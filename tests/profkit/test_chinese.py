@@ -291,3 +291,39 @@ def test_reports_of_a_program_hold_no_english_sentence(tmp_path):
 def test_the_search_finds_a_sentence():
     assert english("存疑：the clocks of both differ") == ["the clocks of both differ"]
     assert english("由 Nsight Compute 测得，`a b c d`") == []
+
+
+@pytest.mark.xdist_group("recorded")
+def test_no_roof_runs_through_a_name_of_the_ladder_and_its_picture_speaks_the_language(monkeypatch):
+    """Seen before: names under the lines of the roofs and of the ridges; English in the picture of a Chinese write-up."""
+    from profkit.report.ladder import scene_of
+    from roofline import draw, language, marks
+
+    placed = []
+
+    def watched(board, *rest):
+        found = place(board, *rest)
+        placed.append((board, found.box))
+        return found
+
+    place = marks.place
+    monkeypatch.setattr(marks, "place", watched)
+    chosen = choose([f"{LADDER / 'batch8'}:{name}" for name in ("reference", "tf32", "bf16", "sdpa", "compiled")])
+    draw(scene_of(chosen, ladder_of(chosen)))
+    assert len(placed) == 5
+    for board, box in placed:
+        level = [(a, b) for a, b in board.segments if abs(a[1] - b[1]) < 1 and abs(a[0] - b[0]) > 200]
+        assert len(level) == 3
+        assert not [one for one in level if box.crosses(*one, 2.0)]
+    if not language.has_chinese():
+        return  # then it is English, which test_roofline_language.py holds
+    figure = draw(scene_of(chosen, ladder_of(chosen), lang="zh"))
+    words = [text.get_text() for text in figure.findobj() if hasattr(text, "get_text")]
+    assert "性能 [FLOP/s]" in words
+    assert any("旧耗时 / 新耗时" in one for one in words)
+
+
+def test_a_snippet_says_once_that_its_picture_is_in_english():
+    said = "制图的机器上没有中文字体"
+    assert pr.snippet(run("ICJTRP"), "zh", foreign=True).count(said) == 1
+    assert said not in pr.snippet(run("ICJTRP"), "zh")
