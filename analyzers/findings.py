@@ -101,26 +101,40 @@ def _claimed(
     floors: Mapping[str, float],
 ) -> list[Finding]:
     """The findings in their order, each with the part of its bound that none before it claims: of its kernel, of the
-    kernels that it covers, of the call's time above the floor.
+    kernels that it covers, of the time between them, of the call's time above the floor.
     """
     known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
-    left, claimed = {}, dict.fromkeys(known, 0.0)
+    left = {}
     for impl in {impl for impl, _ in known}:
         floor = floors.get(impl, NAN)
         left[impl] = totals.get(impl, known.get((impl, ""), 0.0)) - (0.0 if math.isnan(floor) else floor)
+    parts = _parts(known)
+    claimed = dict.fromkeys(((impl, name) for impl, mine in parts.items() for name in mine), 0.0)
     told = []
     for one in findings:
         if one.severity == TIME:
-            mine = {one.kernel} if one.kernel else {name for impl, name in known if impl == one.impl and name}
+            seconds = parts.get(one.impl, {})
+            mine = {one.kernel} if one.kernel else set(seconds)
             mine = mine & one.covers if one.covers else mine
             above = sum(claimed[one.impl, name] for name in mine)
             one = replace(one, win=max(0.0, min(one.upper_bound - above, left[one.impl])))
             left[one.impl] -= one.win
             for name in mine:
                 # What a finding about the call covers it claims whole.
-                claimed[one.impl, name] = claimed[one.impl, name] + one.win if one.kernel else known[one.impl, name]
+                claimed[one.impl, name] = claimed[one.impl, name] + one.win if one.kernel else seconds[name]
         told.append(one)
     return told
+
+
+def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+    """Implementation -> seconds of its kernels, and under no name of what lies between them; without kernels nothing."""
+    found: dict[str, dict[str, float]] = {}
+    for (impl, name), seconds in known.items():
+        if name:
+            found.setdefault(impl, {})[name] = seconds
+    return {
+        impl: {**mine, "": max(0.0, known.get((impl, ""), 0.0) - sum(mine.values()))} for impl, mine in found.items()
+    }
 
 
 def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float) -> Finding:

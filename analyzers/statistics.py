@@ -54,6 +54,15 @@ SEED = 20_261_120
 MIN_ROUNDS = 6
 """Below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
 
+HUMPS_NEED = 24
+"""Values below which two humps are not told from chance."""
+_APART, _EMPTY, _SMALL = 4.5, 0.04, 0.15
+"""Of two humps: least distance over their own spread, most of the values between them, least share of the smaller."""
+_MATTERS = 0.005
+"""Relative change from which a drift, or a distance of two humps, is worth a word."""
+_TICKS = 4
+"""Values that a hump holds at least: fewer are the steps of a clock."""
+
 _NORMAL_SD = 1.4826
 _FAR = 3.0
 _CHUNK = 4_000_000
@@ -73,7 +82,24 @@ class Drift:
     @property
     def present(self) -> bool:
         """Whether it is there beyond chance and large enough to matter (0.5 %)."""
-        return abs(self.z) > 3.5 and abs(self.change) > 0.005
+        return abs(self.z) > 3.5 and abs(self.change) > _MATTERS
+
+
+@dataclass(frozen=True)
+class Humps:
+    """Two groups with next to nothing between them: `count` values about `low`, the others about `high`, in the unit of
+    the sample; `torn`: the median of all lies in the gap.
+    """
+
+    count: int
+    low: float
+    high: float
+    torn: bool
+
+    @property
+    def apart(self) -> float:
+        """How much higher the upper one is, relative to the lower."""
+        return self.high / self.low - 1 if self.low > 0 else NAN
 
 
 @dataclass(frozen=True)
@@ -104,6 +130,7 @@ class Spread:
     drift: Drift = Drift()
     processes: int = 1
     within: float = NAN
+    humps: Humps | None = None
 
     @property
     def iqr(self) -> float:
@@ -168,6 +195,7 @@ def summary(
         drift=drift(x),
         processes=count,
         within=within,
+        humps=humps(x),
     )
 
 
@@ -220,6 +248,33 @@ def drift(samples: ArrayLike) -> Drift:
         return Drift(0.0, 0.0)
     rho = float(np.corrcoef(ranks, np.arange(x.size, dtype=np.float64))[0, 1])
     return Drift(change, rho * math.sqrt(x.size - 1))
+
+
+def humps(samples: ArrayLike) -> Humps | None:
+    """The two groups into which the values fall; None where they are one, nearer than 0.5 %, fewer than HUMPS_NEED, or
+    steps of a clock.
+
+    The cut is where the groups' medians explain most. Of noise that is normal, uniform, skewed, drifting, or follows
+    itself, less than 1 in 200 samples of 24 values is called two, and none of 48; with one value in 20 far out, 3 in 100
+    and 3 in 1000.
+    """
+    x = np.sort(_finite(samples, "samples"))
+    n = int(x.size)
+    if n < HUMPS_NEED:
+        return None
+    sums, below = np.cumsum(x)[:-1], np.arange(1, n)
+    explained = below * (n - below) * ((x.sum() - sums) / (n - below) - sums / below) ** 2
+    explained[(below < _SMALL * n) | (n - below < _SMALL * n)] = -1.0
+    cut = int(np.argmax(explained)) + 1
+    lower, upper = x[:cut], x[cut:]
+    low, high = float(np.median(lower)), float(np.median(upper))
+    own = math.sqrt((lower.var(ddof=1) + upper.var(ddof=1)) / 2)
+    gap = low + 0.3 * (high - low), low + 0.7 * (high - low)
+    between = np.count_nonzero((x > gap[0]) & (x < gap[1]))
+    stepped = min(np.unique(lower).size, np.unique(upper).size) < _TICKS
+    if stepped or not high - low > max(_APART * own, _MATTERS * low) or between > _EMPTY * n:
+        return None
+    return Humps(cut, low, high, gap[0] < float(np.median(x)) < gap[1])
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from analyzers.statistics import (
 )
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
+from roofline.wording import seconds
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -46,8 +47,11 @@ brake.
 _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
 
-EXCESSIVE = "excessive"
-"""Code of the doubt about one."""
+EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
+"""Codes of the doubt about one, and of one that the peaks of the two precisions allow."""
+
+HUMPS, NEAR_HUMPS = "two-humps", "two-humps-near"
+"""Codes of the doubt about times in two groups, and of the same where they lie nearer than the wanted precision."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ def doubts(
         *_rounds(ratios),
         *_cache(timed),
     ]
-    found += [doubt for t in timed.values() for doubt in _one(t)]
+    found += [doubt for t in timed.values() for doubt in (*_one(t), _humps(t, target))]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
     found.append(_winner(timed, ratios, again))
@@ -284,6 +288,21 @@ def _one(t: Timed) -> list[Doubt | None]:
     return found
 
 
+def _humps(t: Timed, target: float) -> Doubt | None:
+    """Another run may fall into either hump: near ones move the median by less than `target`, which is asked for anyway."""
+    humps = t.spread.humps
+    if humps is None:
+        return None
+    low, high = seconds(humps.low), seconds(humps.high)
+    return Doubt(
+        f"{t.impl}: its times fall into two groups",
+        f"{humps.count} of {t.spread.n} about {low}, the others about {high} ({humps.apart:+.2%})"
+        + ("; the median lies between them" if humps.torn else ""),
+        "look for two states of the machine (clocks, memory pages, other work); --processes shows whether another process stays in one",
+        HUMPS if humps.apart > 2 * target else NEAR_HUMPS,
+    )
+
+
 def _clocks(timed: Mapping[str, Timed], reference: str) -> Doubt | None:
     base = timed[reference].sm_clock if reference in timed else NAN
     other = {name: t.sm_clock for name, t in timed.items() if abs(t.sm_clock / base - 1) > 0.02}
@@ -317,8 +336,17 @@ def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], referenc
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
     if not precision_bits(ours) < precision_bits(theirs) or not more > 1:
         return doubt
-    said = f"{doubt.how_much}; the peak of {ours} is {more:.3g} x that of {theirs}"
-    return Doubt(doubt.what, said, doubt.fix, doubt.code, doubt.about)
+    peaks = f"the peak of {ours} is {more:.3g} x that of {theirs}"
+    pace = float(rows[name].get("speedup", NAN))
+    if not pace <= more:
+        return Doubt(doubt.what, f"{doubt.how_much}; {peaks}", doubt.fix, doubt.code, doubt.about)
+    return Doubt(
+        f"{name}: a speed-up this large is what its precision allows",
+        f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; {peaks}",
+        "nothing where that precision is allowed; else compare at the same one",
+        EXPLAINED,
+        doubt.about,
+    )
 
 
 def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
@@ -349,17 +377,17 @@ def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:
     state = "" if kept[kept["method"] == method].empty else kept[kept["method"] == method]["l2"].iloc[0]
     medians = kept.groupby(["impl", "method", "l2"], sort=False)["seconds"].median()
     found = []
-    for (impl, other, l2), seconds in medians.items():
+    for (impl, other, l2), took in medians.items():
         base = medians.get((impl, method, state), NAN)
         caller = str(other).startswith(("host", "wall"))
         if other == method or not (caller or l2 == state):
             continue
-        if not (seconds > 2 * base + 1e-6 if caller else abs(seconds - base) > max(0.05 * base, 1e-6)):
+        if not (took > 2 * base + 1e-6 if caller else abs(took - base) > max(0.05 * base, 1e-6)):
             continue
         found.append(
             Doubt(
-                f"{impl}: {other} and {method} disagree: {classify(str(other), method, seconds / base)}",
-                f"{other} {seconds * 1e6:.4g} us, {method} {base * 1e6:.4g} us",
+                f"{impl}: {other} and {method} disagree: {classify(str(other), method, took / base)}",
+                f"{other} {took * 1e6:.4g} us, {method} {base * 1e6:.4g} us",
                 "the verdict rests on " + method,
                 "methods-differ",
             )

@@ -13,7 +13,7 @@ from analyzers.counts import column, inside
 
 FLOOR, WORK, EXCESS, KERNELS, GAPS = "floor", "work", "excess", "kernels", "gaps"
 WORDS: dict[str, tuple[str, str]] = {
-    FLOOR: ("floor of the task", "任务的下限"),
+    FLOOR: ("floor of the task", "任务的理论下限"),
     WORK: ("kernels at their roofs, beyond the floor", "kernel 达到上限后仍超出下限的部分"),
     EXCESS: ("excess over the roofs of the kernel", "kernel 未达到上限而多花的时间"),
     KERNELS: ("kernels without counters", "没有计数器的 kernel"),

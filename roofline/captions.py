@@ -10,6 +10,7 @@ from typing import Any
 
 from roofline.ceilings import Ceiling
 from roofline.labels import Board, Box, first_free
+from roofline.language import told
 from roofline.marks import Tag, above, names, ranked
 from roofline.roofs import write
 from roofline.scene import Scene, compute_names, level_names, share_of_roof
@@ -55,61 +56,80 @@ def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
     """Warnings first, then two lines of what is not drawn, where every roof comes from, and what the caller says."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
-    told = " ".join(_sentence(showable(t)) for t in (*_counts(scene, tags), *_sources(scene), *scene.caption) if t)
-    plain = wrap(told, CAPTION, width)
+    end, space = told(scene.lang, "."), "" if told(scene.lang, ".") == "。" else " "
+    parts = [showable(text) for text in (*_counts(scene, tags), *_sources(scene), *scene.caption) if text]
+    plain = wrap(space.join(text if text.endswith((".", "。")) else text + end for text in parts), CAPTION, width)
     if len(plain) > MOST:
         plain = [*plain[: MOST - 1], fit(" ".join(plain[MOST - 1 :]), CAPTION, width)]
     lines = [(line, CAPTION, "normal", "warning") for line in warned]
     return Lines((*lines, *((line, CAPTION, "normal", "muted") for line in plain)), above=0.04, below=0.14)
 
 
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
-
-
 def _warnings(scene: Scene) -> Iterator[str]:
+    lang = scene.lang
     wrong = above(scene)
     if wrong:
         short = names(scene.points)
-        shown = ", ".join(f"{short[p.label]} {percent(share_of_roof(p, scene.roofline))}" for p in wrong[:4])
-        more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
-        advice = "Check unit, precision, clock and counting; or the roof was measured too low."
-        yield f"Above the roof: {shown}{more}. {advice}"
+        shown = told(lang, ", ").join(
+            f"{short[p.label]} {percent(share_of_roof(p, scene.roofline))}" for p in wrong[:4]
+        )
+        if len(wrong) > 4:
+            shown = told(lang, "{names} and {count} more", names=shown, count=str(len(wrong) - 4))
+        yield told(
+            lang,
+            "Above the roof: {names}. Check unit, precision, clock and counting; or the roof was measured too low.",
+            names=shown,
+        )
     wanted = (*compute_names(scene), *level_names(scene))
     unknown = [roof_name(n) for n in dict.fromkeys(wanted) if scene.roofline.get(n) is None]
     if unknown:
-        device = showable(scene.roofline.device) or "this device"
-        advice = "Measure the ceilings to judge these kernels."
-        yield f"No roof known for {device}: {', '.join(unknown)}. {advice}"
+        yield told(
+            lang,
+            "No roof known for {device}: {roofs}. Measure the ceilings to judge these kernels.",
+            device=_device(scene),
+            roofs=told(lang, ", ").join(unknown),
+        )
+
+
+def _device(scene: Scene) -> str:
+    return showable(scene.roofline.device) or told(scene.lang, "this device")
 
 
 def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
+    lang = scene.lang
     lost = sum(not (p.placed or p.copies) for p in scene.points)
     if lost:
-        yield f"{lost} of {len(scene.points)} points not shown: intensity or FLOP/s not measured."
+        yield told(
+            lang,
+            "{lost} of {count} points not shown: intensity or FLOP/s not measured.",
+            lost=str(lost),
+            count=str(len(scene.points)),
+        )
     rest = ranked(scene)[len(tags) :]
     if tags and tags[0].number and rest:
         share = math.fsum(p.share for p in rest if math.isfinite(p.share))
-        yield f"{len(rest)} more kernels without a number" + (f", {percent(share)} of the time." if share else ".")
+        more = ", {share} of the time." if share else "."
+        yield told(lang, f"{{count}} more kernels without a number{more}", count=str(len(rest)), share=percent(share))
     unshown = {p.label for p in scene.points if showable(p.label, "#") != " ".join(p.label.split())}
     if unshown:
-        yield "#n: the n-th name, in characters that no font on this machine can draw."
+        yield told(lang, "#n: the n-th name, in characters that no font on this machine can draw.")
 
 
 def _sources(scene: Scene) -> Iterator[str]:
     """ "Roofs: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
+    lang = scene.lang
     found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in found:
         if ceiling is not None:
             groups.setdefault((ceiling.source, _sheet(ceiling)), []).append(roof_name(ceiling.name))
-    words = {"measured": "measured", "ncu": "from ncu's counters", "datasheet": "listed, dense"}
+    words = {"measured": "{roofs} measured", "ncu": "{roofs} from ncu's counters", "datasheet": "{roofs} listed, dense"}
     parts = [
-        f"{', '.join(members)} {words[source]}" + (f" ({sheet})" if sheet else "")
+        told(lang, words[source] + (" ({sheet})" if sheet else ""), roofs=told(lang, ", ").join(members), sheet=sheet)
         for (source, sheet), members in groups.items()
     ]
     if parts:
-        yield f"Roofs: {'; '.join(parts)}."
+        yield told(lang, "Roofs: {sources}.", sources=told(lang, "; ").join(parts))
 
 
 def _sheet(ceiling: Ceiling) -> str:
@@ -131,12 +151,12 @@ def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     known = [scene.roofline.get(n) for n in (*compute_names(scene), *level_names(scene))]
     parts = []
     if not any(p.placed for p in scene.points) and not scene.floors:
-        parts.append("no kernel with a measured intensity and FLOP/s")
+        parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
     if not any(known):
-        parts.append(f"no roof known for {showable(scene.roofline.device) or 'this device'}")
+        parts.append(told(scene.lang, "no roof known for {device}", device=_device(scene)))
     if not parts:
         return
-    text = "; ".join(parts)
+    text = told(scene.lang, "; ").join(parts)
     width, height = (v * DPI for v in measure(text, 9.0))
     frame = board.frame
     candidates = [

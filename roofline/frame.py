@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.language import told
 from roofline.scene import Scene, compute_names, level_names
 from roofline.sheet import Sheet
 from roofline.wording import si
@@ -65,9 +66,9 @@ def draw_axes(sheet: Sheet, scene: Scene, limits: View, box: tuple[float, float,
     axes.set_xticks(xticks, [_plain(x) for x in xticks])
     axes.set_yticks(yticks, [_tick(y) for y in yticks])
     axes.grid(True, which="major", color=sheet.look.grid, linewidth=0.7)
-    style = {"fontsize": 8.5, "color": sheet.look.muted}
-    axes.set_xlabel("Arithmetic intensity [FLOP/byte]", labelpad=4, **style)
-    axes.set_ylabel("Performance [FLOP/s]", labelpad=5, **style)
+    style = {"fontsize": 8.5, "color": sheet.look.muted, "fontfamily": sheet.families}
+    axes.set_xlabel(told(scene.lang, "Arithmetic intensity [FLOP/byte]"), labelpad=4, **style)
+    axes.set_ylabel(told(scene.lang, "Performance [FLOP/s]"), labelpad=5, **style)
     return axes
 
 

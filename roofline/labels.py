@@ -73,13 +73,16 @@ class Box:
 
 @dataclass
 class Board:
-    """What is taken already: boxes never to be covered, discs (x, y, radius) and segments to be avoided."""
+    """What is taken already: boxes never to be covered, discs (x, y, radius) and segments to be avoided, `faint` ones
+    rather than not; `clearance` between boxes, `margin` between a box and a segment."""
 
     frame: Box
     boxes: list[Box] = field(default_factory=list)
     discs: Floats = field(default_factory=lambda: np.empty((0, 3)))
     segments: list[tuple[Floats, Floats]] = field(default_factory=list)
+    faint: list[tuple[Floats, Floats]] = field(default_factory=list)
     clearance: float = 3.0
+    margin: float = 6.0
 
     def free(self, box: Box) -> bool:
         """Whether the box lies in the frame and on no other box."""
@@ -96,7 +99,11 @@ class Board:
 
     def crossings(self, box: Box) -> int:
         """How many segments pass through the box or touch it."""
-        return sum(box.crosses(start, end, self.clearance) for start, end in self.segments)
+        return sum(box.crosses(start, end, self.margin) for start, end in self.segments)
+
+    def faint_crossings(self, box: Box) -> int:
+        """The same of faint segments."""
+        return sum(box.crosses(start, end, self.margin) for start, end in self.faint)
 
     def in_the_way(self, start: Floats, end: Floats) -> int:
         """How many boxes and discs, other than those it starts in, a leader line would run through."""
@@ -157,7 +164,8 @@ def place(board: Board, point: Floats, radius: float, size: tuple[float, float],
     for box, cost in beside(point, radius, size, unit):
         if (best is not None and cost >= best.cost) or not board.free(box):
             continue
-        total = cost + 80.0 * board.covered_discs(box) + 55.0 * board.crossings(box)
+        total = cost + 80.0 * board.covered_discs(box) + 70.0 * board.crossings(box)
+        total += 20.0 * board.faint_crossings(box)
         near = nearest(box, point)
         leader = near if float(np.hypot(*(near - point))) > radius + 7.0 * unit else None
         if leader is not None:
@@ -182,7 +190,11 @@ def first_free(board: Board, candidates: Sequence[Box]) -> int | None:
     """Index of the first candidate that covers no box and the fewest discs and segments; it is marked as
     taken.
     """
-    free = [(board.covered_discs(c) * 3 + board.crossings(c), i) for i, c in enumerate(candidates) if board.free(c)]
+    free = [
+        (board.covered_discs(c) * 3 + board.crossings(c) + board.faint_crossings(c), i)
+        for i, c in enumerate(candidates)
+        if board.free(c)
+    ]
     if not free:
         return None
     index = min(free)[1]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofline.language import told
 from roofline.marks import FLOOR, above, terse
 from roofline.scene import Scene, compute_names, impls, level_names
 from roofline.sheet import WIDTH, Sheet, fit, measure
@@ -67,15 +68,17 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     levels = sorted({p.level for p in placed}, key=level_names(scene).index)
     if len(levels) > 1:
         for level in levels:
-            yield Key(f"{roof_name(level)} intensity", look.muted, MARKERS.get(level, "D"))
+            yield Key(
+                told(scene.lang, "{level} intensity", level=roof_name(level)), look.muted, MARKERS.get(level, "D")
+            )
     if any(math.isfinite(f.intensity) for f in scene.floors):
-        yield Key("algorithm's floor", look.text, FLOOR, filled=False)
+        yield Key(told(scene.lang, "floor of the task"), look.text, FLOOR, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
-        yield Key("area: share of time", look.muted, "o")
+        yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
     if named and terse(scene):
-        yield Key("%: of its roof", look.muted)
+        yield Key(told(scene.lang, "%: of its roof"), look.muted)
     if any(p.placed for p in above(scene)):
-        yield Key("above its roof", look.warning, "o", filled=False)
+        yield Key(told(scene.lang, "above its roof"), look.warning, "o", filled=False)
     if placed or scene.floors or not any(p.copies for p in scene.points):
         yield from _line_keys(scene, look)
 
@@ -85,9 +88,9 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
     sources = {c.source for c in found if c is not None}
     solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
     if solid:
-        yield Key(" or ".join(solid) + " roof", look.roof, line="-")
+        yield Key(told(scene.lang, " or ".join(solid) + " roof"), look.roof, line="-")
     if "datasheet" in sources:
-        yield Key("datasheet roof", look.roof, line="--")
+        yield Key(told(scene.lang, "datasheet roof"), look.roof, line="--")
 
 
 def draw_keys(sheet: Sheet, found: Keys, top: float) -> float:

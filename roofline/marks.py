@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from roofline.labels import Board, Floats, place
+from roofline.language import told
 from roofline.roofs import POINT, pixels, write
 from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.sheet import Sheet, measure
@@ -69,12 +70,11 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 def name_tags(scene: Scene) -> list[Tag]:
     """Tags with names: "softmax  2.3x  91 % of roof"; of many "91 %" alone, and the key says of what."""
     short = names(scene.points)
-    unit = "" if terse(scene) else " of roof"
     gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
         Tag(
             p,
-            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene, unit)) if part),
+            "  ".join(part for part in (short[p.label], showable(gains.get(p, "")), _share(p, scene)) if part),
         )
         for p in ranked(scene)
     ]
@@ -90,9 +90,11 @@ def terse(scene: Scene) -> bool:
     return len(ranked(scene)) > FEW
 
 
-def _share(point: Point, scene: Scene, unit: str) -> str:
+def _share(point: Point, scene: Scene) -> str:
     share = share_of_roof(point, scene.roofline)
-    return f"{percent(share)}{unit}" if math.isfinite(share) else ""
+    if not math.isfinite(share):
+        return ""
+    return percent(share) if terse(scene) else told(scene.lang, "{share} of roof", share=percent(share))
 
 
 def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> None:

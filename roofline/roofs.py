@@ -11,6 +11,7 @@ import numpy as np
 
 from roofline.frame import View, finite
 from roofline.labels import Board, Box, Floats, first_free
+from roofline.language import told
 from roofline.scene import Scene, compute_names, level_names
 from roofline.sheet import Sheet, measure
 from roofline.style import DPI
@@ -97,22 +98,26 @@ def _shade(axes: Any, scene: Scene, limits: View, colour: str) -> None:
 
 
 def _draw_ridges(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Board) -> None:
+    """A dot at each ridge; those of the first level also a line to the axis, which every label avoids, and a label."""
     roofline, look = scene.roofline, sheet.look
     levels = level_names(scene)
-    seen: set[str] = set()
+    found: dict[str, tuple[float, float, bool]] = {}
     for compute in compute_names(scene):
         for level in levels:
             x, y = roofline.ridge(compute, level), roofline.peak(compute)
-            if math.isnan(x) or f"{x:.2e}{y:.2e}" in seen:
-                continue
-            seen.add(f"{x:.2e}{y:.2e}")
-            axes.plot([x], [y], "o", ms=3.4, mfc=look.roof, mec=look.roof, mew=0, zorder=3)
-            if level == levels[0]:
-                _ridge_label(sheet, axes, x, y, limits, board)
+            if not math.isnan(x):
+                found.setdefault(f"{x:.2e}{y:.2e}", (x, y, level == levels[0]))
+    for x, y, first in found.values():
+        axes.plot([x], [y], "o", ms=3.4, mfc=look.roof, mec=look.roof, mew=0, zorder=3)
+        if first:
+            board.faint.append((_pixels(axes, (x, limits.bottom)), _pixels(axes, (x, y))))
+    for x, y, first in found.values():
+        if first:
+            _ridge_label(sheet, axes, scene.lang, x, y, limits, board)
 
 
-def _ridge_label(sheet: Sheet, axes: Any, x: float, y: float, limits: View, board: Board) -> None:
-    text = f"ridge {digits(x)}"
+def _ridge_label(sheet: Sheet, axes: Any, lang: str, x: float, y: float, limits: View, board: Board) -> None:
+    text = told(lang, "ridge {intensity}", intensity=digits(x))
     width, height = (v * DPI for v in measure(text, SMALL))
     width += 5 * POINT
     foot = _pixels(axes, (x, limits.bottom))

@@ -72,7 +72,7 @@ class Scene:
 
     `order`: implementations in the order in which they get their colours, so that a colour means the same in every
     picture; those it leaves out follow. `winner`: the one that is labelled first and lies in front, "" for none. `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
-    `caption`: lines below (clocks, versions, method); the source of every roof is added to them.
+    `caption`: lines below (clocks, versions, method); the source of every roof is added to them. `lang` (en or zh): of what the figure says by itself.
     """
 
     roofline: Roofline
@@ -87,6 +87,7 @@ class Scene:
     roofs: tuple[str, ...] = ()
     theme: str = "light"
     winner: str = ""
+    lang: str = "en"
 
 
 def impls(scene: Scene) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from roofline.style import DPI, Theme
 from roofline.wording import families
 
+_CHINESE, _STOPS = "[\u3400-\u9fff]", "[，。；：、）]"
 WIDTH = 8.0
 """Inches; shown 800 pixels wide a typographic point is 1.4 pixels."""
 
@@ -41,11 +43,12 @@ def _scratch() -> tuple[Any, Any]:
 
 
 def wrap(text: str, size: float, width: float) -> list[str]:
-    """The text in lines no wider than `width` [inch]; a longer word is cut."""
+    """The text in lines no wider than `width` [inch], broken at spaces and between Chinese characters, no line beginning
+    with a stop; a longer word is cut."""
     lines: list[str] = []
     line = ""
-    for word in text.split():
-        longer = f"{line} {word}".strip()
+    for space, word in re.findall(rf"(\s*)({_CHINESE}{_STOPS}*|[^\s{_CHINESE[1:-1]}]+{_STOPS}*)", text):
+        longer = f"{line}{' ' if space else ''}{word}".strip()
         if line and measure(longer, size)[0] > width:
             lines.append(line)
             longer = word

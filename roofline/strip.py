@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.language import told
 from roofline.marks import names
 from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
 from roofline.sheet import WIDTH, Sheet, fit, measure
@@ -36,8 +37,9 @@ def height(count: int) -> float:
 def draw_strip(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
     """One bar a kernel on a track as long as its roof."""
     hidden = sum(p.copies for p in scene.points) - len(members)
-    more = f" ({hidden} more not shown)" if hidden else ""
-    sheet.text(0.2, top + 0.06, f"No FLOPs: bandwidth against its roof{more}", 8.5, weight="bold")
+    more = " ({count} more not shown)" if hidden else ""
+    head = told(scene.lang, f"No FLOPs: bandwidth against its roof{more}", count=str(hidden))
+    sheet.text(0.2, top + 0.06, head, 8.5, weight="bold")
     axes = sheet.axes(LEFT, top + HEAD, WIDTH - LEFT - RIGHT, ROW * len(members))
     axes.set_axis_off()
     roofs = [scene.roofline.peak(p.level) for p in members]
@@ -61,6 +63,7 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     share = share_of_roof(point, scene.roofline)
     left = WIDTH - RIGHT + 0.1
     sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
-    known = f"{percent(share)} of {roof_name(point.level)}" if math.isfinite(share) else "roof unknown"
+    of_roof = told(scene.lang, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
+    known = of_roof if math.isfinite(share) else told(scene.lang, "roof unknown")
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
     sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)

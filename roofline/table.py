@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roofline.language import told
 from roofline.marks import Tag, names
 from roofline.scene import ABOVE, Scene, impls, share_of_roof
 from roofline.sheet import WIDTH, Sheet, fit
@@ -46,19 +47,24 @@ def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> N
     short = names(scene.points, 20 if side == 2 else 84)
     for block in range(side):
         left = LEFT + block * (width + GAP)
-        _row(sheet, left, width, top, ("", "kernel", "of time", "achieved", "of roof"), sheet.look.muted)
+        _row(sheet, left, width, top, _heads(scene.lang), sheet.look.muted)
         for row, tag in enumerate(tags[block * per_block : (block + 1) * per_block]):
             share = share_of_roof(tag.point, scene.roofline)
             cells = (
                 str(tag.number),
                 f"{short[tag.point.label]}  {gains.get(tag.point, '')}".rstrip(),
-                percent(tag.point.share) if math.isfinite(tag.point.share) else "all",
+                percent(tag.point.share) if math.isfinite(tag.point.share) else told(scene.lang, "all"),
                 si(tag.point.flops_per_s, roof_unit(tag.point.compute)),
                 percent(share),
             )
             colour = sheet.look.warning if share > ABOVE else sheet.look.text
             _row(sheet, left, width, top + HEAD + row * ROW, cells, colour)
             _dot(sheet, left + 0.32, top + HEAD + (row + 0.31) * ROW, tint[tag.point.impl])
+
+
+def _heads(lang: str) -> tuple[str, str, str, str, str]:
+    kernel, time, achieved, roof = (told(lang, text) for text in ("kernel", "of time", "achieved", "of roof"))
+    return "", kernel, time, achieved, roof
 
 
 def _dot(sheet: Sheet, x: float, y: float, colour: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
 BUNDLED = "DejaVu Sans"
 """Ships with matplotlib, so figures come out the same everywhere."""
@@ -27,6 +29,20 @@ CJK = (
     "Arial Unicode MS",
 )
 
+_FILES = (
+    "sanscjk",
+    "notosanssc",
+    "sourcehansans",
+    "wqy",
+    "msyh",
+    "simhei",
+    "pingfang",
+    "hiragino",
+    "heiti",
+    "droidsansfallback",
+)
+"""How the files of such fonts are called."""
+
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
@@ -36,6 +52,12 @@ def si(value: float, unit: str) -> str:
         return f"? {unit}"
     scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s * 0.9995), _PREFIXES[-1])
     return f"{digits(value / scale)} {prefix}{unit}".rstrip()
+
+
+def seconds(value: float) -> str:
+    """Three significant digits in s, ms or us: 23.3 us; "0" for none."""
+    scale, unit = next(((x, u) for x, u in ((1.0, "s"), (1e-3, "ms")) if abs(value) >= x * 0.9995), (1e-6, "us"))
+    return f"{digits(value / scale)} {unit}" if value else "0"
 
 
 def digits(value: float) -> str:
@@ -129,12 +151,26 @@ def families() -> list[str]:
     return [BUNDLED, cjk] if cjk else [BUNDLED]
 
 
+def has_chinese() -> bool:
+    """Whether a font of this machine can draw it."""
+    return bool(_cjk_family())
+
+
 @lru_cache(maxsize=1)
 def _cjk_family() -> str:
     from matplotlib import font_manager
 
-    have = {entry.name for entry in font_manager.fontManager.ttflist}
-    return next((name for name in CJK if name in have), "")
+    def found() -> str:
+        have = {entry.name for entry in font_manager.fontManager.ttflist}
+        return next((name for name in CJK if name in have), "")
+
+    if not found():
+        # Matplotlib remembers the fonts there were when it first looked.
+        for path in font_manager.findSystemFonts():
+            if any(name in Path(path).name.lower() for name in _FILES):
+                with contextlib.suppress(OSError, RuntimeError):
+                    font_manager.fontManager.addfont(path)
+    return found()
 
 
 @lru_cache(maxsize=8)

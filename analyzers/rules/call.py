@@ -1,4 +1,4 @@
-"""Rules about a whole call: chains of launches, waiting for the host, intermediates in DRAM."""
+"""Rules about a whole call: chains of launches, gaps between them, waiting for the host, intermediates in DRAM."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import math
 
 from analyzers.placement import LAUNCH_FLOOR, MANY, NEAR, launch_bound
 from analyzers.rules.rule import CALL, HOST, Case, Proof, Subject, rule
+from roofline.wording import seconds
 
 HOST_RATIO = 1.2
 """Host seconds over device seconds a call from which the host holds the device up."""
 
 CHAIN_EXCESS = 1.3
+
+GAPS = 0.02
+"""Share of a call that no counted kernel fills from which it is told by itself."""
+
+BETWEEN = frozenset({""})
+"""What a finding about the time between kernels covers: no kernel's."""
 
 
 @rule(
@@ -20,24 +27,24 @@ CHAIN_EXCESS = 1.3
     words={
         "": {
             "en": (
-                "launch-bound: {count} kernels in {us} us, {each} us each",
+                "launch-bound: {count} kernels in {time}, {each} each",
                 "fuse the chain into one kernel, or replay it as a CUDA graph (torch.compile, cudaGraph)",
                 "one launch; time near the longest kernel alone",
             ),
             "zh": (
-                "受限于 kernel 启动：{us} us 内有 {count} 个 kernel，平均每个 {each} us",
+                "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
                 "把整条链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）",
                 "只有一次启动；时间接近其中最长的 kernel",
             ),
         },
         "compiled": {
             "en": (
-                "launch-bound: {count} kernels in {us} us, {each} us each",
+                "launch-bound: {count} kernels in {time}, {each} each",
                 "replay the chain as a CUDA graph (cudaGraph, the mode reduce-overhead of the compiler it has been through), or fuse it into one kernel by hand",
                 "one launch; time near the longest kernel alone",
             ),
             "zh": (
-                "受限于 kernel 启动：{us} us 内有 {count} 个 kernel，平均每个 {each} us",
+                "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
                 "用 CUDA graph 重放整条链（cudaGraph，或所用编译器的 reduce-overhead 模式），或手写融合成一个 kernel",
                 "只有一次启动；时间接近其中最长的 kernel",
             ),
@@ -49,7 +56,7 @@ def _launch_bound(s: Subject) -> Case | None:
     if count < 2 or not launch_bound(s.time, s["counted_time"], count):
         return None
     each = s.time / count
-    params = {"count": f"{count:.0f}", "each": f"{each * 1e6:.3g}", "us": f"{s.time * 1e6:.3g}"}
+    params = {"count": f"{count:.0f}", "each": seconds(each), "time": seconds(s.time)}
     proofs = (Proof("kernels", count, MANY), Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below"))
     return Case(proofs, _floor(s), params, 1.0, variant=_compiled(s))
 
@@ -61,14 +68,14 @@ def _launch_bound(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "the host is slower than the device: {host} us to submit a call, {us} us to run it",
+                "the host is slower than the device: {host} to submit a call, {time} to run it",
                 "fewer operators a call, a CUDA graph, or larger batches",
-                "host time below device time; the wall clock wins up to {gap} us a call, the device time does not change",
+                "host time below device time; the wall clock wins up to {gap} a call, the device time does not change",
             ),
             "zh": (
-                "主机比设备慢：下发一次调用要 {host} us，设备执行只要 {us} us",
+                "主机比设备慢：下发一次调用要 {host}，设备执行只要 {time}",
                 "减少每次调用的算子数，用 CUDA graph，或加大 batch",
-                "主机时间低于设备时间；每次调用的总耗时最多省 {gap} us，设备时间不变",
+                "主机时间低于设备时间；每次调用的总耗时最多省 {gap}，设备时间不变",
             ),
         },
     },
@@ -78,11 +85,7 @@ def _host_bound(s: Subject) -> Case | None:
     if not ratio >= HOST_RATIO:
         return None
     hidden = s["host_time"] - s.time
-    params = {
-        "host": f"{s['host_time'] * 1e6:.3g}",
-        "us": f"{s.time * 1e6:.3g}",
-        "gap": f"{hidden * 1e6:.3g}",
-    }
+    params = {"host": seconds(s["host_time"]), "time": seconds(s.time), "gap": seconds(hidden)}
     # The gap is time of the caller, outside the device time the other bounds speak of.
     return Case((Proof("host_time/time", ratio, HOST_RATIO),), s.time - hidden, params, 0.5, HOST)
 
@@ -106,12 +109,12 @@ def _host_bound(s: Subject) -> Case | None:
         },
         "between": {
             "en": (
-                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {stay} of the time computes, the rest moves them",
+                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {computing} compute, {moving} move them, {gaps} lie between launches",
                 "fuse what lies between the computing kernels: into their epilogues, or with each other (Triton, torch.compile, a fused library call)",
                 "fewer kernels; the computing ones take as long as before",
             ),
             "zh": (
-                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；{stay} 的时间用于计算，其余用于搬运",
+                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；计算 {computing}，搬运 {moving}，kernel 之间的间隙 {gaps}",
                 "把计算 kernel 之间的算子融合掉：并入其 epilogue，或彼此融合（Triton、torch.compile、库的融合接口）",
                 "kernel 变少，计算 kernel 的时间不变",
             ),
@@ -130,12 +133,12 @@ def _host_bound(s: Subject) -> Case | None:
         },
         "compiled-between": {
             "en": (
-                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {stay} of the time computes, the rest moves them",
+                "{count} launches pass intermediates through DRAM: {ratio}x the compulsory bytes; {computing} compute, {moving} move them, {gaps} lie between launches",
                 "it is compiled already: fuse what it left between the computing kernels by hand, into their epilogues or with each other (Triton, CUTLASS, a fused library call)",
                 "fewer kernels; the computing ones take as long as before",
             ),
             "zh": (
-                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；{stay} 的时间用于计算，其余用于搬运",
+                "共 {count} 次 kernel 启动，中间结果经显存传递，访存量为最小访存量的 {ratio} 倍；计算 {computing}，搬运 {moving}，kernel 之间的间隙 {gaps}",
                 "已经过编译：编译后仍留在计算 kernel 之间的算子需手写融合，并入其 epilogue 或彼此融合（Triton、CUTLASS、库的融合接口）",
                 "kernel 变少，计算 kernel 的时间不变",
             ),
@@ -150,12 +153,56 @@ def _fuse(s: Subject) -> Case | None:
     proofs = (Proof("compulsory_ratio", ratio, CHAIN_EXCESS), Proof("kernels", s["kernels"], 2))
     params = {"ratio": f"{ratio:.3g}", "count": f"{s['kernels']:.0f}"}
     # Kernels that compute for longer than they move data stay, whatever is fused to them.
-    stay = s["computing_share"] * s.time
+    gaps = _gaps(s)
+    stay = s["computing_share"] * (s.time - gaps)
     if not stay > 0:
         return Case(proofs, _floor(s), params, 0.9, variant=_compiled(s))
-    params["stay"] = f"{s['computing_share']:.0%}"
+    parts = {"computing": stay, "moving": s.time - gaps - stay, "gaps": gaps}
+    params |= {name: seconds(took) for name, took in parts.items()}
     variant = "-".join(filter(None, (_compiled(s), "between")))
-    return Case(proofs, max(_floor(s), stay), params, 0.9, variant=variant, covers=s.moving)
+    # Launches that are gone leave no gap between them: its bound holds the gaps, too.
+    return Case(proofs, max(_floor(s), stay), params, 0.9, variant=variant, covers=s.moving | BETWEEN)
+
+
+@rule(
+    "launch-gaps",
+    ("kernels", "counted_time"),
+    level=CALL,
+    words={
+        "": {
+            "en": (
+                "{gaps} of {time} lie between the {count} launches, or in copies that were not counted",
+                "fuse launches, replay the call as a CUDA graph (torch.compile, cudaGraph), or let a kernel begin before the one before it ends (programmatic dependent launch, PDL)",
+                "the kernels take as long as before, less time lies between them",
+            ),
+            "zh": (
+                "{time}中有 {gaps} 花在 {count} 次 kernel 启动之间的间隙，或未计数的拷贝上",
+                "融合 kernel，用 CUDA graph 重放（torch.compile、cudaGraph），或让后一个 kernel 提前启动（可编程依赖启动，PDL）",
+                "各 kernel 的时间不变，其间的间隙变短",
+            ),
+        },
+        "compiled": {
+            "en": (
+                "{gaps} of {time} lie between the {count} launches, or in copies that were not counted",
+                "replay the call as a CUDA graph (cudaGraph, the mode reduce-overhead of the compiler it has been through), or let a kernel begin before the one before it ends (programmatic dependent launch, PDL)",
+                "the kernels take as long as before, less time lies between them",
+            ),
+            "zh": (
+                "{time}中有 {gaps} 花在 {count} 次 kernel 启动之间的间隙，或未计数的拷贝上",
+                "用 CUDA graph 重放（cudaGraph，或所用编译器的 reduce-overhead 模式），或让后一个 kernel 提前启动（可编程依赖启动，PDL）",
+                "各 kernel 的时间不变，其间的间隙变短",
+            ),
+        },
+    },
+)
+def _launch_gaps(s: Subject) -> Case | None:
+    """Gaps that are worth a word and not what takes the time of the call: that is launch-bound."""
+    gaps, count = _gaps(s), s["kernels"]
+    if count < 2 or not gaps > GAPS * s.time or launch_bound(s.time, s["counted_time"], count):
+        return None
+    params = {"gaps": seconds(gaps), "time": seconds(s.time), "count": f"{count:.0f}"}
+    proofs = (Proof("gaps/time", gaps / s.time, GAPS), Proof("kernels", count, 2))
+    return Case(proofs, s.time - gaps, params, 0.3, variant=_compiled(s), covers=BETWEEN)
 
 
 @rule(
@@ -233,6 +280,12 @@ def _modelled(s: Subject) -> Case | None:
 def _compiled(s: Subject) -> str:
     """The variant of what torch.compile has been through: it is no advice there."""
     return "compiled" if s.text.get("compiled") else ""
+
+
+def _gaps(s: Subject) -> float:
+    """Seconds of the call that no counted kernel fills; 0 where the kernels took as long or longer, or are not known."""
+    busy = s["counted_time"]
+    return 0.0 if math.isnan(busy) else max(0.0, s.time - busy)
 
 
 def _floor(s: Subject) -> float:

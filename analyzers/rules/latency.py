@@ -10,6 +10,7 @@ import math
 
 from analyzers.placement import IDLE_ISSUE, LAUNCH_FLOOR, LOW, NEAR, SMALL, TAIL, UNEVEN
 from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
+from roofline.wording import seconds
 
 MANY_THREADS = 24.0
 
@@ -46,12 +47,12 @@ def _tensor(s: Subject) -> bool:
         },
         "short": {
             "en": (
-                "{us} us, no longer than a launch takes, in {blocks} blocks for {sms} SMs: start-up and memory latency are most of it",
+                "{time}, no longer than a launch takes, in {blocks} blocks for {sms} SMs: start-up and memory latency are most of it",
                 "do more in one launch (fuse it with its neighbours, batch the calls), or replay the launches as a CUDA graph",
                 "time a call stays near the launch floor while the work of a launch grows",
             ),
             "zh": (
-                "只有 {us} us，不比一次 kernel 启动长，{sms} 个 SM 只有 {blocks} 个线程块：时间主要是启动与访存延迟",
+                "只有 {time}，不比一次 kernel 启动长，{sms} 个 SM 只有 {blocks} 个线程块：时间主要是启动与访存延迟",
                 "让一次启动完成更多工作（与前后的算子融合、合并多次调用），或用 CUDA graph 重放",
                 "单次启动的工作量变大，单次调用的时间仍接近启动开销",
             ),
@@ -64,7 +65,7 @@ def _few_blocks(s: Subject) -> Case | None:
     used = s["blocks"] / s["sm_count"]
     warps = used * (s["occupancy"] if s.has("occupancy") else 0.0)
     took = s.time * s.scale
-    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "us": f"{took * 1e6:.3g}"}
+    params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "time": seconds(took)}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
     # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
     variant = "short" if took < LAUNCH_FLOOR else ""
@@ -77,12 +78,12 @@ def _few_blocks(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "less than one wave of blocks ({waves}), {us} us under Nsight Compute: start-up and memory latency show",
+                "less than one wave of blocks ({waves}), {time} under Nsight Compute: start-up and memory latency show",
                 "smaller blocks or less work a thread, more loads in flight a thread; or do more in one launch",
                 "waves near 1, time near the launch floor",
             ),
             "zh": (
-                "线程块不足一个 wave（{waves}），总共 {us} us：启动与访存延迟掩盖不住",
+                "线程块不足一个 wave（{waves}），总共 {time}：启动与访存延迟掩盖不住",
                 "减小线程块或每线程的工作量，增加每线程同时未完成的加载；或让一次启动完成更多工作",
                 "接近一个 wave，时间接近启动开销",
             ),
@@ -92,7 +93,7 @@ def _few_blocks(s: Subject) -> Case | None:
 def _small_grid(s: Subject) -> Case | None:
     if not waits(s) or _few(s) or not s["waves"] < 1 - 1e-3:
         return None
-    params = {"waves": f"{s['waves']:.2g}", "us": f"{s.time * 1e6:.3g}"}
+    params = {"waves": f"{s['waves']:.2g}", "time": seconds(s.time)}
     return Case((Proof("waves", s["waves"], 1.0, "below"),), s.least(), params, 1.0 - s["waves"] / 2)
 
 

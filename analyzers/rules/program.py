@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from analyzers.rules.rule import PROGRAM, Case, Proof, Subject, Texts, rule
+from roofline.wording import seconds
 
 LEAST = 0.01
 MANY_SHORT = 0.25
@@ -18,12 +19,12 @@ MANY_SHORT = 0.25
 
 def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "") -> Case | None:
     """The case of a slice [s of a step]; None below LEAST."""
-    seconds = s[name]
-    share = seconds / s.time if s.time > 0 else 0.0
+    lost = s[name]
+    share = lost / s.time if s.time > 0 else 0.0
     if not share >= LEAST:
         return None
     proofs = (Proof(f"{name}/step", share, LEAST), *more)
-    return Case(proofs, s.time - seconds, {"share": f"{share:.0%}", **params}, min(1.0, share), variant=variant)
+    return Case(proofs, s.time - lost, {"share": f"{share:.0%}", **params}, min(1.0, share), variant=variant)
 
 
 _LOADING = re.compile(r"HtoD|Host-to-Device")
@@ -228,12 +229,12 @@ def _recompiles(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step with the next launch asked for and not begun: {gaps} gaps a step, {each} us of each",
+                "the GPU is idle for {share} of a step with the next launch asked for and not begun: {gaps} gaps a step, {each} of each",
                 "fewer kernels a step: fuse them (torch.compile, Triton), foreach or fused optimizers",
                 "fewer gaps; each is about as long as before",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲，下一次启动已下发但尚未开始：每步 {gaps} 处间隙，每处其中 {each} us",
+                "每步有 {share} 的时间 GPU 空闲，下一次启动已下发但尚未开始：每步 {gaps} 处间隙，每处其中 {each}",
                 "减少每步的 kernel 数：融合（torch.compile、Triton）、foreach 或 fused 优化器",
                 "间隙变少，每处仍与之前差不多长",
             ),
@@ -242,7 +243,7 @@ def _recompiles(s: Subject) -> Case | None:
 )
 def _queued(s: Subject) -> Case | None:
     gaps = s["queued_gaps"]
-    params = {"gaps": f"{gaps:.0f}", "each": f"{(s['queued'] / gaps if gaps > 0 else 0.0) * 1e6:.3g}"}
+    params = {"gaps": f"{gaps:.0f}", "each": seconds(s["queued"] / gaps if gaps > 0 else 0.0)}
     return _slice(s, "queued", params, Proof("gaps/step", gaps))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from analyzers.verdict import PACED, SPOILS, Evidence, Verdict, decide
+from analyzers.verdict import PACED, SPOILS, Condition, Evidence, Verdict, decide
 from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
 from profkit.launch import cache
@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
 
     `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
     `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
-    verdict as a sentence; `wins`: it counts as faster. `floor`: time over the floor; `share`: of the attainable.
+    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `floor`: time over the floor; `share`: of the attainable.
     `doubts`: those about it or about the whole run. `page`: 1 where the run has a report.html.
     """
 
@@ -58,6 +58,7 @@ class Row(msgspec.Struct, frozen=True):
     source: str = ""
     word: str = ""
     line: str = ""
+    line_zh: str = ""
     wins: int = 0
     speedup: float = NAN
     low: float = NAN
@@ -157,11 +158,23 @@ class _Said(msgspec.Struct):
 
     impl: str
     word: str
+    kind: str = ""
+    why: str = ""
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
     conditions: list[Any] = []
     line: str = ""
+
+    @property
+    def chinese(self) -> str:
+        """The sentence in Chinese; as it was recorded where it is of a version that says it otherwise."""
+        with contextlib.suppress(msgspec.ValidationError, KeyError):
+            held = tuple(msgspec.convert(self.conditions, list[Condition]))
+            low, high = _number(self.low), _number(self.high)
+            one = Verdict(self.impl, self.word, self.kind, self.why, _number(self.speedup), low, high, held)
+            return one.text("zh")
+        return self.line
 
     @property
     def wins(self) -> int:
@@ -411,6 +424,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterat
             source=_source(manifest, impl),
             word=said.word,
             line=said.line,
+            line_zh=said.chinese if said.line else "",
             wins=said.wins,
             speedup=_number(said.speedup) if said.word in COMPARED else NAN,
             low=_number(said.low) if said.word in COMPARED else NAN,
@@ -440,7 +454,17 @@ def _said(manifest: Manifest, impl: Impl | None, own: _Figures, metrics: _Metric
     if said is not None:
         return said
     old = _of_old(manifest, impl, own)
-    return _Said(impl.name, old.word, old.speedup, old.low, old.high, [one.code for one in old.conditions], old.text())
+    return _Said(
+        impl.name,
+        old.word,
+        old.kind,
+        old.why,
+        old.speedup,
+        old.low,
+        old.high,
+        msgspec.to_builtins(old.conditions),
+        old.text(),
+    )
 
 
 def _of_old(manifest: Manifest, impl: Impl, own: _Figures) -> Verdict:

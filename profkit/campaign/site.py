@@ -25,6 +25,8 @@ from profkit.campaign.index import Index, Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
+from profkit.report.chinese import in_chinese, said_in
+from profkit.report.words import named
 from profkit.rundir.directory import open_run
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import Study, open_study
@@ -289,12 +291,21 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
         "devices": list(devices),
         "doubts": list(doubts),
         "words": _words()["script"],
+        "chinese": _chinese(rows),
         "rows": listed,
     }
     text = msgspec.json.encode(document).decode()
     for sign in ("<", "\u2028", "\u2029"):
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return f"window.profkit = {text};\n"
+
+
+def _chinese(rows: Sequence[Row]) -> dict[str, str]:
+    """What the rows say in English -> the same in Chinese; what is a name in both is not there."""
+    said = {row.line: row.line_zh for row in rows}
+    said |= {what: in_chinese(what) for row in rows for what in row.doubts}
+    said |= {row.bound: named(row.bound, "zh") for row in rows}
+    return {english: chinese for english, chinese in said.items() if chinese and chinese != english}
 
 
 def _plain(value: Any) -> Any:
@@ -337,7 +348,10 @@ def _page(
         say=say,
         counts=counts,
         standings=[asdict(one) for one in score.rank(scored)],
-        scored=[asdict(one) | {"base": one.base, "speedup": _pace(one.speedup)} for one in scored],
+        scored=[
+            asdict(one) | {"base": one.base, "speedup": _pace(one.speedup), "why": said_in(lang, one.why)}
+            for one in scored
+        ],
         fastp=fast_p(best),
         levels=[str(p) for p in fastp.P_VALUES],
         figures=figures,

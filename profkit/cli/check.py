@@ -26,7 +26,7 @@ def command(folder: Path, l2_mib: float, as_json: bool) -> int:
     F1..F8   what gets it rejected: files, definitions, the lines run_code.py prints, signatures
     T1..T13  advice: the template's known defects, each once, with its places and its fix
 
-    Exit code 1 when something was found.
+    Exit code 1 when something would be rejected; advice alone is no failure.
     """
     results = [check(one, l2_bytes=l2_mib * 2**20) for one in submissions(folder)]
     if as_json:
@@ -34,7 +34,7 @@ def command(folder: Path, l2_mib: float, as_json: bool) -> int:
     else:
         for result in results:
             show(render(result))
-    return 1 if any(result.defects for result in results) else 0
+    return 1 if any(result.form for result in results) else 0
 
 
 def _document(results: list[Checked]) -> dict[str, object]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SHOWN = 6
 """Findings of an implementation that a terminal shows; JSON and the page hold all."""
 
+_TIMES = ("time/kernels",)
+"""Pieces of evidence that are seconds."""
+
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
 NO_RANGE = "(no range)"
@@ -139,14 +142,19 @@ def gain(one: Finding, lang: str = "en") -> str:
 
 def proof(one: Proof, lang: str = "en") -> str:
     """ "dram_fraction = 0.787 (> 0.6)"."""
-    counter = said_in(lang, one.counter)
+    counter, shown = said_in(lang, one.counter), _seconds if one.counter in _TIMES else _number
     if math.isnan(one.threshold):
-        return f"{counter} = {_number(one.value)}"
-    limit, value = _number(one.threshold), _number(one.value)
+        return f"{counter} = {shown(one.value)}"
+    limit, value = shown(one.threshold), shown(one.value)
     # What is on its limit, or so near that three digits do not show the difference.
     sign = (">" if one.side == "above" else "<") + ("=" if value == limit else "")
     return f"{counter} = {value}" + (f"（{sign} {limit}）" if lang == "zh" else f" ({sign} {limit})")
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1e6 else f"{value:.4g}"
+    """Without an exponent, which nobody reads."""
+    return f"{value:.3g}" if 1e-4 <= abs(value) < 1000 else units.digits(value)
+
+
+def _seconds(value: float) -> str:
+    return units.text(value, "s")

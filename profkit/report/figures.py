@@ -17,12 +17,13 @@ from profkit.report import sections, units
 from profkit.report.names import short_names
 from profkit.report.units import number
 from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
-from profkit.report.words import say
+from profkit.report.words import named, say
 from profkit.study.study import Study
 from roofline import plot
 from roofline.ceilings import Roofline
 from roofline.scene import Arrow, FloorPoint, Point, Scene
 from roofline.steps import Step, Steps
+from roofline.wording import has_chinese
 
 TOP_KERNELS = 12
 LEVELS = ("dram", "l2", "l1")
@@ -81,12 +82,13 @@ def png(scene: Scene) -> bytes:
     return plot.image(plot.draw(scene), Path("figure.png"))
 
 
-def scene_of(study: Study, theme: str = "light") -> Scene:
+def scene_of(study: Study, theme: str = "light", lang: str = "en") -> Scene:
     """Of one run: its implementations, the kernels of those that launch several, the step from the reference to each;
-    of ranges their kernels."""
+    of ranges their kernels. `lang`: of its words; English where no font has Chinese."""
+    lang = spoken(lang)
     if not study.manifest.impls:
-        return kernels_scene([study], top=TOP_KERNELS, theme=theme)
-    whole = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
+        return kernels_scene([study], top=TOP_KERNELS, theme=theme, lang=lang)
+    whole = {part.name: _whole(part.row, study, lang) for part in study.parts if part.row is not None}
     start = whole.get(study.analysis.reference)
     arrows = [
         Arrow(start, end, _gain(study.analysis.impl(name)))
@@ -102,9 +104,15 @@ def scene_of(study: Study, theme: str = "light") -> Scene:
         winner=study.best.name if study.best is not None else "",
         theme=theme,
         title=study.manifest.sample.id,
-        subtitle=_subtitle([study]),
-        caption=_caption(study),
+        subtitle=_subtitle([study], lang),
+        caption=_caption(study, lang),
+        lang=lang,
     )
+
+
+def spoken(lang: str) -> str:
+    """The language in which this machine can draw a picture that is asked for in `lang`."""
+    return lang if lang == "en" or has_chinese() else "en"
 
 
 def order_of(study: Study) -> tuple[str, ...]:
@@ -113,7 +121,7 @@ def order_of(study: Study) -> tuple[str, ...]:
     return tuple(name or "kernels" for name in names)
 
 
-def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
+def _whole(row: Mapping[str, Any], study: Study, lang: str) -> Point | None:
     """One implementation: work of one call over the time of one call."""
     name, kernels = str(row["impl"]), study.kernels
     count = int((kernels["impl"] == name).sum()) if len(kernels) else 0
@@ -121,7 +129,7 @@ def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
     if not (math.isfinite(flops) or math.isfinite(traffic)):
         return None
     return Point(
-        name + (f" (all {count} kernels)" if count > 1 else ""),
+        name + (say("fig_all", lang, count=str(count)) if count > 1 else ""),
         float(row["intensity"]),
         flops,
         traffic,
@@ -176,13 +184,13 @@ def _floors(study: Study) -> tuple[FloorPoint, ...]:
     return ()
 
 
-def _subtitle(studies: Sequence[Study]) -> str:
+def _subtitle(studies: Sequence[Study], lang: str) -> str:
     drivers = {str(study.manifest.device["driver"]) for study in studies if "driver" in study.manifest.device}
     torch = {str(study.manifest.versions["torch"]) for study in studies if "torch" in study.manifest.versions}
-    return ", ".join(
+    return say("comma", lang).join(
         [
             *_devices(studies),
-            *(f"driver {driver}" for driver in sorted(drivers)),
+            *(f"{say('driver', lang)} {driver}" for driver in sorted(drivers)),
             *(f"torch {version}" for version in sorted(torch)),
         ]
     )
@@ -192,20 +200,20 @@ def _devices(studies: Iterable[Study]) -> list[str]:
     return list(dict.fromkeys(sections.device(study) for study in studies))
 
 
-def _caption(study: Study) -> tuple[str, ...]:
+def _caption(study: Study, lang: str) -> tuple[str, ...]:
     """The least that a picture must say; the method in full is in the run."""
     timing, counters = study.manifest.timing, study.manifest.counters
     if counters.state != "collected":
-        return (sections.counters_line(study),)
+        return (sections.counters_line(study, lang),)
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     least = min((int(row["n"]) for row in rows), default=0)
-    times = [f"Times: median of {least} or more, {timing.l2} cache"] if least else []
-    return (*times, f"FLOP and bytes: Nsight Compute {counters.version}{_clock(study, ', ')}")
+    times = [say("fig_times", lang, count=str(least), state=named(timing.l2, lang))] if least else []
+    return (*times, say("fig_counted", lang, version=counters.version) + _clock(study, say("comma", lang), lang))
 
 
-def _clock(study: Study, before: str) -> str:
+def _clock(study: Study, before: str, lang: str) -> str:
     clock = float(study.kernels["sm_clock"].median()) if "sm_clock" in study.kernels else math.nan
-    return "" if math.isnan(clock) else f"{before}SM clock {units.text(clock, 'Hz')}"
+    return "" if math.isnan(clock) else before + say("fig_clock", lang, clock=units.text(clock, "Hz"))
 
 
 # ---- kernels of several runs
@@ -221,12 +229,14 @@ def kernels_scene(
     mixed: bool = False,
     theme: str = "light",
     references: bool = True,
+    lang: str = "en",
 ) -> Scene:
     """The `top` longest kernels of the runs under the roofs of their device.
 
     levels: memory roofs, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
     these; pattern: a regular expression for names. mixed: allow several devices, drawn under the first one's
-    roofs, which the caption then says. references: those of the references, too. Raises ProfkitError where devices
+    roofs, which the caption then says. references: those of the references, too. lang: of
+    what the figure says of every run. Raises ProfkitError where devices
     differ or nothing is left to draw.
     """
     roof = _common_roof(studies, mixed)
@@ -246,14 +256,15 @@ def kernels_scene(
         points=tuple(points),
         order=order_of(studies[0]) if len(studies) == 1 else (),
         title=", ".join(dict.fromkeys(study.manifest.sample.id for study in studies)),
-        subtitle=_subtitle(studies),
+        subtitle=_subtitle(studies, lang),
         theme=theme,
+        lang=lang,
         levels=tuple(levels),
         roofs=tuple(name for dtype in dtypes for name in ROOFS[dtype] if roof.get(name)),
         caption=(
-            *dict.fromkeys(line for line in _captions(studies) if line),
+            *dict.fromkeys(line for line in _captions(studies, lang) if line),
             *dropped,
-            *([f"{hidden} shorter kernels are not drawn."] if hidden > 0 else []),
+            *([say("fig_hidden", lang, count=str(hidden))] if hidden > 0 else []),
         ),
     )
 
@@ -321,14 +332,14 @@ def _chosen(kernels: pd.DataFrame, dtypes: Sequence[str], pattern: str) -> tuple
     return left, said
 
 
-def _captions(studies: Sequence[Study]) -> Iterator[str]:
+def _captions(studies: Sequence[Study], lang: str) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
     devices = _devices(studies)
     if len(devices) > 1:
         yield f"Kernels of {', '.join(devices)} under the roofs of {devices[0]}: shares of the others mislead."
     for study in studies:
-        yield sections.kernel_times_line(study) + _clock(study, "; ")
-        yield sections.counters_line(study)
+        yield sections.kernel_times_line(study, lang) + _clock(study, say("semicolon", lang), lang)
+        yield sections.counters_line(study, lang)
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:

@@ -13,7 +13,7 @@ from analyzers.speedup import FORMULAS, shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Table, terminal_table
-from profkit.report.words import named
+from profkit.report.words import named, say
 from roofline.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
     return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
 
 
-def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
+def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light", lang: str = "en") -> Scene:
     """The roofline of the first run's device with an arrow a step."""
     points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
     arrows = [
@@ -219,7 +219,7 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
         for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
         if a.placed and b.placed
     ]
-    caption = ["speed-up: old time / new time", *(f"{d.what}: {d.how_much}" for d in ladder.doubts)]
+    caption = [say("fig_step", lang), *(sections.doubt_line(one, lang) for one in ladder.doubts)]
     devices = dict.fromkeys(sections.device(one.study) for one in chosen)
     return Scene(
         roofline=chosen[0].study.roofline,
@@ -231,6 +231,7 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> 
         title=" -> ".join(rung.label for rung in ladder.rungs),
         subtitle=", ".join(devices),
         caption=tuple(caption),
+        lang=lang,
     )
 
 

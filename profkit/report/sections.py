@@ -516,7 +516,8 @@ def _floor(study: Study) -> Iterator[Section]:
             Column("counted by", [str(row["work_source"]) for row in rows]),
         ]
     )
-    yield Section("How far from the floor", lines=tuple(lines), tables=(table,))
+    note = below_least(study)
+    yield Section("How far from the floor", lines=tuple(lines), tables=(table,), after=f"{note}." if note else "")
 
 
 def timeline_lines(study: Study, lang: str = "en") -> list[str]:
@@ -644,6 +645,39 @@ def _counted(study: Study) -> bool:
     return study.manifest.counters.state == "collected"
 
 
+def below_least(study: Study, lang: str = "en") -> str:
+    """One line beside counted bytes that are fewer than the task must move: what a cache kept; "" where none are."""
+    rows = [part.row for part in study.parts if part.impl is not None and part.row is not None]
+    short = [row for row in rows if row["work_source"] == "counted" and row["bytes"] < row["compulsory_bytes"]]
+    if not short:
+        return ""
+    least = units.text(float(short[0]["compulsory_bytes"]), "B")
+    fewer = [(str(row["impl"]), units.text(float(row["bytes"]), "B")) for row in short]
+    fewer = [(impl, moved) for impl, moved in fewer if moved != least]
+    written = min((work.written for work in study.analysis.works if work.written > 0), default=0.0)
+    kept = min(written, float(study.manifest.device.get("l2_bytes") or 0.0))
+    late = all(row["compulsory_bytes"] - row["bytes"] <= kept for row in short)
+    impls = say("listed", lang).join(say("below_of", lang, impl=impl, bytes=moved) for impl, moved in fewer)
+    why = say("below_written" if late else "below_kept", lang)
+    return say("below_least", lang, least=least, impls=impls, why=why) if fewer else ""
+
+
+def paired_line(study: Study, lang: str = "en") -> str:
+    """Why a speed-up is not the quotient of the two times beside it; "" where it is, to three digits."""
+    rows = {part.name: part.row for part in study.parts if part.row is not None}
+    base = rows.get(study.analysis.reference)
+    if base is None:
+        return ""
+    told = []
+    for name, row in rows.items():
+        if row is base or row.get("verdict") not in PACED or not row["time"] > 0:
+            continue
+        plain = units.digits(base["time"] / row["time"])
+        if plain != units.digits(float(row["speedup"])):
+            told.append(say("paired_of", lang, impl=name, ratio=plain))
+    return say("paired", lang, ratios=say("listed", lang).join(told)) if told else ""
+
+
 def timing_line(study: Study, lang: str = "en") -> str:
     """How the times were taken."""
     timing = study.manifest.timing
@@ -742,7 +776,16 @@ class Said:
     code: str = ""
 
 
-ASIDE = ("work-differs", "fp16-vectors", "methods-differ", "floor-without-launch", "no-counters", "luck-below-lead")
+ASIDE = (
+    "work-differs",
+    "fp16-vectors",
+    "methods-differ",
+    "floor-without-launch",
+    "no-counters",
+    "luck-below-lead",
+    "two-humps-near",
+    "excessive-explained",
+)
 """Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
 """Doubts about roofs: they matter where something is held against one."""

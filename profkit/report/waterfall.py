@@ -25,7 +25,7 @@ MOST = 8
 ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
-_LAUNCHING = ("launch-bound", "host-bound")
+_LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 """What the GPU was idle for, as analyzers.program.Budget tells them apart."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
@@ -35,7 +35,8 @@ _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | di
 @dataclass(frozen=True)
 class Block:
     """One step down: `seconds` long, from `top` [s] above zero. `kernels`: how many it stands for, 0 where it is of
-    none; `kernel`, `short`: the one it is of. `finding`: what is known against it.
+    none; `kernel`, `short`: the one it is of. `finding`: what is known against it. `own`: it is the floor of the
+    implementation's own precision, which is below the task's.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Block:
     cause: str = ""
     kernels: int = 0
     finding: Finding | None = None
+    own: bool = False
 
     @property
     def paint(self) -> str:
@@ -58,6 +60,8 @@ class Block:
             return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}", lang)
         if self.kernels > 1:
             return say("fall_more", lang, count=str(self.kernels))
+        if self.own:
+            return say("fall_own_floor", lang)
         return self.short or WORDS[self.kind][_AT[lang]]
 
     def why(self, lang: str = "en") -> str:
@@ -91,11 +95,14 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
         return []
     mine = [one for one in findings if one.impl == impl and one.severity in (TIME, HOST)]
     short = short_names(one.kernel for one in fall.slices if one.kernel)
+    own = fall.floor < float(study.analysis.impl(impl)["floor_time"]) * (1 - ROUNDING)
     top, found = fall.time, []
     for one, kernels in _steps(fall):
         name = one.kernel if kernels == 1 else ""
         against = _finding(one, mine) if kernels < 2 else None
-        found.append(Block(one.kind, one.seconds, top, name, cut(short.get(name, ""), 48), one.cause, kernels, against))
+        short_ = cut(short.get(name, ""), 48)
+        lower = own and one.kind == FLOOR
+        found.append(Block(one.kind, one.seconds, top, name, short_, one.cause, kernels, against, lower))
         top -= one.seconds
     return found
 

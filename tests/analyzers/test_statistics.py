@@ -12,6 +12,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.statistics import (
     best_of,
     drift,
+    humps,
     median_interval,
     outliers,
     precision_doubt,
@@ -334,3 +335,33 @@ def test_without_rounds_to_resample_the_processes_decide_alone():
     assert whole.low < 1.0 < 1.1 < whole.high
     same = ratio([1.0] * 4, [2.0] * 4, [0, 1, 2, 3], processes=["a", "a", "b", "b"])
     assert (same.value, same.low, same.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_two_humps_are_told_and_one_is_not():
+    generator = np.random.default_rng(24)
+    one, side = generator.normal(1.0, 0.01, 48), np.arange(48) % 2
+    found = humps(one + 0.15 * side)
+    assert found is not None
+    assert (found.count, found.torn) == (24, True)
+    assert found.low == pytest.approx(1.0, abs=0.01)
+    assert found.apart == pytest.approx(0.15, abs=0.01)
+    few = humps(one + 0.15 * (np.arange(48) % 4 == 0))
+    assert few is not None
+    assert (few.count, few.torn) == (36, False)
+    assert summary(one + 0.15 * side).humps == found
+    noise = {
+        "normal": lambda: generator.normal(1.0, 0.01, 48),
+        "uniform": lambda: generator.uniform(0.99, 1.01, 48),
+        "skewed": lambda: np.exp(generator.normal(0.0, 0.5, 48)),
+        "drifting": lambda: generator.normal(1.0, 0.003, 48) + np.linspace(0.0, 0.02, 48),
+        "far out": lambda: np.where(generator.random(48) < 0.05, 1.1, 1.0) * generator.normal(1.0, 0.005, 48),
+    }
+    for name, draw in noise.items():
+        assert sum(humps(draw()) is not None for _ in range(200)) <= 4, name
+
+
+def test_steps_of_a_clock_few_values_and_equal_ones_are_no_humps():
+    assert humps([1.536e-6, 1.568e-6] * 50) is None
+    assert humps([1.0] * 48) is None
+    assert humps([1.0 + 0.001 * n for n in range(5)] + [2.0 + 0.001 * n for n in range(5)]) is None
+    assert humps([]) is None

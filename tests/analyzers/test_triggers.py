@@ -26,6 +26,7 @@ SAMPLES = [
     ("host-bound", "", ("ICMTNY", "reference"), ("ICDQRM", "cuda")),
     ("fuse", "", ("ICKGLU", "reference"), ("ICKGLU", "triton")),
     ("fuse", "", ("ICGRMS", "reference"), ("ICGRMS", "cuda")),
+    ("launch-gaps", "", ("ICAPYS", "reference"), ("ICAPYS", "cuda")),
     ("small-grid", "", ("ICVXKH", "cuda"), ("ICDQRM", "cuda")),
     ("latency", "", ("ICFSMX", "reference"), ("ICFSMX", "cuda")),
     ("dram-excess", "", ("ICNPLY", "reference"), ("ICNPLY", "cuda")),

@@ -115,7 +115,7 @@ def test_every_place_of_the_page_is_filled():
 
 def test_every_word_of_the_script_is_in_the_catalogue():
     script = "".join((ROOT / f"profkit/report/templates/{name}.js").read_text("utf-8") for name in SCRIPTS)
-    used = set(re.findall(r'\btx\("(\w+)"', script))
+    used = set(re.findall(r'\bt[xy]\("(\w+)"', script))
     there = {key[3:] for key in catalogue() if key.startswith("js_")}
     assert used == there
 

@@ -192,7 +192,7 @@ def test_names_gains_and_percents_are_written():
     assert "softmax  2.9x  88 % of roof" in words
     assert "reference" in words
     assert "candidate" in words
-    assert "algorithm's floor" in words
+    assert "floor of the task" in words
 
 
 def test_crowded_figures_number_their_kernels_in_a_table():

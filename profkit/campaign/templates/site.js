@@ -1,6 +1,7 @@
 "use strict";
 const site = window.profkit, lang = document.documentElement.lang;
 const say = (key, values = {}) => site.words[key][lang === "zh" ? 1 : 0].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const told = (text) => (lang === "zh" && site.chinese[text]) || text;
 const rows = site.rows.map((row) => Object.fromEntries(site.fields.map((name, at) => [name, row[at]])));
 for (const row of rows) { row.device = site.devices[row.device]; row.text = `${row.sample} ${row.impl}`.toLowerCase(); }
 const element = (name, attributes = {}, ...children) => {
@@ -22,7 +23,7 @@ const word = (row) => (row.word ? say(row.word) : row.status);
 const columns = [
   ["place", null, (row) => row.place ?? ""], ["sample", false, (row) => row.sample, true], ["impl", false, (row) => row.impl, true],
   ["device", false, (row) => row.device, true], ["verdict", false, word, true], ["speedup", true, pace], ["share", true, (row) => percent(row.share)],
-  ["floor", false, (row) => digits(row.floor)], ["time", false, (row) => seconds(row.time)], ["bound", false, (row) => row.bound, true],
+  ["floor", false, (row) => digits(row.floor)], ["time", false, (row) => seconds(row.time)], ["bound", false, (row) => told(row.bound), true],
   ["created", true, (row) => row.created, true], ["doubts", false, (row) => row.doubts.length || ""],
 ];
 const state = { sort: "speedup", down: true, find: "", device: "", word: "", newest: true, count: 200 };
@@ -98,9 +99,9 @@ const detail = () => {
   const [path, impl] = location.hash.slice(5).split("&").map(decodeURIComponent);
   const row = rows.find((one) => one.path === path && (impl === undefined || one.impl === impl));
   if (!row) return;
-  const facts = [["sample", row.sample], ["impl", row.impl], ["verdict", row.line || word(row)], ["time", `${seconds(row.time)} (${row.method || "-"})`],
-    ["speedup", pace(row)], ["share", percent(row.share)], ["floor", digits(row.floor)], ["bound", row.bound || "-"], ["device", row.device],
-    ["created", row.created], ["status", `${row.path} (${row.status})`], ["doubts", row.doubts.map((at) => site.doubts[at]).join(" · ") || "-"]];
+  const facts = [["sample", row.sample], ["impl", row.impl], ["verdict", told(row.line) || word(row)], ["time", `${seconds(row.time)} (${row.method || "-"})`],
+    ["speedup", pace(row)], ["share", percent(row.share)], ["floor", digits(row.floor)], ["bound", told(row.bound) || "-"], ["device", row.device],
+    ["created", row.created], ["status", `${row.path} (${row.status})`], ["doubts", row.doubts.map((at) => told(site.doubts[at])).join(" · ") || "-"]];
   box.replaceChildren(element("h2", { textContent: `${row.sample} ${row.impl}` }),
     element("dl", {}, ...facts.flatMap(([name, text]) => [element("dt", { textContent: say(name) }), element("dd", { textContent: text })])),
     element("p", { className: "note" }, row.page ? element("a", { href: row.page, textContent: say("whole") }) : say("unmade", { path: row.path })),

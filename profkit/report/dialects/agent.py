@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import sections, units
+from profkit.report.chinese import said_in
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
 from profkit.report.places import place_of
+from profkit.report.words import named, say
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
@@ -113,8 +115,8 @@ def _content(
         "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
         "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
-        "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
-        "not_checked": _not_checked(study, mine, room),
+        "doubts": [cut(one, room.letters) for one in _doubts(study, subject, lang)][: room.doubts],
+        "not_checked": _not_checked(study, mine, room, lang),
         "measure": _command(measure, room),
         "gate": _command(_gate(study, subject), room),
         "more": _command(f"profkit explain {shlex.quote(study.path.as_posix())} --json", room),
@@ -171,7 +173,8 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
         "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
     }
     if _no_time_counts(verdict):
-        found["kind"], found["why"] = cut(verdict.kind, room.letters), cut(verdict.why, room.letters)
+        kind, why = said_in(lang, verdict.kind), said_in(lang, verdict.why)
+        found["kind"], found["why"] = cut(kind, room.letters), cut(why, room.letters)
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail[-2 * room.letters :]
     return found
@@ -280,16 +283,17 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str
     """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
-        whose = "mend the task first" if verdict.word == "void" else "make it right first"
-        return f"{whose}: {verdict.text(lang)}"
+        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right", lang)
+        return f"{whose}{say('colon', lang)}{verdict.text(lang)}"
     if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
-        return "stop: it is at the floor of the task"
+        return say("a_stop", lang)
     if told:
         return runnable(worded(told[0], lang)[1], study)
     again = sections.again(study)
     if study.manifest.counters.state != "collected" and again:
-        return f"collect counters: {study.manifest.counters.fix or again.replace('--events', '--ncu')}"
-    return "no rule found a reason: change the algorithm, or collect more (--deep)"
+        how = said_in(lang, study.manifest.counters.fix) or again.replace("--events", "--ncu")
+        return say("a_collect", lang, how=how)
+    return say("a_no_reason", lang)
 
 
 def _no_time_counts(verdict: Verdict) -> bool:
@@ -301,29 +305,28 @@ def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
     return ratio <= AT_FLOOR if math.isfinite(ratio) else None
 
 
-def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
+def _doubts(study: Study, subject: Part | None, lang: str) -> Iterator[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
-    names = [part.name for part in study.parts if part.name]
     own = subject.name if subject is not None else ""
     ranked: list[tuple[int, str]] = []
-    for one in sections.doubts(study):
-        whose = [name for name in names if one.what.startswith(f"{name}: ") or f"{name} " in f"; {one.how_much} "]
+    for one in sections.doubts(study, lang):
+        whose = [name for name in one.about if name]
         if whose and own not in whose:
             continue
-        said = one.what + (f": {one.how_much}" if one.how_much else "")
-        ranked.append((0 if whose else 1, said + (f" (fix: {one.fix})" if one.fix else "")))
+        fix = say("a_fix", lang, fix=one.fix) if one.fix else ""
+        ranked.append((0 if whose else 1, sections.doubt_line(one, lang) + fix))
     return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
+def _not_checked(study: Study, mine: Sequence[Finding], room: _Room, lang: str) -> str:
     """One line: the rules without counters and the command that brings them; "" when all decided."""
     missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
     if not missing:
         return ""
     step = next(one.next_step for one in mine if one.severity == COLLECT)
-    return (
-        cut(f"{len(missing)} rules lack counters ({', '.join(missing)})", room.letters) + f": {runnable(step, study)}"
-    )
+    rules = say("listed", lang).join(named(one, lang) for one in missing)
+    said = say("a_lack", lang, count=str(len(missing)), rules=rules)
+    return cut(said, room.letters) + say("colon", lang) + runnable(step, study)
 
 
 def _command(text: str, room: _Room) -> str | None:

@@ -44,16 +44,18 @@ def write(runs: Sequence[str | Study], lang: str, name: str = "") -> Written:
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 
     study, stem = the_one(runs), name or NAME
-    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
-    return Written(snippet(study, lang, stem), pictures, study.path / f"{name or 'pr'}.md", shown=True)
+    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one, lang)) for one in ("light", "dark")}
+    foreign = figures.spoken(lang) != lang
+    return Written(snippet(study, lang, stem, foreign=foreign), pictures, study.path / f"{name or 'pr'}.md", shown=True)
 
 
-def snippet(study: Study, lang: str = "en", name: str = NAME) -> str:
-    """Markdown: verdict, table, picture, what to do next, what weakens it, how to do it again."""
-    return "\n".join(_lines(study, lang, name)).rstrip() + "\n"
+def snippet(study: Study, lang: str = "en", name: str = NAME, *, foreign: bool = False) -> str:
+    """Markdown: verdict, table, picture, what to do next, what weakens it, how to do it again. `foreign`: the picture is
+    in English although the text is not."""
+    return "\n".join(_lines(study, lang, name, foreign)).rstrip() + "\n"
 
 
-def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
+def _lines(study: Study, lang: str, name: str, foreign: bool) -> Iterator[str]:
     manifest, device = study.manifest, sections.device(study)
     yield f"## {say('pr_title', lang, sample=manifest.sample.id, device=device)}\n"
     for line in sections.first_lines(study, lang):
@@ -69,8 +71,10 @@ def _lines(study: Study, lang: str, name: str) -> Iterator[str]:
     yield f'  <source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
     yield f'  <img alt="{_alt(study, lang)}" src="{name}-light.png" width="800">'
     yield "</picture>\n"
+    yield from [f"{say('fig_foreign', lang)}\n"] if foreign else []
     yield from _findings(study, lang)
     yield f"- {sections.timing_line(study, lang)}"
+    yield from (f"- {line}" for line in (sections.paired_line(study, lang), sections.below_least(study, lang)) if line)
     driver = [f"{say('driver', lang)} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
     yield "- " + say("comma", lang).join([device, *driver, *versions, f"profkit {manifest.profkit}"])

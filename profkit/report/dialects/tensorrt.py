@@ -58,6 +58,7 @@ class Inputs:
     notes: Mapping[str, str] = field(default_factory=dict)
     commands: Sequence[str] = ()
     figure: str = ""
+    foreign: bool = False
 
 
 def write(
@@ -74,13 +75,16 @@ def write(
 
     chosen = _expanded(runs) if runs else []
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
-    pictures = {"ladder.png": figures.png(scene_of(chosen, ladder))} if ladder is not None else {}
+    spoken = figures.spoken(lang)
+    file = "ladder.png" if lang == "en" else f"ladder.{lang}.png"
+    pictures = {file: figures.png(scene_of(chosen, ladder, lang=spoken))} if ladder is not None else {}
     inputs = Inputs(
         chosen=chosen,
         ladder=ladder,
         layers=tables.read_layers(trtexec),
         evaluations=[(path.stem, encoder_table.read(path)) for path in evaluations],
         figure=next(iter(pictures), ""),
+        foreign=spoken != lang,
         others=[open_study(name) for name in others],
         notes=read_notes(notes) if notes is not None else {},
     )
@@ -295,6 +299,7 @@ class _Writer:
             yield "\n" + self.say("ratios_note", number=str(self.numbers.get("performance", "")))
         if self.inputs.figure:
             yield f"\n![{self.say('figure')}]({self.inputs.figure})"
+            yield from [f"\n{self.say('fig_foreign')}"] if self.inputs.foreign else []
         for before, rung in pairwise(ladder.rungs):
             yield f"\n**{rung.label}**{self.say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
             if rung.moved:

@@ -20,9 +20,10 @@ const button = (text, act, attrs = {}) => {
   return b;
 };
 const mine = (pair) => pair[ROOT.lang === "en" ? 0 : 1];
-const tx = (key, ...parts) => D.words[ROOT.lang][key].replace(/\{(\d)\}/g, (_, i) => parts[i]);
-/* what is said of a kernel: of a step, in a program's page */
-const ty = (key, ...parts) => (D.heads[key] ? mine(D.heads[key]) : tx(key)).replace(/\{(\d)\}/g, (_, i) => parts[i]);
+const fill = (text, parts) => text.replace(/\{(\d)\}/g, (_, i) => parts[i]);
+const tx = (key, ...parts) => fill(D.words[ROOT.lang][key], parts);
+/* a word about kernels: the page's own where its kernels are those of one step, else the script's */
+const ty = (key, ...parts) => (D.heads[key] ? fill(mine(D.heads[key]), parts) : tx(key, ...parts));
 const num = (x) => typeof x === "number" && isFinite(x);
 const dig = (x, n = 3) => {
   if (!num(x)) return "-";

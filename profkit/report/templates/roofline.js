@@ -83,6 +83,8 @@ function levelName(top, p) {
   if (on.level.size < 2) return;
   top.append(el("text", { x: X(p.x), y: Y(p.y) + 3.5, "text-anchor": "middle", class: "lv" }, { dram: "D", l2: "2", l1: "1" }[p.n]));
 }
+/* levels that no mark is placed at, but whose roof a name's share is of */
+const quoted = (shown) => LEVELS.filter((n) => !on.level.has(n) && shown.some((p) => p.k.of === n));
 function axes() {
   const g = el("g", { class: "axes" });
   const xs = W < 560 ? 2 : 1;
@@ -104,7 +106,7 @@ function roofs(body, top, shown) {
   const most = pipes.length ? Math.max(...pipes.map((c) => roof[c].peak)) : 10 ** view.y1;
   const dash = (r) => r.source === "datasheet" ? { "stroke-dasharray": "6 4" } : {};
   const fast = levels.length ? Math.max(...levels.map((n) => roof[n].peak)) : NaN;
-  const line = (r, x1, y1, x2, y2) => body.append(el("line", { x1: X(x1), y1: Y(y1), x2: X(x2), y2: Y(y2), class: "roof", ...dash(r) }));
+  const line = (r, x1, y1, x2, y2, thin) => body.append(el("line", { x1: X(x1), y1: Y(y1), x2: X(x2), y2: Y(y2), class: thin ? "roof thin" : "roof", ...dash(r) }));
   for (const c of pipes) {
     const r = roof[c], text = `${c} ${say(r.peak, "FLOP/s")}`;
     line(r, num(fast) ? r.peak / fast : 10 ** view.x0, r.peak, 10 ** (view.x1 + 1), r.peak);
@@ -119,9 +121,9 @@ function roofs(body, top, shown) {
     taken.push({ x: x - w, y: y - 11, w, h: 13 });
     top.append(el("text", { x, y, "text-anchor": "end", class: "rl" }, text));
   }
-  for (const n of levels) {
+  for (const n of [...levels, ...quoted(shown)]) {
     const r = roof[n], x0 = 10 ** (view.x0 - 2), text = `${n.toUpperCase()} ${say(r.peak, "B/s")}`;
-    line(r, x0, x0 * r.peak, most / r.peak, most);
+    line(r, x0, x0 * r.peak, most / r.peak, most, !on.level.has(n));
     const lx = Math.max(view.x0 + .08, view.y0 + .2 - Math.log10(r.peak)), x = X(10 ** lx), y = Y(10 ** lx * r.peak) - 6;
     const slope = Math.atan2((H - T - B) / (view.y1 - view.y0), (W - L - R) / (view.x1 - view.x0)), w = wide(text, 11.5);
     if (y > T + 8 && y < H - B) top.append(el("text", { x, y, class: "rl", transform: `rotate(${-slope * 180 / Math.PI} ${x} ${y})` }, text));
@@ -159,13 +161,13 @@ function labels(top, shown, taken) {
   }
 }
 /* whether a roof runs through a text's box: the flat part of a pipe's right of its ridge, a memory's up to the highest */
-const crossed = (s) => {
+const crossed = (s, shown) => {
   const pipes = shownPipes(), levels = LEVELS.filter((n) => on.level.has(n)), end = s.x + s.w;
   const fast = Math.max(...levels.map((n) => roof[n].peak)), most = Math.max(...pipes.map((c) => roof[c].peak));
   const at_ = (px) => 10 ** (view.x0 + (px - L) / (W - L - R) * (view.x1 - view.x0));
   const over = (r) => Y(r.peak) > s.y && Y(r.peak) < s.y + s.h && (!levels.length || end > X(r.peak / fast));
   const along = (r) => { const last = pipes.length ? Math.min(end, X(most / r.peak)) : end; return last > s.x && Y(at_(s.x) * r.peak) > s.y && Y(at_(last) * r.peak) < s.y + s.h; };
-  return pipes.some((c) => over(roof[c])) || levels.some((n) => along(roof[n]));
+  return pipes.some((c) => over(roof[c])) || [...levels, ...quoted(shown)].some((n) => along(roof[n]));
 };
 function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   const w = Math.max(...lines.map((t, i) => i ? wide(t, 10.5) : wide(t, 11.5, cls.endsWith("best") ? 700 : 400))) + 4, hh = 14 * lines.length;
@@ -179,7 +181,7 @@ function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   /* near its mark, no roof through it, and no other mark nearer to it */
   const far = (one, px, py) => Math.hypot(Math.max(one.x - px, 0, px - one.x - one.w), Math.max(one.y - py, 0, py - one.y - one.h));
   const strange = (one) => shown.some((p) => Math.abs(X(p.x) - x) + Math.abs(Y(p.y) - y) > 1 && far(one, X(p.x), Y(p.y)) - radius(p.k) < far(one, x, y) - r + 2);
-  const cost = (one) => one.d + (crossed(one) ? 25 : 0) + (strange(one) ? 34 : 0);
+  const cost = (one) => one.d + (crossed(one, shown) ? 45 : 0) + (strange(one) ? 34 : 0);
   const fit = spots.filter((one) => inside(one) && clear(one)).map((one) => [cost(one), one]).sort((a, b) => a[0] - b[0]);
   const s = fit.length ? fit[0][1] : must ? spots.find(inside) : null;
   if (!s) return;

@@ -111,7 +111,7 @@ function overview(c, w, hh, grid) {
   c.strokeRect(span[0] / TL.end * w + 1, y, Math.max(2, (span[1] - span[0]) / TL.end * w - 2), 21);
   c.lineWidth = 1;
 }
-/* busy, idle and overlapping of what is in view, and how many kernels, copies and fills */
+/* busy, idle and overlapping of what is in view, and the numbers of kernels, of copies, of fills */
 function spent() {
   let busy = 0, sum = 0, copies = 0, fills = 0, kernels = 0, reach = span[0];
   for (let i = below(TL.reach, span[0]), last = below(TL.at, span[1]); i < last; i++) {

@@ -45,6 +45,8 @@ MOST_PARTS = 40
 MOST_FALLS = 12
 WHOLLY = 0.99
 """Share of the kernels' time from which a program counts as counted."""
+SAME = 0.01
+"""Relative difference below which a share of a roof and a distance to the floor are one number."""
 NOTHING = Text("", "")
 
 
@@ -150,13 +152,15 @@ class Card:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What stands first: a sentence about the best, a card a question, every part in a row, and what else to know."""
+    """What stands first: a sentence about the best, a card a question, every part in a row, what else to know, and below
+    the table what its numbers do not say by themselves."""
 
     lead: Text
     mood: str
     cards: list[Card]
     parts: Grid
     lines: list[Text] = field(default_factory=list)
+    notes: list[Text] = field(default_factory=list)
 
     @classmethod
     def of(cls, study: Study, found: Sequence[Finding]) -> _Answer:
@@ -168,13 +172,17 @@ class _Answer:
             lines.append(told("p_note_fix", note=missing, fix=said(fix)) if fix else missing)
         uncounted = both(lambda tag: sections.uncounted_line(study, tag))
         lines += [uncounted] if uncounted else []
+        beside = [
+            both(lambda tag: sections.paired_line(study, tag)),
+            both(lambda tag: sections.below_least(study, tag)),
+        ]
         best, mood = study.best, ""
         if best is not None and best.name in study.verdicts:
             mood = study.verdicts[best.name].word
         cards = _cards(study, found)
-        sure = trust(sections.that_matter(study), unrun(study, found))
+        sure = trust(sections.that_matter(study))
         opening = told("p_both", one=first[lead], other=sure) if cards else first[lead]
-        return cls(opening, mood, cards, _table(study), lines)
+        return cls(opening, mood, cards, _table(study), lines, [line for line in beside if line])
 
 
 def _place(study: Study, lines: Sequence[Text]) -> int:
@@ -263,7 +271,9 @@ def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
     at_roof = nearest == str(row.get("bound_by", ""))
     said_ = both(lambda tag: say("p_of_nearest", tag, share=units.percent(share), roof=named(nearest, tag)))
-    note = told("p_of_roof", share=units.percent(share)) if at_roof else said_
+    # Where the roof that binds sets the floor, too, and no more was done than must be, both are one fact.
+    same = row.get("floor_bound_by") == nearest and abs(share * number(row, "floor_ratio") - 1) < SAME
+    note = told("p_of_floor" if same else "p_of_roof", share=units.percent(share)) if at_roof else said_
     # The bar is the share of the roof it is bound by; what waits is bound by none.
     note = note if math.isfinite(share) else NOTHING
     return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
@@ -275,15 +285,14 @@ def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     left = len(matter) - len(notes), len(every) - len(matter)
     keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
     notes += [told(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
+    missing = unrun(study, found)
+    notes += [told("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))] if missing else []
     note = both(lambda tag: say("semicolon", tag).join(getattr(one, tag) for one in notes))
-    sure = trust(matter, unrun(study, found))
-    return Card(told("p_trust"), sure, note, kind="doubt trust" if matter else "good trust", link="#doubts")
+    return Card(told("p_trust"), trust(matter), note, kind="doubt trust" if matter else "good trust", link="#doubts")
 
 
-def trust(matter: Sequence[object], missing: int = 0) -> Text:
-    """How many doubts matter; where none does, how many checks were not run."""
-    if not matter and missing:
-        return told("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))
+def trust(matter: Sequence[object]) -> Text:
+    """How many doubts matter."""
     key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
     return told(key, count=str(len(matter)))
 

@@ -29,9 +29,9 @@ def _head(study: Study) -> Iterator[str]:
     missing, fix = sections.counters_line(study), study.manifest.counters.fix
     if missing:
         yield f"> {missing}." + (f" Fix: {fix}." if fix else "")
-    parts, uncounted = sections.parts_table(study), sections.uncounted_line(study)
+    parts = sections.parts_table(study)
     yield from [pipe_table(parts)] if parts.rows else []
-    yield from [uncounted] if uncounted else []
+    yield from filter(None, (sections.paired_line(study), sections.uncounted_line(study)))
 
 
 def _fall(study: Study) -> Iterator[Section]:

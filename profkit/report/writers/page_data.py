@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import NO_RANGE, in_order
@@ -142,6 +143,7 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
         "frac": six(number(row, "roof_share")),
         "roof": [named(str(row.get("roof") or ""), lang) for lang in LANGUAGES],
+        "of": str(row.get("roof") or ""),
         "at": str(row.get("roof") or "") == str(row.get("bound_by")),
         "occ": six(number(row, "occupancy")),
         "pipe": str(row.get("compute") or ""),
@@ -190,7 +192,8 @@ def _samples(part: Shown) -> Iterator[dict[str, Any]]:
     seconds = [value for value in rows["seconds"].astype(float) if math.isfinite(value) and value > 0]
     step = max(1, len(seconds) // MOST_SAMPLES)
     if seconds:
-        yield {"impl": part.label, "method": method, "seconds": [six(value) for value in seconds[::step]]}
+        shown = [six(value) for value in seconds[::step]]
+        yield {"impl": part.label, "method": method, "seconds": shown, "humps": humps(seconds) is not None}
 
 
 # ---- waterfalls

@@ -38,7 +38,7 @@ def summary(study: Study) -> str:
     if not study.manifest.impls and len(study.hottest):
         blocks.append(terminal_table(sections.kernels_table(study)))
     missing, fix = sections.counters_line(study), study.manifest.counters.fix
-    notes = [sections.timing_line(study), sections.uncounted_line(study), missing]
+    notes = [sections.timing_line(study), sections.paired_line(study), sections.uncounted_line(study), missing]
     blocks += [note for note in notes if note] + ([f"  fix: {fix}"] if missing and fix else [])
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
