@@ -20,10 +20,10 @@ const button = (text, act, attrs = {}) => {
   return b;
 };
 const mine = (pair) => pair[ROOT.lang === "en" ? 0 : 1];
-const fill = (text, parts) => text.replace(/\{(\d)\}/g, (_, i) => parts[i]);
-const tx = (key, ...parts) => fill(D.words[ROOT.lang][key], parts);
+const put = (text, parts) => text.replace(/\{(\d)\}/g, (_, i) => parts[i]);
+const tx = (key, ...parts) => put(D.words[ROOT.lang][key], parts);
 /* a word about kernels: the page's own where its kernels are those of one step, else the script's */
-const ty = (key, ...parts) => (D.heads[key] ? fill(mine(D.heads[key]), parts) : tx(key, ...parts));
+const ty = (key, ...parts) => (D.heads[key] ? put(mine(D.heads[key]), parts) : tx(key, ...parts));
 const num = (x) => typeof x === "number" && isFinite(x);
 const dig = (x, n = 3) => {
   if (!num(x)) return "-";
