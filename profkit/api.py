@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from click import unstyle
 
 from profkit.campaign import sweep as sweeping
 from profkit.campaign.history import histories
@@ -109,7 +110,7 @@ class Compared:
         return self.ladder.regressions(limit)
 
     def __repr__(self) -> str:
-        return laddering.text(self.ladder)
+        return unstyle(laddering.text(self.ladder))
 
 
 def profile(target: str | os.PathLike[str] | Callable[..., Any] | Target, *arguments: Any, **options: Any) -> Run:

@@ -61,6 +61,7 @@ def test_draw_takes_a_path():
 def test_compare(run):
     path = H200 / "ICJTRP"
     found = profkit.compare(f"{path}:ori", f"{path}:cuda")
+    assert "\x1b" not in repr(found)
     assert [rung.impl for rung in found.ladder.rungs] == ["ori", "cuda"]
     assert found.slower(0.05) == []
     assert list(found.frame["impl"]) == ["ori", "cuda"]

@@ -31,7 +31,9 @@ def _head(study: Study) -> Iterator[str]:
         yield f"> {missing}." + (f" Fix: {fix}." if fix else "")
     parts = sections.parts_table(study)
     yield from [pipe_table(parts)] if parts.rows else []
-    yield from filter(None, (sections.paired_line(study), sections.uncounted_line(study)))
+    paired, uncounted = sections.paired_line(study), sections.uncounted_line(study)
+    yield from [f"{paired}."] if paired else []
+    yield from [uncounted] if uncounted else []
 
 
 def _fall(study: Study) -> Iterator[Section]:
