@@ -86,8 +86,8 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
     name of each row, None for none. What others wrote is one line of letters here, wherever it comes from.
     """
     wide = max(width or room(), 1)
-    head, *body = [[harmless.line(cell) for cell in row] for row in [table.head, *table.rows]]
-    table = Table(head, body, table.ranks)
+    clean = [[harmless.line(cell) for cell in row] for row in [table.head, *table.rows]]
+    table = Table(clean[0], clean[1:], table.ranks)
     shown = list(range(len(table.head)))
     ranks = table.ranks or (0,) * len(shown)
     sizes = [max(cell_len(row[index]) for row in [table.head, *table.rows]) for index in shown]
