@@ -21,6 +21,7 @@ from analyzers.holes import CALLING, Hole, holes
 from collectors.doubt import Doubt
 
 Times = NDArray[np.float64]
+Names = Sequence[str] | NDArray[np.object_]
 
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
 BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
@@ -175,7 +176,7 @@ class Budget:
         return Doubt(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
 
 
-def steady_state(names: Sequence[str], starts: Times | None = None, *, after: int = 0, at_most: int = 0) -> Steady:
+def steady_state(names: Names, starts: Times | None = None, *, after: int = 0, at_most: int = 0) -> Steady:
     """The repeating stretch of a sequence of launches, and when each began [s], so that cold steps are passed over.
     after: steps to pass over beyond those; at_most: then so many, 0 for all.
 
@@ -210,9 +211,10 @@ def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:
     return int(np.argmax(warm)) if warm.any() else 0
 
 
-def _places(names: Sequence[str]) -> Iterator[NDArray[np.int64]]:
+def _places(names: Names) -> Iterator[NDArray[np.int64]]:
     """Where each name stands, of names that come more than REPEATS times."""
-    codes = pd.factorize(pd.Series(list(names), dtype="str"))[0]
+    # Of a million launches a copy of the texts is a third of a gigabyte, their places in memory ten megabytes.
+    codes = pd.factorize(np.asarray(names, dtype=object))[0]
     order = np.argsort(codes, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
         if len(part) > REPEATS:
@@ -256,14 +258,19 @@ def budget(
     asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes") if name in frame]
     known = None if host is None else _known(host)
     calls = None if known is None else known[known["kind"] == "call"]
-    ordered = frame[asked].sort_values("start", kind="stable")
+    ordered = frame[asked]
+    if not ordered["start"].is_monotonic_increasing:
+        ordered = ordered.sort_values("start", kind="stable")
     if within:
         inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
         first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
         steady = Steady(first, behind, (behind - first) // passages, passages, "range")
     else:
         steady = steady_state(
-            ordered["kernel"].tolist(), ordered["start"].to_numpy(dtype="float64"), after=after, at_most=at_most
+            ordered["kernel"].to_numpy(dtype=object),
+            ordered["start"].to_numpy(dtype="float64"),
+            after=after,
+            at_most=at_most,
         )
     part = ordered.iloc[steady.first : steady.end]
     begin = float(part["start"].iloc[0])

@@ -106,20 +106,15 @@ def timeline(frame: pd.DataFrame) -> Timeline:
     if (frame["kind"] == "layer").any():
         raise AnalyzeError("layers have no timeline", fix="read an nsys export of the same engine")
     doubts = tuple(frame.attrs.get("doubts", ()))
+    # Of a million launches every column is ten megabytes: what is needed together is all that is held together.
+    devices = _devices(frame) if "start" in frame else ()
     counts = frame["instances"].to_numpy() if "instances" in frame else np.ones(len(frame), dtype=np.int64)
-    work = pd.DataFrame(
-        {
-            "kernel": frame["kernel"].to_numpy(),
-            "range": frame["range"].to_numpy(),
-            "kind": frame["kind"].to_numpy(),
-            "time": frame["time"].to_numpy() * counts,
-            "launches": counts,
-        }
-    )
+    # As the columns are: made anew of their values, pandas would hand pyarrow a copy of every name.
+    work = frame[["kernel", "range", "kind"]].assign(time=frame["time"].to_numpy() * counts, launches=counts)
     total = float(work["time"].sum())
     kernels = work["kind"] == "kernel"
     return Timeline(
-        _devices(frame) if "start" in frame else (),
+        devices,
         total,
         _shares(work[kernels], total),
         _shares(work[~kernels], total),
@@ -131,7 +126,8 @@ def timeline(frame: pd.DataFrame) -> Timeline:
 
 def device_labels(frame: pd.DataFrame) -> pd.Series:
     """Which device each row ran on: its name, with its number where there are several."""
-    labels: pd.Series = frame["device"].astype(str)
+    given = frame["device"]
+    labels: pd.Series = given if isinstance(given.dtype, pd.StringDtype) else given.astype(str)
     if "stream" not in frame:
         return labels
     # Streams of several devices carry the number of theirs: "1:7".
@@ -143,16 +139,12 @@ def device_labels(frame: pd.DataFrame) -> pd.Series:
 
 
 def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
-    labels = device_labels(frame)
-    groups = pd.Series(np.arange(len(frame))).groupby(labels.to_numpy(), sort=False)
-    start, time = frame["start"].to_numpy(), frame["time"].to_numpy()
-    known = ~(np.isnan(start) | np.isnan(time))
-    kernel = frame["kernel"].to_numpy()
+    codes, labels = pd.factorize(device_labels(frame))
     found = []
-    for label, at in groups:
-        rows = at.to_numpy()[known[at.to_numpy()]]
-        if len(rows):
-            found.append(_device(str(label), start[rows], time[rows], kernel[rows]))
+    for code, label in enumerate(labels):
+        part = frame[["start", "time", "kernel"]][codes == code].dropna(subset=["start", "time"])
+        if len(part):
+            found.append(_device(str(label), *(part[name].to_numpy() for name in part)))
     return tuple(found)
 
 
@@ -160,8 +152,9 @@ def _device(label: str, start: Any, time: Any, kernel: Any) -> DeviceTime:
     # Whole nanoseconds, as the tools count: seconds as floats would leave gaps of rounding.
     begin = np.rint(start * _NS).astype(np.int64)
     end = begin + np.rint(time * _NS).astype(np.int64)
-    order = np.argsort(begin, kind="stable")
-    begin, end, kernel = begin[order], end[order], kernel[order]
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, end, kernel = begin[order], end[order], kernel[order]
     reached = np.maximum.accumulate(end)
     idle = begin[1:] - reached[:-1]
     holes = np.flatnonzero(idle > 0)

@@ -1,7 +1,8 @@
 """Other people's exports: read, import, report and page for each file of a folder, beside an independent reading.
 
-    python benchmarks/corpus_exports.py FOLDER... [--limit 120] [--pictures 10] [--json OUT] [--verbose]
+    python benchmarks/corpus_exports.py FOLDER... [--fetch] [--limit 120] [--pictures 10] [--json OUT] [--verbose]
 
+--fetch puts the files of corpus_exports.txt (repositories of GitHub, each with its commit) into the first folder.
 Run it from a copy that nobody changes meanwhile. With --json the results are kept as they come, and a second run goes on
 where the first was stopped. Each file goes through a process of its own, forked from one that has loaded everything; the pictures,
 which cost most, are drawn for every tenth. "refused" is an error of the error tree, with a
@@ -22,6 +23,7 @@ import os
 import re
 import resource
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -50,6 +52,7 @@ NCU: dict[str, tuple[tuple[str, ...], float]] = {
 }
 """Figures that are added up over the launches: what ncu calls them, and how much one of its units is."""
 Figures = dict[str, float]
+LIST = Path(__file__).with_suffix(".txt")
 
 
 # ---- the independent reading -----------------------------------------------------------------------------------------
@@ -112,10 +115,13 @@ def _ncu_details(header: list[str], rows: list[list[str]]) -> Figures:
 
 
 def _page(lines: list[str]) -> Figures:
-    """A page of ncu as text: the rows that give a launch's duration."""
+    """Pages for people: of ncu the rows that give a launch's duration, of nvprof the means of a counter by kernel."""
     rows = (re.fullmatch(r"\s{2,}(?:Duration|gpu__time_duration\.sum)\s+(\w+)\s+([\d.,]+)\s*", line) for line in lines)
     times = [_number(row[2]) * UNITS[row[1]] for row in rows if row]
-    return {"time": sum(times)} if times else {}
+    rows = (re.fullmatch(r"\s*(\d+)\s+achieved_occupancy\s.*\s([\d.]+)\s*", line) for line in lines)
+    busy = [(int(row[1]), float(row[2])) for row in rows if row]
+    counted = {"launches": float(sum(n for n, _ in busy)), "occupancy": sum(n * mean for n, mean in busy)}
+    return {"time": sum(times)} if times else counted if busy else {}
 
 
 def _sqlite(path: Path) -> Figures:
@@ -166,6 +172,51 @@ FORMS: tuple[tuple[set[str], Callable[[list[str], list[list[str]]], Figures]], .
     ({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"}, _nvprof),
 )
 """A form by what must stand in its header, and how its figures add up."""
+
+
+# ---- fetching --------------------------------------------------------------------------------------------------------
+
+
+def fetch(folder: Path, listed: Path = LIST, host: str = "https://github.com") -> list[str]:
+    """Put the listed files into a folder, each by a name that says whence; those that are there stay. Returns what could
+    not be had, a line a repository. The list: a line "owner/name commit", below it the paths, further in.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted: dict[tuple[str, str], list[str]] = {}
+    paths: list[str] = []
+    for line in listed.read_text("utf-8").splitlines():
+        if line.startswith(" "):
+            paths.append(line.strip())
+        else:
+            repository, commit = line.split()
+            paths = wanted.setdefault((repository, commit), [])
+    failed = []
+    for (repository, commit), paths in wanted.items():
+        names = {path: (f"{repository}__{path}".replace("/", "+", 1).replace("/", "__"))[-180:] for path in paths}
+        missing = {path: folder / name for path, name in names.items() if not (folder / name).exists()}
+        if missing and (why := _checked_out(f"{host}/{repository}", commit, missing)):
+            failed.append(f"{repository}: {why}")
+    return failed
+
+
+def _checked_out(address: str, commit: str, wanted: dict[str, Path]) -> str:
+    """Write files of a commit; why not, or ""."""
+    with tempfile.TemporaryDirectory() as place:
+
+        def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+            return subprocess.run(["git", "-C", place, *words], capture_output=True, check=False)
+
+        git("init", "-q")
+        if (done := git("fetch", "-q", "--depth", "1", "--filter=blob:none", address, commit)).returncode:
+            return done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
+        # Such a repository fetches the missing files itself, from where it was promised them.
+        git("remote", "add", "origin", address)
+        git("config", "remote.origin.promisor", "true")
+        for path, target in wanted.items():
+            if (done := git("cat-file", "blob", f"{commit}:{path}")).returncode:
+                return f"{path}: {done.stderr.decode('utf-8', 'replace').strip()}"
+            target.write_bytes(done.stdout)
+    return ""
 
 
 # ---- one file --------------------------------------------------------------------------------------------------------
@@ -282,17 +333,34 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def each(results: list[dict[str, Any]]) -> str:
+    """A line a file: outcome, comparison with how many figures, CPU seconds, peak memory."""
+    lines = ["outcome   compared      figures  CPU s  peak MB  file"]
+    for one in results:
+        figures = one.get("figures_compared", 0)
+        lines.append(
+            f"{one['outcome']:<9} {one['compared']:<13} {figures:7} {one['cpu']:6.2f} {one['peak'] / 1e6:8.0f}  {one['file']}"
+        )
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--limit", type=float, default=120, help="CPU seconds a file")
     parser.add_argument("--pictures", type=int, default=10, help="draw the pictures of every so many files")
     parser.add_argument("--json", type=Path, help="write every result here, a line a file; go on where it ends")
+    parser.add_argument("--each", type=Path, help="write a line a file here")
     parser.add_argument("--verbose", action="store_true", help="also why files were refused")
+    parser.add_argument("--fetch", action="store_true", help="put the listed public files into the first folder before")
     given = parser.parse_args()
+    if given.fetch and (failed := fetch(given.folders[0])):
+        sys.exit("not fetched: " + "; ".join(failed))
     files = sorted(file for folder in given.folders for file in folder.rglob("*") if file.is_file())
     kept = given.json.read_text().splitlines() if given.json and given.json.exists() else []
     results: list[dict[str, Any]] = [json.loads(line) for line in kept]
+    for path, found in zip(files, results, strict=False):
+        found["compared"] = compared(path, found)
     with tempfile.TemporaryDirectory() as folder:
         handled(files[0], Path(folder), pictures=True)  # what loads and compiles at first use is shared by the forks
     for number, path in enumerate(files[len(results) :], start=len(results)):
@@ -307,6 +375,8 @@ def main() -> int:
             print(found.get("why", ""), flush=True)
         elif given.verbose and found["outcome"] == "refused":
             print(found["why"])
+    if given.each:
+        given.each.write_text(each(results) + "\n", "utf-8")
     print(table(results))
     return int(any(one["outcome"] == "traceback" or one["compared"] == "different" for one in results))
 

@@ -11,6 +11,7 @@ import click
 from profkit.cli.screen import show
 from profkit.contests.gpucodeforces.defect import Defect
 from profkit.contests.gpucodeforces.form import Checked, check, submissions
+from profkit.rundir import harmless
 
 SCHEMA = "profkit-check/1"
 
@@ -53,11 +54,12 @@ def _document(results: list[Checked]) -> dict[str, object]:
 
 def render(result: Checked) -> str:
     """What rejects it, then the advice, a line a defect with its fix below; one line of praise when there is none."""
+    path = harmless.line(str(result.path))
     if not result.defects:
-        return f"{result.path}: nothing found"
+        return f"{path}: nothing found"
     form, advice = result.form, result.advice
     head = f"would be rejected for {len(form)}" if form else "its form is right"
-    lines = [f"{result.path}: {head}; {len(advice)} piece{'' if len(advice) == 1 else 's'} of advice"]
+    lines = [f"{path}: {head}; {len(advice)} piece{'' if len(advice) == 1 else 's'} of advice"]
     lines += [line for defect in form for line in _told("rejected", defect)]
     lines += [line for defect in advice for line in _told("advice", defect)]
     return "\n".join(lines)
@@ -65,5 +67,5 @@ def render(result: Checked) -> str:
 
 def _told(kind: str, defect: Defect) -> Iterator[str]:
     word = click.style(kind, fg="red" if defect.rejects else "yellow")
-    yield f"  {word} {defect.code} {defect.place}: {defect.what}"
-    yield f"      fix: {defect.fix}"
+    yield f"  {word} {harmless.line(f'{defect.code} {defect.place}: {defect.what}')}"
+    yield f"      fix: {harmless.line(defect.fix)}"

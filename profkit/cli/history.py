@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from profkit.cli.screen import show
+from profkit.rundir import harmless
 
 if TYPE_CHECKING:
     from profkit.campaign.history import Again, Change, Series
@@ -56,7 +57,7 @@ def command(sample: str, runs: Path, since: str, device: str, again: bool, as_js
     else:
         show("\n".join(_text(found, answers, bool(name))))
     for path, why in damaged:
-        click.echo(f"damaged, not looked at: {runs / path}: {why}", err=True)
+        click.echo(harmless.line(f"damaged, not looked at: {runs / path}: {why}"), err=True)
     return int(any(one is not None and one.state == "confirmed" for one in answers))
 
 

@@ -15,6 +15,7 @@ from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.report import units
 from profkit.report.layout import UNLIMITED, Column, Table, cut, room, terminal_table
+from profkit.rundir import harmless
 from profkit.targets import find_samples, resolve
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def command(
         return 0
     click.echo(f"samples in {folder}:" if samples else f"no samples in {folder}")
     for sampled in samples:
-        show(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}")
+        show(harmless.line(f"  {sampled['id']:10} {sampled['error'] or ', '.join(sampled['candidates'])}"))
     chosen = any((sample, device, since, words))
     none = "none of them fits" if chosen else f"`profkit profile {folder}/ID` makes one"
     click.echo(f"runs in {runs}:" if rows else f"no runs in {runs}; {none}")
@@ -86,9 +87,9 @@ def command(
     if campaigns:
         click.echo("campaigns that are not finished:")
     for one in campaigns:
-        click.echo("\n".join(f"  {line}" for line in one.lines()))
+        click.echo("\n".join(harmless.line(f"  {line}") for line in one.lines()))
     for path, why in damaged:
-        click.echo(f"damaged: {runs / path}: {why}", err=True)
+        click.echo(harmless.line(f"damaged: {runs / path}: {why}"), err=True)
     return 0
 
 

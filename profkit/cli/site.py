@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from profkit.rundir import harmless
+
 
 @click.command("site", short_help="A static site of many runs.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
@@ -44,7 +46,7 @@ def command(folder: Path, output: Path, runs: Path, pages: int, lang: str, as_js
         raise ProfkitError(f"{source}: no such folder of runs", fix="name it with --runs DIR")
     made = build(source, output, season=season, pages=pages, lang=lang)
     for path, why in made.damaged:
-        click.echo(f"damaged: {source / path}: {why}", err=True)
+        click.echo(harmless.line(f"damaged: {source / path}: {why}"), err=True)
     if as_json:
         click.echo(msgspec.json.encode(made, enc_hook=str).decode())
     else:

@@ -12,6 +12,7 @@ import click
 from rich.cells import cell_len
 
 from profkit.report import units
+from profkit.rundir import harmless
 
 UNLIMITED = 10_000
 """The width of what is no terminal: a file or a pipe holds every column."""
@@ -82,9 +83,11 @@ def room() -> int:
 def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = ()) -> str:
     """An aligned table no wider than `width` (0: the terminal's own): columns leave by rank, the last of a rank first;
     then the words of the last are cut, then those of the first; then whole columns leave. `tones`: a colour for the
-    name of each row, None for none.
+    name of each row, None for none. What others wrote is one line of letters here, wherever it comes from.
     """
     wide = max(width or room(), 1)
+    clean = [[harmless.line(cell) for cell in row] for row in [table.head, *table.rows]]
+    table = Table(clean[0], clean[1:], table.ranks)
     shown = list(range(len(table.head)))
     ranks = table.ranks or (0,) * len(shown)
     sizes = [max(cell_len(row[index]) for row in [table.head, *table.rows]) for index in shown]

@@ -246,9 +246,12 @@ def test_what_was_written_and_fits_the_cache_may_be_missing_from_the_count(bytes
     [
         ({"fp32": 100.0}, ""),
         ({"fp32": 96.0, "tensor_tf32": 4.0}, ""),
+        ({"fp32": 95.0, "tensor_tf32": 5.0}, ""),
+        ({"fp32": 90.0, "of_tomorrow": 10.0}, ""),
         ({"fp32": 94.0, "tensor_tf32": 6.0}, "ran on pipes"),
         ({"fp32": 94.0, "fp64": 6.0}, ""),
         ({"fp32": 51.0, "fp16": 49.0}, "HFMA2"),
+        ({"fp32": 50.0, "fp16": 50.0}, "ran on pipes"),
         ({"fp32": 49.0, "fp16": 51.0}, "ran on pipes"),
         ({"fp32": 80.0, "fp16": 10.0, "tensor_fp8": 10.0}, "ran on pipes"),
     ],
@@ -258,6 +261,27 @@ def test_pipes_of_a_lower_precision(counted, word):
     found = disagreements(work, Work(counted, 1.0, "counted"))
     assert [word in doubt.what for doubt in found] == ([True] if word else [])
     assert disagreements(work, Work(counted, 1.0, "modelled")) == ()
+
+
+def test_amounts_have_their_own_unit():
+    flops, moved = disagreements(Work({"fp32": 100.0}, 50.0), Work({"fp32": 200.0}, 2e3, "counted"))
+    assert flops.how_much == "declared 100 FLOP, counted 200 FLOP (2.000 x)"
+    assert moved.how_much == "declared 50 B, counted 2.00 kB (40.000 x)"
+    (moved,) = disagreements(Work({}, 999.0), Work({}, 1000.0 * 3, "modelled"))
+    assert moved.how_much.startswith("declared 999 B, modelled 3.00 kB")
+    (moved,) = disagreements(Work({}, 1000.0), Work({}, 1.0, "modelled"))
+    assert moved.how_much.startswith("declared 1.00 kB, modelled 1 B")
+
+
+def test_the_slower_of_two_pipes_is_the_time_of_the_arithmetic():
+    line = roof(1e12, 1e12).with_([Ceiling("fp64", "compute", 5e11, "measured")])
+    floor = floor_time(Work({"fp32": 1e12, "fp64": 1e12}, 0.0), line)
+    assert (floor.flop_time, floor.bound_by) == (2.0, "fp64")
+
+
+def test_less_than_one_operation_stands_on_a_pipe_too():
+    (doubt,) = disagreements(Work({"fp32": 0.9}, 1.0), Work({"tensor_tf32": 0.9}, 1.0, "counted"))
+    assert "ran on pipes" in doubt.what
 
 
 def test_a_time_near_the_floor_is_the_noise_of_the_ceilings():

@@ -256,7 +256,7 @@ def test_a_terminal_is_told_nothing_by_others(wish, tmp_path):
     for number, word in enumerate(NASTY.values()):
         sample = samples / f"{number}{word.replace('/', '_')}"
         sample.mkdir(parents=True)
-        (sample / "ref.py").write_text("nothing")
+        (sample / "run_code.py").write_text("nothing")
         (sample / "readme.md").write_text(f"# {word}\n\ncontestant: x{word}\n")
     other = imported(tmp_path / "runs/T2")
     verbs = [
@@ -280,6 +280,8 @@ def test_a_terminal_is_told_nothing_by_others(wish, tmp_path):
     assert not UNSEEN.search(OURS.sub("", said).replace("\r\n", "\n"))
     assert "-> 70" not in said
     assert "Usage:" not in said
+    assert "\x1b[31mred" not in said
+    assert not re.search(r"^(?:# )?Verdict", said, re.M)
     for shown in (r"\x1b]52;c;", r"\u202e", r"\x1b[2J", r"\x1b[31mred\x9b0m", "<script>", r"a\n# Verdict"):
         assert shown in said, shown
     assert bool(OURS.search(said)) == (wish == "colour")
