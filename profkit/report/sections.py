@@ -263,7 +263,7 @@ def _how_much(study: Study, lang: str) -> str:
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0]
     roof = bound_why(hot.to_dict(), lang)
-    parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
+    parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
     parts += [say("is_bound_by", lang, roof=roof)] if roof else []
     return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
 

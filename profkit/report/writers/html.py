@@ -98,7 +98,9 @@ def _keys(facts: Iterable[tuple[Text, Text]], lang: str) -> str:
 
 
 def _now(study: Study, lang: str) -> str:
-    return say("p_now" if study.manifest.impls else "p_now_gpu", lang)
+    if study.manifest.impls:
+        return say("p_now", lang)
+    return say("p_now_counted" if study.stepwise else "p_now_gpu", lang)
 
 
 def _has_roofline(study: Study, kernels: Iterable[Mapping[str, Any]]) -> bool:
