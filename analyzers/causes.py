@@ -5,8 +5,8 @@ from __future__ import annotations
 CAUSES: dict[str, tuple[str, str]] = {
     "one-block": ("one block works", "只有一个线程块在工作"),
     "few-blocks": ("too few blocks for the SMs", "线程块太少，占不满 SM"),
-    "small-grid": ("the grid is too small to fill the GPU", "grid 太小，填不满 GPU"),
     "launch": ("as short as a launch", "与一次 kernel 启动一样短"),
+    "small-grid": ("the grid is too small to fill the GPU", "grid 太小，填不满 GPU"),
     "uncoalesced": ("access is not coalesced", "访存未合并"),
     "few-warps": ("too few warps are resident", "常驻线程束太少"),
     "tail": ("the last wave of blocks is nearly empty", "最后一个 wave 几乎是空的"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from analyzers.causes import CAUSES
 from analyzers.metrics import as_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,3 +79,10 @@ def test_both_readmes_show_the_same_commands_and_pictures():
     assert commands(ROOT / "README.md") == commands(ROOT / "README.zh-CN.md")
     others = {"README.md", "README.zh-CN.md"}
     assert set(LINK.findall(english)) - others == set(LINK.findall(chinese)) - others
+
+
+def test_every_cause_of_a_wait_stands_in_the_account():
+    """In the order in which they are asked for."""
+    text = (ROOT / "docs/how-numbers-are-made.md").read_text("utf-8")
+    table = text[text.index("| cause | when |") :].split("\n\n")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == list(CAUSES)

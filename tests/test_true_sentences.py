@@ -201,7 +201,7 @@ def test_a_hole_before_the_next_batch_is_no_launching(resnet):
     first, second, *_ = study.findings()
     assert (first.rule, first.variant, second.rule, second.variant) == ("host-away", "load", "gpu-idle", "chain")
     assert gain(first).startswith("up to 51.9% of a step's wall time")
-    assert "719 kernels a step, 28% of them shorter than launching takes, 19.2 copies and fills" in second.title
+    assert "719 kernels a step, 28% of them shorter than launching takes; copies and fills: 19.2" in second.title
     graphs = [one for one in study.findings() if one.severity == TIME and "as a CUDA graph" in one.next_step]
     assert [one.rule for one in graphs] == ["gpu-idle"]
     # The timeline, the page and the data for a program say the same.

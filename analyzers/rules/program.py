@@ -24,7 +24,13 @@ def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, varia
     if not share >= LEAST:
         return None
     proofs = (Proof(f"{name}/step", share, LEAST), *more)
-    return Case(proofs, s.time - lost, {"share": f"{share:.0%}", **params}, min(1.0, share), variant=variant)
+    return Case(
+        proofs,
+        s.time - lost,
+        {"share": f"{share:.0%}", "found": s.text.get("found", ""), **params},
+        min(1.0, share),
+        variant=variant,
+    )
 
 
 _LOADING = re.compile(r"HtoD|Host-to-Device")
@@ -96,19 +102,19 @@ def _plain(kernel: str) -> str:
     words={
         "": {
             "en": (
-                "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} kernels, {others} copies and fills a step",
+                "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} kernels a step, copies and fills: {others}",
                 "give the host less to do between launches: fewer and larger operators, larger batches, a CUDA graph",
                 "this idle time goes",
             ),
             "zh": (
-                "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次 kernel、{others} 次拷贝与填充",
+                "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次 kernel，拷贝与填充 {others} 次",
                 "减少主机在两次启动之间的工作：算子少而大、加大 batch、CUDA graph",
                 "这部分空闲消失",
             ),
         },
         "chain": {
             "en": (
-                "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} kernels a step, {short} of them shorter than launching takes, {others} copies and fills",
+                "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} kernels a step, {short} of them shorter than launching takes; copies and fills: {others}",
                 'replay the step as a CUDA graph, or fuse it: torch.compile(mode="reduce-overhead"), torch.cuda.graph; larger batches',
                 "this idle time goes",
             ),

@@ -9,7 +9,7 @@ and language: title, next step, expectation; places in braces are the parameters
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -99,6 +99,16 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
 }
 """Library -> language -> next step and expectation for a kernel of its own."""
+
+
+SPOKEN: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
+    "range": {"en": (("a step", "a passage"),), "zh": (("每步", "每次经过"),)},
+    "all": {
+        "en": (("of a step", "of the record"), (" a step", "")),
+        "zh": (("每步有", "整段记录中有"), ("占每步的", "占整段记录的"), ("每步 ", ""), ("每步", "")),
+    },
+}
+"""What a program's window is made of (Steady.found) -> language -> what its rules say instead of their words about a step."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +253,10 @@ class Finding:
         A library's kernel cannot be rewritten: its next step is what its callers can do.
         """
         texts = UNDECIDED if self.severity == COLLECT else RULES[self.rule].words
-        title, then, expect = (text.format_map(self.params) for text in texts.get(self.variant, texts[""])[lang])
+        spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
+        title, then, expect = (
+            _instead(text, spoken).format_map(self.params) for text in texts.get(self.variant, texts[""])[lang]
+        )
         return (title, *LIBRARIES[self.params["library"]][lang]) if "library" in self.params else (title, then, expect)
 
     @property
@@ -276,6 +289,12 @@ class Finding:
             "win": _known(self.win),
             "likely": _known(self.likely),
         }
+
+
+def _instead(text: str, spoken: Sequence[tuple[str, str]]) -> str:
+    for words, other in spoken:
+        text = text.replace(words, other)
+    return text
 
 
 def _known(value: float) -> float | None:

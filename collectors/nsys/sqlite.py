@@ -8,6 +8,7 @@ would be empty, columns came and went over the years: both are looked up, never 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,7 +96,10 @@ def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) 
     thread = np.concatenate((calls["thread"], np.array([one.thread for one in closed], dtype=np.int64)))
     host: pd.DataFrame = pd.DataFrame(
         {
-            "call": pd.Categorical([*calls["name"].tolist(), *(one.name for one in closed)]),
+            # The version of its table that a call came by says nothing to a reader.
+            "call": pd.Categorical(
+                [*each(calls["name"], lambda name: re.sub(r"_v\d+$", "", name)), *(one.name for one in closed)]
+            ),
             "start": np.concatenate((calls["start"], begin)) / 1e9,
             "time": np.concatenate((calls["time"], took / 1e9)),
             "thread": thread,

@@ -85,7 +85,10 @@ def worded(one: Finding, lang: str) -> tuple[str, str, str]:
     """Title, next step and expectation of a finding in a language, what is filled in included."""
     if lang == "en":
         return one.words(lang)
-    told = {name: text if name == "library" else said_in(lang, named(text, lang)) for name, text in one.params.items()}
+    told = {
+        name: text if name in ("library", "found") else said_in(lang, named(text, lang))
+        for name, text in one.params.items()
+    }
     title, then, expect = map(spaced, replace(one, params=told).words(lang))
     return title, then, expect
 
@@ -136,7 +139,8 @@ def gain(one: Finding, lang: str = "en") -> str:
     """ "up to 58% (78.9 us)", or what kind of finding it is."""
     if one.severity in (HINT, COLLECT):
         return say("hint" if one.severity == HINT else "not_checked", lang)
-    key = "up_to_host" if one.severity == HOST else "up_to_step" if _whole(one) else "up_to"
+    of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
+    key = "up_to_host" if one.severity == HOST else of if _whole(one) else "up_to"
     return say(key, lang, ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
 
 

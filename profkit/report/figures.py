@@ -16,7 +16,7 @@ from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.names import short_names
 from profkit.report.units import number
-from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
+from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, wall_blocks
 from profkit.report.words import named, say
 from profkit.study.study import Study
 from roofline import plot
@@ -62,9 +62,13 @@ def steps_of(study: Study, theme: str = "light") -> Steps | None:
 
 def _wall_steps(study: Study, name: str, one: Budget, theme: str) -> Steps:
     """One step of a program on its first process and device."""
-    step = {"sample": study.manifest.sample.id, "time": units.text(one.step, "s"), "impl": name or "a step"}
+    step = {
+        "sample": study.manifest.sample.id,
+        "time": units.text(one.step, "s"),
+        "impl": name or WINDOWS[one.steady.found],
+    }
     subtitle = f"{sections.device(study)}, {sections.wall_time(study)[0]}"
-    steps = _steps(say("p_step", "en"), one.step, wall_blocks(one, name))
+    steps = _steps(sections.per(study, "p_one", "en"), one.step, wall_blocks(one, name))
     return Steps(steps, say("fall_title", "en", **step), subtitle, theme)
 
 

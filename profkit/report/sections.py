@@ -179,7 +179,7 @@ def _why_idle(one: Budget, kind: str, lang: str) -> str:
     if kind != "away" or not one.hole_before:
         return why
     doing = next((hole.doing for hole in one.named if hole.cause == kind), "")
-    why = say("bound_why", lang, bound=why, why=cut(doing, 60)) if doing else why
+    why = f"{why} [{cut(doing, 60)}]" if doing else why
     return say("wall_away_where", lang, away=why, before=short_name(one.hole_before))
 
 
@@ -211,11 +211,11 @@ def _step_work(study: Study, lang: str) -> str:
 
 def _launched(counts: Mapping[str, float], lang: str, *, kinds: int = 0) -> list[str]:
     """ "719 kernels (72 different)", "2.25 copies", "17 fills": what there is of them; kinds: 0 leaves that out."""
-    said = (("kernel", "different" if kinds else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
+    names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
+    many = [(name, _many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
     return [
-        say(f"count_{name}", lang, count=_many(counts[kind]), **({"kinds": str(kinds)} if name == "different" else {}))
-        for kind, name in said
-        if counts.get(kind, 0)
+        say(f"count_{name}_one" if count == "1" else f"count_{name}", lang, count=count, kinds=str(kinds))
+        for name, count in many
     ]
 
 
@@ -263,7 +263,7 @@ def _how_much(study: Study, lang: str) -> str:
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
     hot = kernels.iloc[0]
     roof = bound_why(hot.to_dict(), lang)
-    parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
+    parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
     parts += [say("is_bound_by", lang, roof=roof)] if roof else []
     return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
 

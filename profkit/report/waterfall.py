@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Kernels of one kind that a waterfall names; the rest are one block."""
+LEAST = 0.005
+"""Share of a program's step from which a kernel has a block of its own."""
 ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 """What the GPU was idle for, as analyzers.program.Budget tells them apart."""
+WINDOWS = {"all": "the whole record", "range": "a passage", "repeating": "a step", "after": "a step"}
+"""What a program's window is made of -> how it is called."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
 """Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""
 
@@ -175,7 +179,8 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
     ranked = sorted(own.items(), key=lambda item: -item[1])
     if not most or not ranked:
         return [("", budget.computing / budget.parts, 0)]
-    shown = ranked if len(ranked) <= most + 1 else ranked[:most]
+    large = [one for one in ranked[:most] if one[1] >= LEAST * budget.step]
+    shown = ranked if len(ranked) - len(large) <= 1 else large
     rest = ranked[len(shown) :]
     return [(name, seconds, 1) for name, seconds in shown] + (
         [("", sum(seconds for _, seconds in rest), len(rest))] if rest else []

@@ -15,6 +15,7 @@ from analyzers.program import Budget, Steady, budget
 from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
 from analyzers.subjects import SLICES, WHOLE, program_subjects
 from collectors.kineto import read
+from profkit.report.explain import gain, worded
 
 QUIET = Budget(
     window=1.0,
@@ -61,7 +62,7 @@ def found(budget, counted=False):
             "mostly before add: the host does something else, 1 x 50 ms a step",
         ),
         ("host-away", "load", {"away": 0.5, "hole_before": "Memcpy HtoD (Pageable -> Device)"}, "before Memcpy HtoD"),
-        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels, 0 copies and fills a step"),
+        ("gpu-idle", "", {"host": 0.5, "short": 0.1}, "100 kernels a step, copies and fills: 0"),
         ("gpu-idle", "chain", {"host": 0.5, "short": 0.9}, "launch-bound"),
         ("idle-unexplained", "", {"unknown": 0.5}, "does not say"),
         ("synchronising", "", {"waiting": 0.5}, "2 synchronising calls a step"),
@@ -92,6 +93,23 @@ def test_each_rule_has_its_slice_of_a_step(rule, variant, slices, said):
     for lang in LANGUAGES:
         assert all(one.words(lang))
     assert found(QUIET) == []
+
+
+@pytest.mark.parametrize(
+    ("steady", "en", "zh"),
+    [
+        (Steady(0, 1000, 1000, 1, "all"), "50% of the record between", "整段记录中有 50%"),
+        (Steady(0, 1000, 100, 10, "range"), "50% of a passage between", "每次经过有 50%"),
+    ],
+)
+def test_what_has_no_steps_is_not_told_of_a_step(steady, en, zh):
+    """Said before, where nothing repeats: up to 34 % of a step's wall time, 82 launches a step."""
+    (one,) = found(replace(QUIET, computing=0.5, host=0.5, short=0.1, steady=steady))
+    assert en in one.title
+    assert zh in worded(one, "zh")[0]
+    for lang, words in (("en", "a step"), ("zh", "每步")):
+        assert words not in worded(one, lang)[0]
+        assert words not in gain(one, lang)
 
 
 def test_every_rule_of_a_program_is_tried_above():

@@ -78,6 +78,7 @@ def test_what_the_host_did_is_there(tmp_path):
     spans, calls = host[host["kind"] == "range"], host[host["kind"] == "call"]
     assert (spans["call"].tolist(), spans["start"].tolist(), spans["time"].tolist()) == (["a"], [0.0], [5e-8])
     assert calls["start"].tolist() == [1e-8, 7e-7]
+    assert set(calls["call"]) == {"cudaLaunchKernel"}
     assert calls["launch"].tolist() == [0, 1]
     assert set(host["process"]) == {str(PID)}
     found = budget(frame, host=host)

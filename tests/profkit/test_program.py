@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import sqlite3
@@ -22,6 +23,7 @@ from profkit.record.hot import hottest, sample, stretch
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import sections
+from profkit.report.writers.html import page
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 
@@ -496,3 +498,8 @@ def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
     assert "counted: " in said
     assert "of the program's 6.00 us" in said
     assert "of wall time" in sections.kernels_table(run).head
+    text = html.unescape(page(run))
+    top = text[text.index('<dl class="answer">') : text.index("</dl>")]
+    assert "of the program's GPU time" in top
+    assert "with the counted kernels at their roofs as well" in top
+    assert "GPU time of the counted launches" in text

@@ -182,14 +182,14 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
 
 def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
     """Seconds of a step of a program's first process and device, the largest first; None where there is none."""
-    from profkit.report.waterfall import wall_blocks  # pandas stays out of start-up
+    from profkit.report.waterfall import WINDOWS, wall_blocks  # pandas stays out of start-up
 
     for name, one in study.budgets.items():
         if one.window > 0:
             slices = sorted(wall_blocks(one, name, most=0), key=lambda block: -block.seconds)
             shown, rest = slices[: room.slices], slices[room.slices :]
             return {
-                "of": cut(name or "a step", room.letters),
+                "of": cut(name or WINDOWS[one.steady.found], room.letters),
                 "time": _round(one.step),
                 "floor": None,
                 "slices": [{"kind": block.kind, "s": _round(block.seconds)} for block in shown],

@@ -98,7 +98,9 @@ def _keys(facts: Iterable[tuple[Text, Text]], lang: str) -> str:
 
 
 def _now(study: Study, lang: str) -> str:
-    return say("p_now" if study.manifest.impls else "p_now_gpu", lang)
+    if study.manifest.impls:
+        return say("p_now", lang)
+    return say("p_now_counted" if study.stepwise else "p_now_gpu", lang)
 
 
 def _has_roofline(study: Study, kernels: Iterable[Mapping[str, Any]]) -> bool:
@@ -373,15 +375,11 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
     """How long a step is, for how much of it the GPU idles, what takes most, and how far it is from what could be; of the
     first device."""
     step = units.text(one.step, "s")
-    known = one.steady.found not in ("all", "range")
-    work = both(lambda tag: sections.launched(one, tag))
-    note = told("p_window_note", work=work)
-    if known:
-        note = told("p_step_note", work=work, steps=str(one.steady.steps), range=_spread(one))
-    yield Card(told("p_step" if known else "p_window"), Text(step, step), note)
+    question = both(lambda tag: sections.per(study, "p_one", tag))
+    yield Card(question, Text(step, step), both(lambda tag: _step_note(study, one, tag)))
     share = one.idle / one.window
     time, count = units.text(one.idle / one.parts, "s"), f"{one.gaps / one.parts:.0f}"
-    gaps = told("p_idle_note" if known else "p_idle_note_whole", time=time, gaps=count)
+    gaps = both(lambda tag: sections.per(study, "p_idle", tag, time=time, gaps=count))
     yield Card(told("p_idle"), Text(units.percent(share), units.percent(share)), gaps, share)
     kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
     why = told("p_idle_why", why=told(f"wall_{kind}")) if kind in IDLE and kind != "unknown" else told("wall_idle")
@@ -390,6 +388,12 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
         told("p_bound"), why if kind in IDLE else told(f"wall_{kind}"), told("p_of_step", share=most), kind="small"
     )
     yield _far_card(study, one)
+
+
+def _step_note(study: Study, one: Budget, lang: str) -> str:
+    """Of how many steps or passages it is the mean, and what is launched in one."""
+    known = {"steps": str(one.steady.steps), "range": sections.spread(one, lang)}
+    return sections.per(study, "p_note", lang, work=sections.launched(one, lang), **known)
 
 
 def _far_card(study: Study, one: Budget) -> Card:
@@ -545,6 +549,7 @@ class Wall:
     """Where the wall time of a step of a process and device goes."""
 
     name: str
+    head: Text
     line: Text
     time: str
     bars: list[Bar]
@@ -569,7 +574,8 @@ def _budgets(
         line = Text(*(text.split("\n")[len(walls)] for text in lines.pair))
         mine = wall_blocks(one, name or WHOLE, found)
         bars = [_bar(block, one.step, places.get(page_name(block.kernel), -1), ids) for block in mine]
-        walls.append(Wall(name, line, units.text(one.step, "s"), bars))
+        head = both(lambda tag: sections.per(study, "p_one", tag))
+        walls.append(Wall(name, head, line, units.text(one.step, "s"), bars))
     return walls
 
 

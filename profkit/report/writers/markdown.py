@@ -42,7 +42,7 @@ def _fall(study: Study) -> Iterator[Section]:
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         name, budget = wall
-        shown = table(wall_blocks(budget, name, found), say("p_step", "en"), budget.step)
+        shown = table(wall_blocks(budget, name, found), sections.per(study, "p_one", "en"), budget.step)
         yield Section(say("p_fall_title", "en"), tables=(shown,))
         return
     best = study.best.name if study.best is not None else ""
