@@ -20,6 +20,11 @@ sys.path.insert(0, str(FAKES.parent.parent))
 
 # Tests run side by side: threads of one that wait for each other would only take the others' time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As candidates in processes of their own have it: the server that those are forked from serves the others too.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+_CACHE_NAME = "TORCHINDUCTOR_CACHE_DIR"
+_CACHE = os.environ.get(_CACHE_NAME)
 
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("few", deadline=None, max_examples=8)
@@ -50,6 +55,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("numprocesses", None) or os.environ.get("PYTEST_XDIST_WORKER"):
         items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What torch exports when it compiles is taken back: runners of later tests would need another server."""
+    if _CACHE is None:
+        os.environ.pop(_CACHE_NAME, None)
 
 
 @pytest.fixture(scope="session", autouse=True)
