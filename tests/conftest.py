@@ -79,7 +79,7 @@ def warm_runners() -> Iterator[None]:
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     ours = ("profkit.runner.session", "profkit.runner.candidate")
     with (
-        closing(Warm([*PRELOAD, "torch._dynamo", *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
+        closing(Warm([*PRELOAD, *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
 
