@@ -19,6 +19,8 @@ setup: $(VENV)/.with-test
 profile: setup
 	$(BIN)/profkit profile $(SAMPLE) $(ARGS)
 
+# UTF-8 as in .ci/run: programs and runners are then forks of one server.
+test: export PYTHONUTF8 = 1
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu" $(ARGS)
 

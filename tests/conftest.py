@@ -20,6 +20,11 @@ sys.path.insert(0, str(FAKES.parent.parent))
 
 # Tests run side by side: threads of one that wait for each other would only take the others' time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As candidates in processes of their own have it: the server that those are forked from serves the others too.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+_CACHE_NAME = "TORCHINDUCTOR_CACHE_DIR"
+_CACHE = os.environ.get(_CACHE_NAME)
 
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("few", deadline=None, max_examples=8)
@@ -52,6 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What torch exports when it compiles is taken back: runners of later tests would need another server."""
+    if _CACHE is None:
+        os.environ.pop(_CACHE_NAME, None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def warm_runners() -> Iterator[None]:
     """Runners are forks of a process that has imported torch, one in each worker; a CPU's ceilings are given there.
@@ -67,7 +79,7 @@ def warm_runners() -> Iterator[None]:
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     ours = ("profkit.runner.session", "profkit.runner.candidate")
     with (
-        closing(Warm([*PRELOAD, "torch._dynamo", *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
+        closing(Warm([*PRELOAD, *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
 

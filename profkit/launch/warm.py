@@ -31,9 +31,9 @@ from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
 MODULES = ("profkit.runner", "profkit.runner.ceilings")
-PRELOAD = ("torch", "torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes")
-"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. At the first
-linear layer torch imports the rest of its compiler, which does.
+PRELOAD = ("torch", "numpy.random", "torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes")
+"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of
+torch's compiler does: who compiles loads it.
 """
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"

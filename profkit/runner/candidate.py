@@ -179,7 +179,7 @@ class Guest:
         before, switches = exchange.read(self._folder / given, self._device, trusted=True), settings.read()
         # The call gets memory like any other, whose pages are there.
         arguments = inputs.clone(before)
-        torch.manual_seed(seed)
+        inputs.torch_seed(seed)
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
         facts.settle(self._device)

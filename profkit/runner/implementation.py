@@ -83,7 +83,7 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
     precision.apply(module, job.precision)
-    torch.manual_seed(seed)
+    inputs.torch_seed(seed)
     init = module.get_init_inputs()
     model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision])
     return Implementation(subject, module, lock, model)
@@ -93,7 +93,7 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     """Import and construct a candidate in this process, with the arguments and the weights of the reference `first`."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
-    torch.manual_seed(seed)
+    inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     model = loading.instance(module, "ModelNew", init, seed, device, precision.TYPES[job.precision])
     match = weights.Match({})

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import LIMITS, Job
-from profkit.runner import weights
+from profkit.runner import inputs, weights
 from profkit.runner.events import Events
 from profkit.runner.implementation import Implementation
 from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel
@@ -85,7 +85,7 @@ def build(
     """The candidates (and the seconds that importing each took) that could be constructed with the arguments and weights
     of the reference `first`. All are asked before the first answers: many an extension is compiled in a constructor.
     """
-    torch.manual_seed(seed)
+    inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
     given: dict[str, Any] = {"init": init, "weights": known, "constructed": weights.constants(first.model)}

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from profkit.rundir.files import mark, sweep
+from profkit.runner import inputs
 from profkit.runner.whole import whole_file
 
 _private: deque[Path] = deque()
@@ -209,7 +210,7 @@ def instance(
 
     KernelBook's `[args, kwargs]` form of init inputs is understood as well.
     """
-    torch.manual_seed(seed)
+    inputs.torch_seed(seed)
     arguments, keywords = split_init(init)
     model = getattr(module, class_name)(*arguments, **keywords)
     return model.to(device, dtype).eval() if isinstance(model, torch.nn.Module) else model

@@ -83,6 +83,11 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
         self.unknown: set[str] = set()
         self._cc = cc
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch asks: no, its compiler is not to be loaded to be kept off; it lets be whatever runs under a mode."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         out = func(*args, **keywords)

@@ -7,7 +7,7 @@ import torch
 from collectors.counters import counter_set, metrics_for
 from profkit.record.ncu import options_of
 from profkit.record.request import Request
-from profkit.runner.inputs import described
+from profkit.runner.inputs import described, torch_seed
 
 
 def test_inputs_in_words():
@@ -20,3 +20,13 @@ def test_deep_counters_of_a_program(tmp_path):
     deep, _ = options_of(Request(deep=True), tmp_path, "9.0")
     assert set(plain.metrics) < set(deep.metrics)
     assert set(metrics_for(counter_set("deep"), "9.0")) <= set(deep.metrics)
+
+
+def test_seeding_gives_torchs_numbers_and_writes_down_no_stack_for_absent_devices(monkeypatch):
+    torch.manual_seed(7)
+    expected = torch.rand(9)
+    stacks = []
+    monkeypatch.setattr("traceback.format_stack", lambda *_: stacks.append(1) or [])
+    torch_seed(7)
+    assert torch.equal(torch.rand(9), expected)
+    assert len(stacks) <= torch.backends.cuda.is_built()

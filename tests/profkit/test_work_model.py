@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -135,3 +137,24 @@ def test_what_a_sample_declares():
     assert (found["flops"], math.isnan(found["bytes"])) == ({"fp32": 7.0}, True)
     found = declared(SimpleNamespace(get_work=lambda: {"flops": {"fp64": 3}, "bytes": 4}))
     assert (found["flops"], found["bytes"], found["source"]) == ({"fp64": 3.0}, 4.0, "declared")
+
+
+def test_counting_loads_no_compiler():
+    code = "import sys, torch\nfrom profkit.runner import inputs, work\ninputs.seed_all(1)\nlayer = torch.nn.Linear(8, 8)\n"
+    code += "with work.FlopModel('') as counter: layer(torch.ones(4, 8)).relu()\n"
+    code += "print(counter.flops['fp32'], 'torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["576.0", "False"]
+
+
+def test_what_is_compiled_is_counted_as_it_is():
+    def layer(x):
+        return torch.relu(x @ x + 1)
+
+    counts = []
+    for call in (layer, torch.compile(layer, backend="eager")):
+        for _ in range(2):
+            counts.append(flops(call, torch.ones(8, 8)))
+            call(torch.ones(8, 8))
+    assert counts == [counts[0]] * 4
+    assert counts[0]["fp32"] > 0
