@@ -28,6 +28,8 @@ from collectors.nsys.ranges import Range, adopted, by_thread, paths
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
 _US = 1e-6
+OVERHEAD = "profiler-overhead"
+"""Code of the doubt that the profiler slowed the host down."""
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
@@ -188,7 +190,7 @@ def _doubts(events: Sequence[dict[str, Any]]) -> list[Doubt]:
         "torch's profiler ran along: the host launches slower with it than without",
         "idle time before launches reads long",
         "time steps without the profiler: what they are shorter by is the profiler's",
-        "profiler-overhead",
+        OVERHEAD,
     )
     if len(processes) > 1:
         return [slowed]

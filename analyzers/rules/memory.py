@@ -113,8 +113,10 @@ def _dram_bound(s: Subject) -> Case | None:
         variant = "headroom"
     else:
         variant = "least" if s["dram_bytes"] <= EXCESS * s["compulsory_bytes"] else ""
-    params = {"share": _percent(share), "less": _percent(max(0.0, 1 - share / REACHED))}
-    return Case(tuple(proofs), s.least(), params, share, variant=variant, likely=s.time * min(1.0, share / REACH))
+    # Where a cache kept a part of what must move, the pins are no measure of how much of the roof the kernel has left.
+    moved = max(share, compulsory_time(s) / s.time)
+    params = {"share": _percent(share), "less": _percent(max(0.0, 1 - moved / REACHED))}
+    return Case(tuple(proofs), s.least(), params, share, variant=variant, likely=s.time * min(1.0, moved / REACH))
 
 
 @rule(

@@ -158,7 +158,7 @@ def _use_tensor(s: Subject) -> Case | None:
     words={
         "": {
             "en": (
-                "the tensor pipe idles: {pipe} at {share} of its roof, and nothing else is near",
+                "the tensor pipe is not kept busy: {pipe} at {share} of its roof, and nothing else is near",
                 "feed it: deeper asynchronous staging (cp.async, TMA), larger tiles, more warps or warpgroups",
                 "the tensor share rises, long_scoreboard stalls fall",
             ),
@@ -170,7 +170,7 @@ def _use_tensor(s: Subject) -> Case | None:
         },
         "hopper": {
             "en": (
-                "the tensor pipe idles: {pipe} at {share} of its roof, and nothing else is near",
+                "the tensor pipe is not kept busy: {pipe} at {share} of its roof, and nothing else is near",
                 "if this is mma.sync or wmma code its own roof is two thirds of that: move to wgmma with TMA (library, Triton, CUTLASS 3); else stage deeper",
                 "the tensor share rises beyond 67 %, which only wgmma reaches on this chip",
             ),

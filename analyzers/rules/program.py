@@ -35,7 +35,7 @@ def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, varia
 
 _LOADING = re.compile(r"HtoD|Host-to-Device")
 """Copies to the GPU: what ends a hole in which a batch was made."""
-_NO_GRAPH = ("; a CUDA graph does not win this time", "；CUDA graph 省不了这段时间")
+_NO_GRAPH = ("; a CUDA graph wins none of this time", "；CUDA graph 省不了这段时间")
 
 
 @rule(

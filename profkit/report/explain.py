@@ -101,7 +101,7 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
         lines += _finding(study, number, one)
     hidden = len(told) - len(large[:SHOWN])
     if hidden:
-        lines.append(f"  and {hidden} smaller findings (--json has all)")
+        lines.append(f"  and {hidden} smaller finding{'s' * (hidden > 1)} (--json has all)")
     missing = [one.rule for one in findings if one.severity == COLLECT]
     if missing:
         lines.append(f"  not checked, counters missing: {', '.join(missing)}")

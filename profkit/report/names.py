@@ -75,6 +75,18 @@ _KNOWN: Sequence[tuple[re.Pattern[str], _Say]] = (
         re.compile(r"^(?:maxwell|volta|turing|ampere|hopper)_(?P<kind>\w*?gemm\w*?)_(?P<tile>\d+x\d+)"),
         lambda m: _gemm(m["kind"], m["tile"], "cuBLAS"),
     ),
+    (
+        re.compile(
+            r"cutlass_(?:simt|tensorop)_(?:[a-z]\d+)?(?P<way>fprop|dgrad|wgrad)_\w*?(?P<kind>bf16|tf32|f16|f32|f64)_(?P<tile>\d+x\d+)_"
+        ),
+        lambda m: _gemm(m["kind"], m["tile"], "CUTLASS").replace("GEMM", f"convolution {m['way']}"),
+    ),
+    (
+        re.compile(r"cutlass\w*?(?:::|\d+)conv\b.*ImplicitGemmConvolution|^_ZN\d+cutlass\w*ImplicitGemmConvolution"),
+        lambda m: "convolution (CUTLASS)",
+    ),
+    (re.compile(r"cutlass\w*::reduction::kernel::ReduceSplitK"), lambda m: "sum of split K (CUTLASS)"),
+    (re.compile(r"\w*cudnn::(?P<what>init_device_workspace)_kernel"), lambda m: f"{m['what']} (cuDNN)"),
     (re.compile(r"cublasLt::splitKreduce_kernel"), lambda m: "sum of split K (cuBLAS)"),
     (re.compile(r"cudnn\w*_sdpa_\w*?(?P<way>fprop|bprop)"), lambda m: f"attention {m['way']} (cuDNN)"),
     (re.compile(r"flash_(?P<way>fwd|bwd)_\w*kernel"), lambda m: f"flash attention {m['way']} (ATen)"),
@@ -82,7 +94,7 @@ _KNOWN: Sequence[tuple[re.Pattern[str], _Say]] = (
     (re.compile(r"softmax_warp_(?P<way>forward|backward)"), lambda m: f"softmax {m['way']} (ATen)"),
     (
         re.compile(
-            r"sm\d+_xmma_(?P<way>fprop|dgrad|wgrad)_\w*?implicit_gemm_(?:indexed_wo_smem_)?[a-z0-9]+_(?P<kind>bf16|tf32|f16|f32|f64|e4m3|e5m2|i8)\w*"
+            r"sm\d+_xmma_(?P<way>fprop|dgrad|wgrad)_\w*?implicit_gemm_(?:indexed_(?:wo_smem_)?)?[a-z0-9]+_(?P<kind>bf16|tf32|f16|f32|f64|e4m3|e5m2|i8)\w*"
             r"_tilesize(?P<tile>\d+x\d+)"
         ),
         lambda m: _gemm(m["kind"], m["tile"], "cuDNN").replace("GEMM", f"convolution {m['way']}"),

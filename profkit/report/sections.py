@@ -788,14 +788,17 @@ ASIDE = (
 )
 """Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
-"""Doubts about roofs: they matter where something is held against one."""
+"""Doubts about roofs: they are told where something is held against one."""
 
 
 def doubts(study: Study, lang: str = "en") -> list[Said]:
     """Each doubt once; where one concerns several parts, how much stands after the name of each."""
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
+    placed = any(math.isfinite(units.number(part.row or {}, "attainable_fraction")) for part in study.parts)
     for one in study.analysis.doubts:
+        if one.code in OF_ROOFS and not placed:
+            continue
         about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
         what = one.what.removeprefix(f"{about}: ") if about else one.what
         groups.setdefault((what, one.fix, one.code), []).append((about, one.how_much))
@@ -809,11 +812,8 @@ def that_matter(study: Study, lang: str = "en") -> list[Said]:
 
 def concerning(study: Study, name: str, lang: str = "en") -> list[Said]:
     """The doubts about a part, the reference or the whole, without those beside the answer."""
-    rows = [part.row or {} for part in study.parts]
-    placed = any(math.isfinite(units.number(row, "attainable_fraction")) for row in rows)
-    aside = ASIDE if placed else (*ASIDE, *OF_ROOFS)
     mine = {"", study.analysis.reference, name}
-    return [one for one in doubts(study, lang) if one.code not in aside and mine & set(one.about)]
+    return [one for one in doubts(study, lang) if one.code not in ASIDE and mine & set(one.about)]
 
 
 def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]], lang: str) -> Said:

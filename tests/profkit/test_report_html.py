@@ -78,7 +78,7 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "2.86x as fast 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
-        "no doubt that matters 2 others, about figures beside it; 6 possible reasons for lost time not looked for: no counters",
+        "no doubt that matters 2 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top
@@ -285,7 +285,7 @@ def test_a_block_of_the_waterfall_leads_to_everything_about_it(tmp_path):
         row = "[...document.querySelectorAll('.fall:not([hidden]) .row')].find((r) => r.textContent.includes('{}'))"
         tab.js(row.format("attention fprop") + ".click()")
         assert "cudnn_generated_fort_native_sdpa" in tab.js("document.querySelector('.told .k').textContent")
-        assert "the tensor pipe idles" in tab.js("document.querySelector('.finding.on .title').textContent")
+        assert "the tensor pipe is not kept busy" in tab.js("document.querySelector('.finding.on .title').textContent")
         assert tab.js("[...document.querySelectorAll('.mark.on')].length") == 1
         assert tab.js("document.querySelector('tr.picked .pick span').textContent") == "attention fprop (cuDNN)"
         # Picked alone, the plot shows nothing else; pressed again, all is back.

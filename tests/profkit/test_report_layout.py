@@ -113,6 +113,18 @@ def test_a_column_of_nothing_is_left_out():
             "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<c10::BFl",
             "elementwise (ATen)",
         ),
+        (
+            "sm90_xmma_dgrad_implicit_gemm_indexed_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize256x64x32_warpgroupsize1x1x1",
+            "tf32 convolution dgrad 256x64 (cuDNN)",
+        ),
+        (
+            "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_256x64_16x4_nhwc_unity_stride>()",
+            "tf32 convolution dgrad 256x64 (CUTLASS)",
+        ),
+        (
+            "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22",
+            "convolution (CUTLASS)",
+        ),
         ("void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 128, true, 1>(float)", "batch norm backward (cuDNN)"),
         (
             "void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>(cudnn::A<float>)",

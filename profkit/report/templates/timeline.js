@@ -82,7 +82,7 @@ function drawLine() {
   said();
 }
 function ticks(c, x, w, hh, muted, grid) {
-  const room = (span[1] - span[0]) * SEC, step = 10 ** Math.floor(Math.log10(room / 4)), by = [1, 2, 5, 10].map((m) => m * step).find((s) => room / s <= Math.max(3, w / 130));
+  const room = (span[1] - span[0]) * SEC, step = 10 ** Math.floor(Math.log10(room / 4)), by = [1, 2, 5, 10, 20].map((m) => m * step).find((s) => room / s <= Math.max(3, w / 130));
   for (let n = Math.ceil(span[0] * SEC / by); n * by <= span[1] * SEC; n++) {
     const px = x(n * by / SEC);
     c.strokeStyle = grid; c.beginPath(); c.moveTo(px + .5, 14); c.lineTo(px + .5, hh - 30); c.stroke();

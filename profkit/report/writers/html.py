@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.subjects import WHOLE
 from analyzers.waterfall import WORDS
+from collectors.kineto import OVERHEAD
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, worded
@@ -273,9 +274,21 @@ def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
     at_roof = nearest == str(row.get("bound_by", ""))
     said_ = both(lambda tag: say("p_of_nearest", tag, share=units.percent(share), roof=named(nearest, tag)))
-    # Where the roof that binds sets the floor, too, and no more was done than must be, both are one fact.
-    same = row.get("floor_bound_by") == nearest and abs(share * number(row, "floor_ratio") - 1) < SAME
-    note = told("p_of_floor" if same else "p_of_roof", share=units.percent(share)) if at_roof else said_
+    # Where the roof that binds sets the floor, too, and no more was done than must be, both are one fact; so are they where
+    # a cache kept bytes from being counted.
+    by_floor = 1 / number(row, "floor_ratio")
+    of_floor = at_roof and row.get("floor_bound_by") == nearest and share < (1 + SAME) * by_floor
+    key = "p_of_roof" if not of_floor else "p_of_floor" if share > (1 - SAME) * by_floor else "p_of_counted"
+    note = (
+        told(
+            key,
+            share=units.percent(share),
+            moved=units.percent(by_floor),
+            ratio=units.digits(number(row, "floor_ratio")),
+        )
+        if at_roof
+        else said_
+    )
     # The bar is the share of the roof it is bound by; what waits is bound by none.
     note = note if math.isfinite(share) else NOTHING
     return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
@@ -368,6 +381,10 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
     else:
         total = sum(number(one, "time") for one in kernels)
         note = told("p_of_all", share=units.percent(share), time=units.text(total, "s"))
+    alike = [one for one in kernels if short_name(str(one["kernel"]), 60) == name]
+    if len(alike) > 1:
+        together = {"count": str(len(alike)), "share": units.percent(sum(number(one, "share") for one in alike))}
+        note = both(lambda tag: getattr(note, tag) + say("p_same_name", tag, **together))
     return Card(told("p_which"), Text(name, name), note, share, "small")
 
 
@@ -413,6 +430,8 @@ def _far_card(study: Study, one: Budget) -> Card:
     note = told("p_allows_counted", share=units.percent(share), **times) if share else told("p_allows_busy", **times)
     ratio = units.digits(one.step / least)
     answer = told("p_at_least", ratio=ratio) if share < WHOLLY else Text(f"{ratio}x", f"{ratio}x")
+    if any(doubt.code == OVERHEAD for doubt in study.analysis.doubts):
+        note = both(lambda tag: getattr(note, tag) + say("p_allows_traced", tag))
     return Card(told("p_allows"), answer, note, least / one.step)
 
 
