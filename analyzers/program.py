@@ -334,6 +334,19 @@ def of_step(budgets: Iterable[Budget]) -> pd.DataFrame:
     return ordered
 
 
+def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Range -> (seconds of kernels, kernels) of a step (of_step), what is inside it included."""
+    found: dict[str, tuple[float, float]] = {}
+    ran = step[step["kind"] == "kernel"]
+    for path, time, count in zip(ran["range"], ran["time"], ran["count"], strict=True):
+        pieces = str(path).split("/")
+        for depth in range(len(pieces)):
+            name = "/".join(pieces[: depth + 1])
+            before = found.get(name, (0.0, 0.0))
+            found[name] = (before[0] + float(time), before[1] + float(count))
+    return found
+
+
 def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
     """Kernels with what a step (of_step) has of them: `step_time` [s] and `step_launches`, `share` of the time of all its
     kernels and `wall_share` of `wall` [s]; NaN for one that runs in no step. The longest of a step first.

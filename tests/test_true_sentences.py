@@ -21,7 +21,8 @@ from collectors.kineto import read
 from profkit.cli.group import invoke
 from profkit.report import sections
 from profkit.report.dialects import agent, pr
-from profkit.report.explain import gain
+from profkit.report.explain import gain, headline
+from profkit.report.explain import text as explained
 from profkit.report.waterfall import blocks, wall_blocks
 from profkit.report.writers import terminal
 from profkit.report.writers.html import page
@@ -241,6 +242,12 @@ def test_a_programs_times_are_of_one_step_and_its_shares_of_one_whole(resnet):
     first = sections.kernels_table(resnet)
     cells = dict(zip(first.head, first.rows[0], strict=True))
     assert (cells["launches a step"], cells["of kernel time"], cells["of a step"]) == ("11", "10.8%", "2.59%")
+    # explain's text and the data for programs too.
+    told = explained(resnet, resnet.findings())
+    assert "75.6 ms" not in told
+    assert told.count("not checked, counters missing") == 1
+    assert json.loads(agent.write([resnet], "en").text)["results"][0]["time"] == pytest.approx(0.0189, rel=0.01)
+    assert headline(resnet, "step") == "step: its kernels take 18.9 ms of a step"
     blocks = wall_blocks(one, WHOLE, resnet.findings())
     assert sum(block.seconds for block in blocks) == pytest.approx(one.step)
     assert next(block.seconds for block in blocks if block.kernel == hot["kernel"]) == pytest.approx(hot["step_time"])

@@ -47,7 +47,12 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     parts = [f"{study.manifest.sample.id} on {study.manifest.device.get('name', 'unknown device')}"]
     for whole in dict.fromkeys(one.impl for one in findings if _whole(one)):
         parts += ["", whole, *_impl(study, [one for one in findings if one.impl == whole])]
-    for impl in in_order(study):
+    # Of a program nothing is said of a range but what was found in it; what lacks counters is the same in all.
+    silent = {impl for impl in in_order(study) if all(one.severity == COLLECT for one in findings if one.impl == impl)}
+    silent = silent if any(_whole(one) for one in findings) else set()
+    if silent and (unchecked := [one for one in findings if one.impl in silent]):
+        parts += ["", *_impl(study, list({one.rule: one for one in unchecked}.values()))]
+    for impl in (name for name in in_order(study) if name not in silent):
         parts += ["", headline(study, impl), *_impl(study, [one for one in findings if one.impl == impl])]
     if all(one.severity == COLLECT for one in findings):
         parts += ["", "no rule found a reason"]
@@ -69,6 +74,8 @@ def in_order(study: Study) -> list[str]:
 def headline(study: Study, impl: str, lang: str = "en") -> str:
     """Time, floor and what binds an implementation."""
     row = study.analysis.impl(impl)
+    if study.stepwise and not study.filtered:
+        return _of_step(study, impl, lang)
     said = [f"{impl or say('no_range', lang)}{say('colon', lang)}{units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["floor_ratio"])):
         said.append(say("times_floor", lang, ratio=units.digits(float(row["floor_ratio"]))))
@@ -79,6 +86,19 @@ def headline(study: Study, impl: str, lang: str = "en") -> str:
     if roof := bound_why(row, lang):
         said.append(say("is_bound_by", lang, roof=roof))
     return say("comma", lang).join(said)
+
+
+def ending(study: Study) -> str:
+    """ "_step", "_passage" or "_all": which words speak of what the first process and device of a program repeats."""
+    found = next((one.steady.found for one in study.budgets.values()), "all")
+    return {"all": "_all", "range": "_passage"}.get(found, "_step")
+
+
+def _of_step(study: Study, impl: str, lang: str) -> str:
+    """What a step has of a range: the time of its kernels."""
+    time = study.in_ranges.get(impl, (0.0, 0.0))[0]
+    told = say("range_of" + ending(study), lang, time=units.text(time, "s")) if time > 0 else say("range_of_none", lang)
+    return f"{impl or say('no_range', lang)}{say('colon', lang)}{told}"
 
 
 def worded(one: Finding, lang: str) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED, brief
 from profkit.report import lines, units
 from profkit.report.chinese import said_in
-from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
+from profkit.report.explain import MINOR, NO_RANGE, ending, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column, cut
 from profkit.report.names import short_name, short_names
 from profkit.report.words import bound_why, named, say
@@ -235,12 +235,6 @@ def per(study: Study, key: str, lang: str, **values: str) -> str:
     return say(key + ending(study), lang, **values)
 
 
-def ending(study: Study) -> str:
-    """ "_step", "_passage" or "_all": which words speak of what the first process and device of a program repeats."""
-    found = next((one.steady.found for one in study.budgets.values()), "all")
-    return {"all": "_all", "range": "_passage"}.get(found, "_step")
-
-
 def _how_much(study: Study, lang: str) -> str:
     if study.stepwise and not study.filtered:
         return _step_work(study, lang)
@@ -303,7 +297,7 @@ def parts_table(study: Study, lang: str = "en") -> Table:
 
 def _ranges_table(study: Study, lang: str) -> Table:
     """What a step has of each range, with what is inside it; ranges whose names differ in numbers alone are one row."""
-    inside = _inclusive(study)
+    inside = study.in_ranges
     if set(inside) <= {""} and not study.analysis.works:
         return Table([], [])
     whole = float(study.step["time"][study.step["kind"] == "kernel"].sum()) or math.nan
@@ -334,19 +328,6 @@ def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         kinds.setdefault(re.sub(r"\d+", "#", path), []).append(path)
     for kind, mine in kinds.items():
         yield from [(kind, mine)] if len(mine) >= MANY_ALIKE else [(path, [path]) for path in mine]
-
-
-def _inclusive(study: Study) -> dict[str, tuple[float, float]]:
-    """Range -> (seconds of kernels, kernels) of a step, what is inside it included."""
-    found: dict[str, tuple[float, float]] = {}
-    ran = study.step[study.step["kind"] == "kernel"]
-    for path, time, count in zip(ran["range"], ran["time"], ran["count"], strict=True):
-        pieces = str(path).split("/")
-        for depth in range(len(pieces)):
-            name = "/".join(pieces[: depth + 1])
-            before = found.get(name, (0.0, 0.0))
-            found[name] = (before[0] + float(time), before[1] + float(count))
-    return found
 
 
 def _shown(study: Study) -> Sequence[Part]:

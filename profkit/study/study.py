@@ -24,7 +24,7 @@ from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
 from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.precision import Reduced, audit
-from analyzers.program import Budget, budget, in_step, of_step, of_whole
+from analyzers.program import Budget, budget, in_step, of_ranges, of_step, of_whole
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
 from analyzers.source_lines import Line, lines_of
@@ -296,6 +296,11 @@ class Study:
     def step(self) -> pd.DataFrame:
         """What the GPU does in a step of a program (analyzers.program.of_step); empty without a timeline."""
         return of_step(one for one in self.budgets.values() if one.window > 0)
+
+    @cached_property
+    def in_ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Range -> (seconds of kernels, kernels) of a step, what is inside it included; those that a step has."""
+        return of_ranges(self.step)
 
     @property
     def stepwise(self) -> bool:

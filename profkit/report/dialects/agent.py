@@ -10,7 +10,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,7 @@ def _subject(study: Study) -> Part | None:
     tried = [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
     if study.manifest.impls:
         return tried[0] if tried else best
-    return max(tried, key=lambda part: _time(part.row), default=None)
+    return min(tried, key=_longest(study), default=None)
 
 
 def _says(study: Study, subject: Part | None, lang: str) -> list[str]:
@@ -141,15 +141,27 @@ def _says(study: Study, subject: Part | None, lang: str) -> list[str]:
     return sorted(sections.first_lines(study, lang), key=lambda line: not line.startswith(own))
 
 
-def _time(row: Mapping[str, Any] | None) -> float:
-    value = units.number(row or {}, "time")
-    return 0.0 if math.isnan(value) else value
+def _seconds(study: Study, part: Part) -> float:
+    """The time of an implementation's call; of a range that of its kernels in a step, where steps are known. NaN for none."""
+    if study.stepwise and not study.filtered:
+        return study.in_ranges.get(part.name, (math.nan, 0.0))[0]
+    return units.number(part.row or {}, "time")
+
+
+def _longest(study: Study) -> Callable[[Part], float]:
+    """A key that puts the longest first, what has no time last."""
+
+    def key(part: Part) -> float:
+        value = _seconds(study, part)
+        return 0.0 if math.isnan(value) else -value
+
+    return key
 
 
 def _ranked(study: Study, subject: Part | None) -> list[Part]:
     """The subject, then the other candidates, the reference last; ranges by time."""
     if not study.manifest.impls:
-        return sorted(study.parts, key=lambda part: -_time(part.row))
+        return sorted(study.parts, key=_longest(study))
     return sorted(
         study.parts, key=lambda one: (one is not subject, one.impl is not None and one.impl.role == "reference")
     )
@@ -160,7 +172,7 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": cut(part.name, room.letters),
         "verdict": verdict.word if verdict is not None else None,
-        "time": _round(units.number(row, "time")),
+        "time": _round(_seconds(study, part)),
         "x_floor": _round(units.number(row, "floor_ratio")),
         "bound_by": str(row.get("bound_by", "")) or None,
     }

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
-from profkit.report.explain import NO_RANGE, in_order
+from profkit.report.explain import NO_RANGE, ending, in_order
 from profkit.report.layout import cut
 from profkit.report.names import short_names
-from profkit.report.sections import ending
 from profkit.report.units import number
 from profkit.report.waterfall import Block
 from profkit.report.words import LANGUAGES, bound, catalogue, named
