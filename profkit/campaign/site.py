@@ -26,11 +26,12 @@ from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
 from profkit.report.chinese import in_chinese, said_in
-from profkit.report.words import named
+from profkit.report.words import LANGUAGES, named, say
 from profkit.rundir.directory import open_run
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import Study, open_study
 from profkit.targets import find_samples
+from roofline.wording import has_chinese
 
 if TYPE_CHECKING:
     from roofline.scene import Scene
@@ -217,17 +218,22 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
         file.unlink()
     found = []
     for number, device in enumerate(sorted(by_device, key=lambda one: -len(by_device[one]))[:FIGURES], 1):
-        file = out / f"roofline-{number}.svg"
-        save(draw(season_scene(runs, device, by_device[device])), file)
-        found.append({"device": device, "file": file.name})
+        named_ = {"device": device}
+        for lang in LANGUAGES:
+            file = out / f"roofline-{number}{'' if lang == 'en' else f'.{lang}'}.svg"
+            save(draw(season_scene(runs, device, by_device[device], lang)), file)
+            named_[lang] = file.name
+        found.append(named_)
     return found
 
 
-def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
-    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them."""
+def season_scene(runs: Path, device: str, rows: Sequence[Row], lang: str = "en") -> Scene:
+    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them. lang:
+    of its words; English where no font has Chinese."""
     from profkit.study.ceilings import roofline_of
     from roofline.scene import Point, Scene
 
+    spoken = lang if lang == "en" or has_chinese() else "en"
     newest = max(rows, key=lambda row: (row.created, row.path))
     chosen = sorted(rows, key=lambda row: -row.share if math.isfinite(row.share) else 0.0)[:POINTS]
     points = [
@@ -247,7 +253,8 @@ def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
         roofline=roofline_of(open_run(runs / newest.path), None),
         points=tuple(points),
         title=device,
-        subtitle=f"the best candidates of {len(points)} samples",
+        subtitle=say("fig_season", spoken, count=str(len(points))),
+        lang=spoken,
     )
 
 

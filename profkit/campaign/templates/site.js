@@ -73,7 +73,7 @@ const show = () => {
   }
 };
 const change = (more) => { Object.assign(state, { count: STEP }, more); show(); };
-const select = (id, all, values, names, key) => element("select", { id, onchange: (event) => change({ [key]: event.target.value }) },
+const select = (id, all, values, names, key) => element("select", { id, ariaLabel: all, onchange: (event) => change({ [key]: event.target.value }) },
   element("option", { value: "", textContent: all }), ...values.map((one, at) => element("option", { value: one, textContent: names[at] })));
 const controls = () => {
   const words = [...new Set(rows.map((row) => row.word))].filter(Boolean).sort();

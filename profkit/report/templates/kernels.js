@@ -10,7 +10,7 @@ const COLUMNS = () => [
   [ty("launches"), (k) => k.launches, whole, "far"], [ty("share"), (k) => k.share, pct],
   [`${ty("time")} [${tm.label}]`, (k) => k.time, tm.cell], [fl.label, (k) => k.flops, fl.cell, "far"],
   [`DRAM [${bw.label}]`, (k) => k.dram, bw.cell, "far"], [tx("dramf"), (k) => k.dramf, pct, "far"],
-  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? ` (${mine(k.roof)})` : ""], [tx("occ"), (k) => k.occ, pct, "far"],
+  ["FLOP/B", (k) => k.ai.dram, dig, "far"], [tx("frac"), (k) => k.frac, pct, "far", (k) => num(k.frac) && !k.at ? tx("inroof", mine(k.roof)) : ""], [tx("occ"), (k) => k.occ, pct, "far"],
   [tx("boundby"), (k) => mine(k.bound), null, "l"],
 ].filter(([, get, fmt], i) => i < 2 ? i || new Set(K.map((k) => k.impl)).size > 1 : K.some((k) => fmt ? num(get(k)) && get(k) !== 0 : get(k)));
 let COLS = [], rows = [], sorted = { c: -1, dir: -1 };

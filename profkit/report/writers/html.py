@@ -685,7 +685,7 @@ def _finding(study: Study, one: Finding, name: str) -> Told:
         both(lambda tag: runnable(worded(one, tag)[1], study)),
         short,
         cut(one.kernel, 300),
-        told("p_own", time=units.text(one.win, "s")) if less else NOTHING,
+        (told("p_own", time=units.text(one.win, "s")) if one.win > 0 else told("p_own_none")) if less else NOTHING,
         both(lambda tag: say("semicolon", tag).join(proof(p, tag) for p in one.evidence)),
         both(lambda tag: worded(one, tag)[2]),
     )
