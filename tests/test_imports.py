@@ -13,6 +13,8 @@ import pytest
 
 import profkit
 
+# One process parses our files, once.
+pytestmark = pytest.mark.xdist_group("imports")
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "pandas", "matplotlib", "numpy"}
 
@@ -89,9 +91,20 @@ def test_imports_go_one_way(house, forbidden):
     assert wrong == []
 
 
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    """The imports and calls of a file."""
+    return [node for node in ast.walk(tree(file)) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
+
+
 def imported(file: Path) -> list[tuple[str, int]]:
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -131,7 +144,7 @@ LAZY: dict[str, str] = {
     "profkit.report.waterfall": "numpy pandas",
     "profkit.report.writers.compare_html": "numpy pandas",
     "profkit.report.writers.html": "numpy pandas",
-    "profkit.runner.ahead": "torch",
+    "profkit.runner.ahead": "numpy torch",
     "profkit.runner.candidate": "numpy torch",
     "profkit.runner.check": "torch",
     "profkit.runner.inprocess": "numpy torch",
@@ -172,7 +185,7 @@ def own_imports(name: str) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
 
     def visit(node: ast.AST, inside: bool) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             for child in node.orelse:
                 visit(child, inside)
             return
@@ -186,7 +199,7 @@ def own_imports(name: str) -> list[tuple[str, bool]]:
         for child in ast.iter_child_nodes(node):
             visit(child, inside)
 
-    visit(ast.parse(FILES[name].read_text(encoding="utf-8")), False)
+    visit(tree(FILES[name]), False)
     return [(target, inside) for target, inside in found if target in FILES and target != name]
 
 
@@ -221,7 +234,7 @@ def loads(name: str) -> set[str]:
     heavy, seen, todo = set(), {name}, [name]
     while todo:
         current = todo.pop()
-        for node in ast.parse(FILES[current].read_text(encoding="utf-8")).body:
+        for node in tree(FILES[current]).body:
             if isinstance(node, ast.Import):
                 heavy |= {alias.name.partition(".")[0] for alias in node.names} & HEAVY
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -268,7 +281,7 @@ def test_nobody_goes_round_the_contract_by_importing_modules_by_name():
     by_name = [
         str(file.relative_to(ROOT))
         for file in sorted((ROOT / "profkit").rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes(file)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module"
         if any(isinstance(word, ast.Constant) and "runner" in str(word.value) for word in ast.walk(node))
     ]

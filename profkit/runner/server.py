@@ -16,6 +16,7 @@ if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
 import contextlib
 import ctypes
 import fcntl
+import gc
 import importlib
 import random
 import runpy
@@ -135,6 +136,9 @@ def _main(control: str, parent: str, *preload: str) -> None:
     warden.with_parent(0)
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")
+    # What is there stays: a child that looks through it for garbage would copy its pages.
+    gc.collect()
+    gc.freeze()
     request = _serve(socket.socket(fileno=int(control)))
     if request is None:
         # At once: its children end when it does, and what torch does at an orderly end takes long on a busy machine.
