@@ -62,8 +62,9 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
             told[column] = frame[column].map(known).astype(frame[column].dtype)
     if (host := frame.attrs.get("host")) is not None:
         # The names of ranges and operators are anybody's.
-        calls = host["call"].map({name: harmless.line(str(name)) for name in host["call"].unique()})
-        frame.attrs["host"] = host.assign(call=calls.astype("str"))
+        shown = {name: harmless.line(str(name)) for name in host["call"].unique()}
+        if any(name != line for name, line in shown.items()):
+            frame.attrs["host"] = host.assign(call=host["call"].map(shown).astype("str"))
     if not told:
         return frame
     attrs = frame.attrs

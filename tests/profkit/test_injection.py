@@ -8,6 +8,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 from markdown_it import MarkdownIt
 from ptys import on_a_terminal
@@ -15,6 +16,7 @@ from rich.console import Console
 from synthetic_runs import make_run
 
 from collectors.doubt import Doubt
+from collectors.frame import build
 from profkit.campaign.progress import Count
 from profkit.campaign.progress import Screen as Board
 from profkit.cli.group import invoke
@@ -25,6 +27,7 @@ from profkit.report.writers import json as as_json
 from profkit.report.writers import markdown, notebook, terminal
 from profkit.rundir import harmless
 from profkit.rundir.manifest import Command, Impl
+from profkit.study.launches import _harmless as shown_frame
 from profkit.study.study import open_study
 
 NASTY = {
@@ -344,3 +347,13 @@ def test_the_board_of_a_campaign_shows_markup_as_it_is():
     assert not UNSEEN.search(shown)
     for word in ("[/x][link=https://evil.example]a", r"\x1b]52;c;x\x07", "[bold]b", r"\x1b[2J"):
         assert word in shown
+
+
+def test_a_range_that_names_a_hole_is_shown_harmless():
+    """Its name comes by what the host did, which is no column of the launches."""
+    frame = build({"kernel": ["k"], "start": [0.0], "time": [1.0]}, tool="nsys")
+    calls = {"call": ["cudaLaunchKernel", NASTY["colour"]], "start": 0.0, "time": 1.0, "thread": 1, "launch": -1}
+    frame.attrs["host"] = pd.DataFrame({**calls, "kind": ["call", "range"]})
+    told = shown_frame(frame).attrs["host"]["call"].tolist()
+    assert told == ["cudaLaunchKernel", harmless.line(NASTY["colour"])]
+    assert "\x1b" not in told[1]
