@@ -125,10 +125,11 @@ def by_part(launches: pd.DataFrame) -> pd.DataFrame:
 
 def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
     """Operations by pipe, one column a pipe; NaN = not collected, 0 where the chip has no such pipe."""
-    columns = {}
+    columns, chips = {}, _chips(frame)
     for pipe, counter in PIPES.items():
         values = column(frame, counter)
-        columns[pipe] = np.where(lacks(frame, counter) & np.isnan(values), 0.0, values)
+        unknown = np.isnan(values)
+        columns[pipe] = np.where(_lacks(frame, counter, chips) & unknown, 0.0, values) if unknown.any() else values
     result: pd.DataFrame = pd.DataFrame(columns, index=frame.index)
     return result
 
@@ -202,9 +203,18 @@ def _half_moves(share: float) -> Doubt:
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
     """Rows whose chip has no such counter."""
+    return _lacks(frame, counter, _chips(frame))
+
+
+def _chips(frame: pd.DataFrame) -> Sequence[object]:
+    """The compute capabilities of a frame, each once; none where it does not say."""
+    return list(frame["cc"].unique()) if "cc" in frame else []
+
+
+def _lacks(frame: pd.DataFrame, counter: str, chips: Sequence[object]) -> NDArray[np.bool_]:
     if "cc" not in frame:
         return np.full(len(frame), not chip_has(counter, ""))
-    verdicts = {cc: not chip_has(counter, str(cc)) for cc in frame["cc"].unique()}
+    verdicts = {cc: not chip_has(counter, str(cc)) for cc in chips}
     if len(set(verdicts.values())) == 1:
         return np.full(len(frame), next(iter(verdicts.values())))
     return np.array([verdicts[cc] for cc in frame["cc"].tolist()], dtype=bool)

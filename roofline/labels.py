@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,9 @@ class Box:
     height: float
     angle: float = 0.0
 
+    @cached_property
     def corners(self) -> Floats:
-        """Its four corners, shape (4, 2)."""
+        """Its four corners, shape (4, 2); to be read only."""
         turn = math.radians(self.angle)
         along = np.array([math.cos(turn), math.sin(turn)]) * self.width / 2
         across = np.array([-math.sin(turn), math.cos(turn)]) * self.height / 2
@@ -36,7 +38,10 @@ class Box:
 
     def overlaps(self, other: Box) -> bool:
         """Whether the two share any area (separating axes)."""
-        a, b = self.corners(), other.corners()
+        reach = math.hypot(self.width, self.height) + math.hypot(other.width, other.height)
+        if 2 * math.hypot(self.x - other.x, self.y - other.y) > reach + 1.0:
+            return False  # not even the circles round them meet
+        a, b = self.corners, other.corners
         for box in (self, other):
             for turn in (math.radians(box.angle), math.radians(box.angle + 90)):
                 axis = np.array([math.cos(turn), math.sin(turn)])
@@ -48,7 +53,7 @@ class Box:
     def inside(self, frame: Box) -> bool:
         """Whether it lies within an upright frame."""
         half = (frame.width / 2, frame.height / 2)
-        return bool(np.all(np.abs(self.corners() - [frame.x, frame.y]) <= half))
+        return bool(np.all(np.abs(self.corners - [frame.x, frame.y]) <= half))
 
     def crosses(self, start: Floats, end: Floats, margin: float = 0.0) -> bool:
         """Whether a segment passes through it, or within `margin` of it: clipping against its sides."""

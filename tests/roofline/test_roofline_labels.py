@@ -19,9 +19,16 @@ def test_overlap_is_symmetric_and_reflexive(one, other):
 
 @given(boxes, boxes)
 def test_a_box_that_holds_anothers_corner_overlaps_it(one, other):
-    local = np.abs(one.local(other.corners()))
+    local = np.abs(one.local(other.corners))
     if np.any(np.all(local < [one.width / 2 - 1e-6, one.height / 2 - 1e-6], axis=1)):
         assert one.overlaps(other)
+
+
+def test_boxes_that_touch_or_nearly_touch_across_a_corner():
+    one = Box(0, 0, 60, 80)
+    assert not one.overlaps(Box(60, 80, 60, 80))
+    assert one.overlaps(Box(59.9, 79.9, 60, 80))
+    assert not one.overlaps(Box(1000, 0, 60, 80))
 
 
 def test_turned_boxes_use_their_true_shape():
