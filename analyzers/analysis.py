@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
 import pandas as pd
 
 from analyzers import timing
+from analyzers.busy import Recorded, seconds_in_kernels
 from analyzers.counts import add_up, by_part, column, counted, missing_pipes, without_half_moves
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
@@ -45,7 +47,8 @@ class Analysis:
     time / floor; `floor_hard` [s]: no measurement may be shorter (highest ceilings, nothing that may stay in L2);
     `counted_hard` [s]: the same of what was counted;
     `compulsory_ratio` = counted DRAM bytes / compulsory bytes. `counted_time` is the sum of kernel times of
-    the tool that counted, `ncu_time` the same when that was ncu.
+    the tool that counted, `ncu_time` the same when that was ncu; `kernel_time` [s]: of a call, in which some kernel
+    runs, as a record of one whole call tells it.
     kernels: one row a kernel of an implementation, largest share first: `share` of the implementation's
     counted time, `launches` of one call, the counters added up, every metric, `bound_by`, `compute`,
     `evidence`.
@@ -142,6 +145,7 @@ def analyze(
     l2_bytes: float = NAN,
     target: float = 0.01,
     threshold: float = THRESHOLD,
+    recorded: Mapping[str, Recorded] = MappingProxyType({}),
 ) -> Analysis:
     """Judge every implementation that was timed or counted.
 
@@ -151,7 +155,8 @@ def analyze(
     calls: calls of an implementation that `launches` holds. method: the timing method to judge by, "" the
     best there is. reference: "" where nothing is compared.
     l2_bytes: size of the L2 [B]. target: relative half-width wanted of the medians. threshold: of the
-    verdict. Raises AnalyzeError on input that cannot be judged.
+    verdict. recorded: one whole call of each implementation, as far as there are any. Raises AnalyzeError on input
+    that cannot be judged.
     """
     samples = timing.check(timings) if timings is not None and len(timings) else None
     chosen = timing.choose(samples, method) if samples is not None else None
@@ -174,7 +179,7 @@ def analyze(
     counts = _Counts.of(launches, roofline, calls, lambda name: _written(_works_of(works, name)))
     doubts += counts.doubts
     names = _names(reference, timed, counts)
-    rows, found = _rows(names, timed, counts, works, roofline, l2_bytes, reference)
+    rows, found = _rows(names, timed, counts, works, roofline, l2_bytes, reference, recorded)
     judged: list[dict[str, Any]] = []
     for row in rows:
         judged.append(row | compared(row["impl"], row, ratios.get(row["impl"]), reference, judged))
@@ -203,16 +208,19 @@ def _rows(
     roofline: Roofline,
     l2_bytes: float,
     reference: str,
+    recorded: Mapping[str, Recorded],
 ) -> tuple[list[dict[str, Any]], list[Doubt]]:
     """The rows of all implementations without speed-ups, and the doubts about them."""
     parts, doubts = [], []
     for name in names:
         row, hardware = counts.by_name.get(name, (None, None))
         one, found = part(name, timed.get(name), row, hardware, _works_of(works, name), roofline, l2_bytes)
+        if name in recorded:
+            one.row["kernel_time"] = recorded[name].seconds(one.row["time"], one.row["kernels"])
         parts.append(one)
         doubts.append(found)
     least = _floors(parts, reference, roofline, l2_bytes, doubts)
-    shares = splits(counts.kernels, {one.row["impl"]: one.row["time"] for one in parts})
+    shares = splits(counts.kernels, {one.row["impl"]: (one.row["time"], seconds_in_kernels(one.row)) for one in parts})
     why = reasons(counts.kernels)
     rows = []
     for one, row, floor, found in zip(parts, placed(parts, counts.impls, roofline), least, doubts, strict=True):

@@ -74,6 +74,7 @@ IMPL_COLUMNS = (
     "kernels",
     "ncu_time",
     "counted_time",
+    "kernel_time",
 )
 """Columns of Analysis.impls; SI units, NaN or "" where unknown. See `Analysis`."""
 
@@ -223,6 +224,7 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
         "impl": name,
         "kernels": float(counts.get("launches", NAN)),
         "counted_time": busy,
+        "kernel_time": NAN,
         "ncu_time": busy if tool == "ncu" else NAN,
         "time": busy,
         "method": tool,

@@ -18,24 +18,26 @@ WAITING = ("latency", "unknown", "")
 GAPS = "gaps"
 
 
-def splits(kernels: pd.DataFrame, times: Mapping[str, float]) -> dict[str, dict[str, float]]:
+def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
     """Part -> what holds its time (a roof, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
 
-    kernels: placed, with those of the ranges inside a part. Kernels that took longer while they were counted are
-    scaled to the call; gaps are what they leave of it. A part without kernel times is left out.
+    kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
+    call, and of its kernels in it; gaps are what these leave of it. A part without kernel times is left out.
     """
     if "bound_by" not in kernels:
         return {}
     seconds, bounds = column(kernels, "time"), kernels["bound_by"].tolist()
     found = {}
     for name, rows in inside(kernels).items():
-        busy, span = float(seconds[rows].sum()), times.get(name, float("nan"))
+        busy, (span, inside_it) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
         if not (busy > 0 and span > 0):
             continue
+        # A range of a program has no call of its own.
+        scale = inside_it / busy if inside_it > 0 else min(1.0, span / busy)
         shares: dict[str, float] = {}
         for row in rows:
-            shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(seconds[row]) / max(busy, span)
-        shares[GAPS] = max(0.0, 1.0 - busy / span)
+            shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(seconds[row]) * scale / span
+        shares[GAPS] = max(0.0, 1.0 - busy * scale / span)
         found[name] = dict(sorted(shares.items(), key=lambda one: -one[1]))
     return found
 

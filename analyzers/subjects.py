@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from analyzers.analysis import Analysis
+from analyzers.busy import seconds_in_kernels
 from analyzers.counts import beyond_l1, inside
 from analyzers.kernel_names import compiled, library
 from analyzers.program import Budget
@@ -22,6 +23,7 @@ CALL_COLUMNS = (
     "host_time",
     "kernels",
     "counted_time",
+    "kernel_time",
     "bytes",
     "compulsory_bytes",
     "dram_fraction",
@@ -155,9 +157,9 @@ def _library(kernel: str, made: bool) -> str:
 
 
 def _scale(call: Row) -> float:
-    """Timed over counted seconds; 1 where counting was not slower: gaps between kernels are no kernel's."""
-    quotient = _number(call, "time") / (_number(call, "counted_time") or NAN)
-    return min(1.0, quotient) if quotient == quotient else 1.0
+    """Seconds in the call over counted seconds; 1 where they are not known: gaps between kernels are no kernel's."""
+    quotient = seconds_in_kernels(call) / (_number(call, "counted_time") or NAN)
+    return quotient if quotient == quotient else 1.0
 
 
 class _Task(NamedTuple):

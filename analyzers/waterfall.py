@@ -76,7 +76,9 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
             ran = [rows[index] for index in mine]
             # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
             alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
-            found[name] = _waterfall(name, time, floor, ran, alone=alone)
+            found[name] = _waterfall(
+                name, time, floor, ran, alone=alone, inside=float(row.get("kernel_time", math.nan))
+            )
     return found
 
 
@@ -92,14 +94,22 @@ def _at_roof(row: Mapping[Any, Any]) -> float:
 
 
 def _waterfall(
-    name: str, time: float, floor: float, kernels: Sequence[dict[Any, Any]], *, alone: bool = False
+    name: str,
+    time: float,
+    floor: float,
+    kernels: Sequence[dict[Any, Any]],
+    *,
+    alone: bool = False,
+    inside: float = math.nan,
 ) -> Waterfall:
-    """`alone`: one launch is all that the call is. What a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
+    """`alone`: one launch is all that the call is. inside [s]: how long kernels run in a call, where a record tells; else what a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
     (it may be a launch's cost), the rest of it is taken from everything else in proportion.
     """
     busy = sum(row["time"] for row in kernels)
     scale = min(1.0, time / busy) if busy > 0 else 1.0
-    if scale == 1.0 and alone and 0 < time - busy < SAME * time:
+    if inside > 0 and busy > 0:
+        scale = inside / busy
+    elif scale == 1.0 and alone and 0 < time - busy < SAME * time:
         scale = time / busy
     over, at_roofs = [], 0.0
     for row in kernels:

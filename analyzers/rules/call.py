@@ -283,8 +283,9 @@ def _compiled(s: Subject) -> str:
 
 
 def _gaps(s: Subject) -> float:
-    """Seconds of the call that no counted kernel fills; 0 where the kernels took as long or longer, or are not known."""
-    busy = s["counted_time"]
+    """Seconds of the call in which no kernel runs: as recorded, else what the counted ones leave; 0 where they took as long
+    or longer, or are not known."""
+    busy = s["counted_time"] if math.isnan(s["kernel_time"]) else s["kernel_time"]
     return 0.0 if math.isnan(busy) else max(0.0, s.time - busy)
 
 

@@ -28,11 +28,13 @@ ORDER = ("counters", "layers", "times", "timeline")
 @dataclass(frozen=True)
 class Captured:
     """`launches`: the launches frame of the best files there are (counters before layers before times), impl = part;
-    `timeline`: the frame with every GPU activity in time. Each None without one.
+    `timeline`: the frame with every GPU activity in time. `calls`: one call of each implementation of a sample, with when
+    each activity began. Each None without one.
     """
 
     launches: pd.DataFrame | None
     timeline: pd.DataFrame | None
+    calls: pd.DataFrame | None = None
 
 
 def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
@@ -50,7 +52,10 @@ def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
         if "start" in frame and (one.role == "timeline" or not several) and one.tool in ("nsys", "cupti", "kineto")
     ]
     launches = together(used, run.captures, ranged=not several) if used else None
-    return Captured(launches, max(timed, key=len, default=None))
+    calls = [
+        frame for one, frame in found if several and one.tool == "cupti" and one.role == "times" and "start" in frame
+    ]
+    return Captured(launches, max(timed, key=len, default=None), calls[0] if calls else None)
 
 
 def _harmless(frame: pd.DataFrame) -> pd.DataFrame:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from analyzers import shapes as by_shape
 from analyzers.analysis import Analysis, analyze
+from analyzers.busy import in_kernels
 from analyzers.errors import AnalyzeError
 from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
@@ -178,6 +179,7 @@ class Study:
             counters_missing="" if counters.state == "collected" else missing,
             l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
             target=max(manifest.timing.target, 0.01),
+            recorded=in_kernels(self.captured.calls) if self.captured.calls is not None else {},
         )
         if launches is not None and not manifest.impls:
             doubts += outside_ranges(launches)

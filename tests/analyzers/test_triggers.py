@@ -26,7 +26,7 @@ SAMPLES = [
     ("host-bound", "", ("ICMTNY", "reference"), ("ICDQRM", "cuda")),
     ("fuse", "", ("ICKGLU", "reference"), ("ICKGLU", "triton")),
     ("fuse", "", ("ICGRMS", "reference"), ("ICGRMS", "cuda")),
-    ("launch-gaps", "", ("ICAPYS", "reference"), ("ICAPYS", "cuda")),
+    ("launch-gaps", "", ("ICNPLY", "reference"), ("ICNPLY", "cuda")),
     ("small-grid", "", ("ICVXKH", "cuda"), ("ICDQRM", "cuda")),
     ("latency", "", ("ICFSMX", "reference"), ("ICFSMX", "cuda")),
     ("dram-excess", "", ("ICNPLY", "reference"), ("ICNPLY", "cuda")),
