@@ -166,7 +166,10 @@ def _cjk_family() -> str:
 
     if not found():
         # Matplotlib remembers the fonts there were when it first looked.
-        for path in font_manager.findSystemFonts():
+        installed: list[str] = []
+        with contextlib.suppress(ImportError, OSError):  # how to ask is the system's affair
+            installed = font_manager.findSystemFonts()
+        for path in installed:
             if any(name in Path(path).name.lower() for name in _FILES):
                 with contextlib.suppress(OSError, RuntimeError):
                     font_manager.fontManager.addfont(path)
