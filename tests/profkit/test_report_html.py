@@ -415,3 +415,33 @@ def test_the_page_of_an_import_answers_about_its_longest_kernel(tmp_path, lang, 
     assert "ATen" in text or "PyTorch" in text
     assert "no candidate could run" not in text
     assert "没有候选实现" not in text
+
+
+CONTRAST = """
+(() => {
+  const parts = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((a, v, i) => a + v * [.2126, .7152, .0722][i], 0);
+  const ground = parts(getComputedStyle(document.body).backgroundColor);
+  const weak = [];
+  for (const one of document.querySelectorAll("svg text")) {
+    const style = getComputedStyle(one);
+    if (!one.textContent.trim() || !one.getClientRects().length || style.visibility === "hidden") continue;
+    const [a, b] = [light(parts(style.fill)), light(ground)].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) weak.push(`${one.textContent}: ${style.fill} ${ratio.toFixed(2)}`);
+  }
+  return weak;
+})()
+"""
+
+
+@needs_browser
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["examples/transformer_ladder/runs/batch8", "examples/h200/ICNPLY"])
+def test_words_in_pictures_stand_out(tmp_path, scheme, place):
+    """WCAG AA for the text of SVG, of which a checker of pages does not know what lies under it."""
+    with browser.open_browser() as tab:
+        tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        opened_page(tab, tmp_path, open_study(ROOT / place))
+        assert tab.js("document.querySelectorAll('svg text').length") > 10
+        assert tab.js(CONTRAST) == []
