@@ -12,7 +12,7 @@ import msgspec
 import pandas as pd
 
 from analyzers import timing
-from analyzers.busy import Recorded, seconds_in_kernels
+from analyzers.busy import Recorded
 from analyzers.counts import add_up, by_part, column, counted, missing_pipes, without_half_moves
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
@@ -220,7 +220,7 @@ def _rows(
         parts.append(one)
         doubts.append(found)
     least = _floors(parts, reference, roofline, l2_bytes, doubts)
-    shares = splits(counts.kernels, {one.row["impl"]: (one.row["time"], seconds_in_kernels(one.row)) for one in parts})
+    shares = splits(counts.kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
     why = reasons(counts.kernels)
     rows = []
     for one, row, floor, found in zip(parts, placed(parts, counts.impls, roofline), least, doubts, strict=True):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+Times: TypeAlias = "NDArray[np.float64]"
 NAN = float("nan")
 LIKE = 0.1
 """Relative difference of the recorded call's span from the median of the timed ones up to which it stands for them."""
@@ -34,24 +35,34 @@ def in_kernels(calls: pd.DataFrame) -> dict[str, Recorded]:
     """By implementation. calls: a row an activity of one call, with impl, kind, start and time [s]."""
     found = {}
     for name, part in calls.groupby("impl", sort=False):
-        begin = part["start"].to_numpy(dtype="float64")
-        end = begin + part["time"].to_numpy(dtype="float64")
-        ran = (part["kind"] == "kernel").to_numpy()
-        span = float(end.max() - begin.min())
-        if ran.any() and span > 0:
-            found[str(name)] = Recorded(span, _covered(begin[ran], end[ran]) / span, int(ran.sum()))
+        begin, end = float(part["start"].min()), float((part["start"] + part["time"]).max())
+        ran = part[part["kind"] == "kernel"]
+        covered = length(union(ran, begin, end))
+        if covered > 0:
+            found[str(name)] = Recorded(end - begin, covered / (end - begin), len(ran))
     return found
 
 
-def _covered(begin: Any, end: Any) -> float:
-    """Seconds in at least one of the stretches."""
-    order = np.argsort(begin)
-    reach = np.maximum.accumulate(end[order])
-    before = np.concatenate(([-np.inf], reach[:-1]))
-    return float(np.clip(reach - np.maximum(begin[order], before), 0.0, None).sum())
+def union(part: pd.DataFrame, begin: float, end: float) -> Times:
+    """Merged stretches (begin, end) [s] of launches, cut to the window; shape (n, 2)."""
+    start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
+    stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
+    if not len(start):
+        return np.zeros((0, 2))
+    order = np.argsort(start, kind="stable")
+    start, stop = start[order], np.maximum.accumulate(stop[order])
+    fresh = np.concatenate(([True], start[1:] > stop[:-1]))
+    ends = np.concatenate((stop[:-1][fresh[1:]], stop[-1:]))
+    return np.column_stack((start[fresh], ends))
 
 
-def seconds_in_kernels(row: Mapping[Any, Any]) -> float:
-    """Of one call of a row of Analysis.impls: as recorded, else as counted, but no more than the call; NaN for neither."""
-    known, counted = float(row.get("kernel_time", NAN)), float(row.get("counted_time", NAN))
-    return known if known == known else min(counted, float(row["time"])) if counted == counted else NAN
+def length(stretches: Times) -> float:
+    """Seconds of all of them."""
+    return float((stretches[:, 1] - stretches[:, 0]).sum())
+
+
+def in_call(time: float, counted: float, recorded: float = NAN) -> float:
+    """Seconds that the kernels of a call of `time` [s] take in it: as recorded, else as counted, but no more than the call;
+    NaN for neither.
+    """
+    return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN

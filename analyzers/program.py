@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analyzers.busy import Times, length, union
 from analyzers.holes import CALLING, Hole, holes
 from collectors.doubt import Doubt
 
-Times = NDArray[np.float64]
 Names = Sequence[str] | NDArray[np.object_]
 
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
@@ -280,11 +280,11 @@ def budget(
     end = float(edges[-1]) if len(edges) else last
     spoken = _matching(part["kernel"], COMMUNICATION)
     copies = part["kind"].isin(("memcpy", "memset"))
-    compute = _union(part[_WHEN][~spoken & ~copies], begin, end)
-    longer = _union(part[_WHEN][~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
-    with_talk = _union(part[_WHEN][~copies], begin, end)
-    everything = _union(part, begin, end)
-    computing, talking = _length(compute), _length(_union(part[_WHEN][spoken], begin, end))
+    compute = union(part[_WHEN][~spoken & ~copies], begin, end)
+    longer = union(part[_WHEN][~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
+    with_talk = union(part[_WHEN][~copies], begin, end)
+    everything = union(part, begin, end)
+    computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
     idle = _idle(gaps, reached, known, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
@@ -293,11 +293,11 @@ def budget(
     return Budget(
         window=end - begin,
         computing=computing,
-        communicating=_length(with_talk) - computing,
-        copying=_length(everything) - _length(with_talk),
+        communicating=length(with_talk) - computing,
+        copying=length(everything) - length(with_talk),
         **idle,
-        hidden=talking - (_length(with_talk) - computing),
-        tiny=computing - _length(longer),
+        hidden=talking - (length(with_talk) - computing),
+        tiny=computing - length(longer),
         launches=int((~copies).sum()),
         copies=int((part["kind"] == "memcpy").sum()),
         fills=int((part["kind"] == "memset").sum()),
@@ -383,23 +383,6 @@ def _one_spelling(kernel: str) -> str:
     return kernel.replace("(anonymous namespace)", "<unnamed>").replace(" ", "")
 
 
-def _union(part: pd.DataFrame, begin: float, end: float) -> Times:
-    """Merged stretches (begin, end) [s] of launches, cut to the window; shape (n, 2)."""
-    start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
-    stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
-    if not len(start):
-        return np.zeros((0, 2))
-    order = np.argsort(start, kind="stable")
-    start, stop = start[order], np.maximum.accumulate(stop[order])
-    fresh = np.concatenate(([True], start[1:] > stop[:-1]))
-    ends = np.concatenate((stop[:-1][fresh[1:]], stop[-1:]))
-    return np.column_stack((start[fresh], ends))
-
-
-def _length(stretches: Times) -> float:
-    return float((stretches[:, 1] - stretches[:, 0]).sum())
-
-
 def _gaps(busy: Times, begin: float, end: float) -> Times:
     """Idle stretches between busy ones; shape (n, 2)."""
     edges = np.concatenate(([begin], busy.ravel(), [end])).reshape(-1, 2)
@@ -416,8 +399,6 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
 
 def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
     """The work of the window by range and name, the name that takes longest first."""
-    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"], "time": part["time"]}
-    rows = pd.DataFrame({**columns, "own": 0.0, "count": 1}, index=part.index)
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
     stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
     copied, spoken = (part["kind"] != "kernel").to_numpy(), _matching(part["kernel"], COMMUNICATION).to_numpy()
@@ -425,12 +406,9 @@ def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
     for mine in (~copied & ~spoken, ~copied & spoken, copied):
         reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
         own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
-    sums = (
-        rows.assign(own=own)
-        .groupby(["range", "name", "kind"], sort=False)[["time", "own", "count"]]
-        .sum()
-        .reset_index()
-    )
+    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"], "time": part["time"]}
+    rows = pd.DataFrame({**columns, "own": own, "count": 1}, index=part.index)
+    sums = rows.groupby(["range", "name", "kind"], sort=False)[["time", "own", "count"]].sum().reset_index()
     found = [
         Spent(str(where), str(name), str(kind), float(time), float(mine), int(count))
         for where, name, kind, time, mine, count in sums.itertuples(index=False)
@@ -515,7 +493,7 @@ def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> 
 
 def _silent(stretches: Times, host: pd.DataFrame) -> Times:
     """Seconds of each stretch that lie in AWAY or longer without any CUDA call."""
-    calls = _union(host, -math.inf, math.inf)
+    calls = union(host, -math.inf, math.inf)
     # Before the first recorded call and after the last nothing is known.
     quiet = np.column_stack((calls[:-1, 1], calls[1:, 0]))
     quiet = quiet[quiet[:, 1] - quiet[:, 0] >= AWAY]

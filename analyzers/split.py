@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from analyzers.busy import in_call
 from analyzers.counts import column, inside
 
 MOST = 0.5
@@ -22,18 +23,17 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
     """Part -> what holds its time (a roof, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
 
     kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
-    call, and of its kernels in it; gaps are what these leave of it. A part without kernel times is left out.
+    call, and of its kernels in it as recorded, NaN where none was; gaps are what these leave of it. A part without kernel times is left out.
     """
     if "bound_by" not in kernels:
         return {}
     seconds, bounds = column(kernels, "time"), kernels["bound_by"].tolist()
     found = {}
     for name, rows in inside(kernels).items():
-        busy, (span, inside_it) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
+        busy, (span, recorded) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
         if not (busy > 0 and span > 0):
             continue
-        # A range of a program has no call of its own.
-        scale = inside_it / busy if inside_it > 0 else min(1.0, span / busy)
+        scale = in_call(span, busy, recorded) / busy
         shares: dict[str, float] = {}
         for row in rows:
             shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(seconds[row]) * scale / span

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pandas as pd
 
 from analyzers.analysis import Analysis
-from analyzers.busy import seconds_in_kernels
+from analyzers.busy import in_call
 from analyzers.counts import beyond_l1, inside
 from analyzers.kernel_names import compiled, library
 from analyzers.program import Budget
@@ -158,7 +158,8 @@ def _library(kernel: str, made: bool) -> str:
 
 def _scale(call: Row) -> float:
     """Seconds in the call over counted seconds; 1 where they are not known: gaps between kernels are no kernel's."""
-    quotient = seconds_in_kernels(call) / (_number(call, "counted_time") or NAN)
+    time, counted, recorded = (_number(call, name) for name in ("time", "counted_time", "kernel_time"))
+    quotient = in_call(time, counted, recorded) / (counted or NAN)
     return quotient if quotient == quotient else 1.0
 
 

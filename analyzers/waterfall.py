@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from analyzers.analysis import Analysis
+from analyzers.busy import in_call
 from analyzers.counts import column, inside
 
 FLOOR, WORK, EXCESS, KERNELS, GAPS = "floor", "work", "excess", "kernels", "gaps"
@@ -77,7 +78,7 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
             # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
             alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
             found[name] = _waterfall(
-                name, time, floor, ran, alone=alone, inside=float(row.get("kernel_time", math.nan))
+                name, time, floor, ran, alone=alone, recorded=float(row.get("kernel_time", math.nan))
             )
     return found
 
@@ -100,16 +101,14 @@ def _waterfall(
     kernels: Sequence[dict[Any, Any]],
     *,
     alone: bool = False,
-    inside: float = math.nan,
+    recorded: float = math.nan,
 ) -> Waterfall:
-    """`alone`: one launch is all that the call is. inside [s]: how long kernels run in a call, where a record tells; else what a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
+    """`alone`: one launch is all that the call is. recorded [s]: how long kernels run in a call, where a record tells; else what a kernel took longer while it was counted is scaled away; where the roofs of all kernels lie below the floor
     (it may be a launch's cost), the rest of it is taken from everything else in proportion.
     """
     busy = sum(row["time"] for row in kernels)
-    scale = min(1.0, time / busy) if busy > 0 else 1.0
-    if inside > 0 and busy > 0:
-        scale = inside / busy
-    elif scale == 1.0 and alone and 0 < time - busy < SAME * time:
+    scale = in_call(time, busy, recorded) / busy if busy > 0 else 1.0
+    if scale == 1.0 and alone and math.isnan(recorded) and 0 < time - busy < SAME * time:
         scale = time / busy
     over, at_roofs = [], 0.0
     for row in kernels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from analyzers.busy import in_call
 from analyzers.placement import LAUNCH_FLOOR, MANY, NEAR, launch_bound
 from analyzers.rules.rule import CALL, HOST, Case, Proof, Subject, rule
 from roofline.wording import seconds
@@ -285,7 +286,7 @@ def _compiled(s: Subject) -> str:
 def _gaps(s: Subject) -> float:
     """Seconds of the call in which no kernel runs: as recorded, else what the counted ones leave; 0 where they took as long
     or longer, or are not known."""
-    busy = s["counted_time"] if math.isnan(s["kernel_time"]) else s["kernel_time"]
+    busy = in_call(s.time, s["counted_time"], s["kernel_time"])
     return 0.0 if math.isnan(busy) else max(0.0, s.time - busy)
 
 

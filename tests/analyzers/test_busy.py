@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from analyzers.busy import Recorded, in_kernels, seconds_in_kernels
+from analyzers.busy import Recorded, in_call, in_kernels
 
 
 def call(*rows):
@@ -34,7 +34,6 @@ def test_a_record_stands_only_for_calls_like_it():
 
 
 def test_without_a_record_the_counted_kernels_fill_the_call_at_most():
-    row = {"time": 5.0, "counted_time": 7.0, "kernel_time": math.nan}
-    assert seconds_in_kernels(row) == 5.0
-    assert seconds_in_kernels({**row, "kernel_time": 3.0}) == 3.0
-    assert math.isnan(seconds_in_kernels({**row, "counted_time": math.nan}))
+    assert in_call(5.0, 7.0) == 5.0
+    assert in_call(5.0, 7.0, 3.0) == 3.0
+    assert math.isnan(in_call(5.0, math.nan))

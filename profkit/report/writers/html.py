@@ -276,19 +276,12 @@ def _bound_card(row: Mapping[Any, Any], question: Text | None = None) -> Card:
     said_ = both(lambda tag: say("p_of_nearest", tag, share=units.percent(share), roof=named(nearest, tag)))
     # Where the roof that binds sets the floor, too, and no more was done than must be, both are one fact; so are they where
     # a cache kept bytes from being counted.
-    by_floor = 1 / number(row, "floor_ratio")
-    of_floor = at_roof and row.get("floor_bound_by") == nearest and share < (1 + SAME) * by_floor
-    key = "p_of_roof" if not of_floor else "p_of_floor" if share > (1 - SAME) * by_floor else "p_of_counted"
-    note = (
-        told(
-            key,
-            share=units.percent(share),
-            moved=units.percent(by_floor),
-            ratio=units.digits(number(row, "floor_ratio")),
-        )
-        if at_roof
-        else said_
-    )
+    times = number(row, "floor_ratio")
+    of_floor = at_roof and row.get("floor_bound_by") == nearest and times > 0 and share * times < 1 + SAME
+    key = "p_of_roof" if not of_floor else "p_of_floor" if share * times > 1 - SAME else "p_of_counted"
+    moved = units.percent(1 / times) if of_floor else ""
+    shares = {"share": units.percent(share), "moved": moved, "ratio": units.digits(times)}
+    note = told(key, **shares) if at_roof else said_
     # The bar is the share of the roof it is bound by; what waits is bound by none.
     note = note if math.isfinite(share) else NOTHING
     return Card(question or told("p_bound"), roof, note, share if at_roof else math.nan)
