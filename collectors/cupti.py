@@ -15,7 +15,7 @@ import pandas as pd
 from collectors import Format
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
-from collectors.frame import build, role_of
+from collectors.frame import build, role_of, set_host
 
 TRACE = ("range", "kernel", "launch", "start", "time", "stream", "process", "kind", "device", "cc")
 """Columns of a program's table."""
@@ -67,7 +67,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     frame = build({**columns, **facts}, tool="cupti", doubts=said)
     host = host_file(file)
     if host.exists():
-        frame.attrs["host"] = _host(host)
+        set_host(frame, _host(host))
     return frame
 
 

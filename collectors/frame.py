@@ -22,7 +22,7 @@ One row a launch, in the order of the file. Columns, in this order:
     counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
 
 `frame.attrs`: "doubts" is a list of Doubt; readers may add keys of their own ("log",
-"rules", "devices"). pandas drops attrs in some operations: take what you need first.
+"rules", "devices"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
 
 Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
 that grouping, comparing and taking rows costs numbers; group them with observed=True.
@@ -102,6 +102,29 @@ def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = ()
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["doubts"] = list(doubts)
     return frame
+
+
+class _Beside:
+    """A table in the attrs of a frame. pandas copies attrs deeply and compares them in many operations: a table as it is
+    would be copied whole, and cannot be compared.
+    """
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+
+    def __deepcopy__(self, _: object) -> _Beside:
+        return self
+
+
+def set_host(frame: pd.DataFrame, host: pd.DataFrame) -> None:
+    """Keep beside a launches frame what the host did (collectors.kineto.host_frame)."""
+    frame.attrs["host"] = _Beside(host)
+
+
+def host_of(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """What the host did beside a launches frame, itself and no copy; None where the reader knows nothing of it."""
+    kept: _Beside | None = frame.attrs.get("host")
+    return None if kept is None else kept.table
 
 
 def spelt(frame: pd.DataFrame) -> pd.DataFrame:

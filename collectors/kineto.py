@@ -1,8 +1,8 @@
 """torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame, with the host's CUDA calls.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
-made its call, taken by the call's correlation id. attrs["host"] is what the host did (see host_frame). Echoes of ranges on the GPU's
-track are no work and are passed over.
+made its call, taken by the call's correlation id. What the host did goes with the frame (collectors.frame.host_of).
+Echoes of ranges on the GPU's track are no work and are passed over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collectors import Format
 from collectors.cupti import ONE_PROCESS, SAYS
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
-from collectors.frame import build, role_of
+from collectors.frame import build, role_of, set_host
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
@@ -108,7 +108,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
     }
     frame: pd.DataFrame = build(columns, tool="kineto", doubts=_doubts(events))
-    frame.attrs["host"] = host_frame(
+    host = host_frame(
         [
             (str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]), one["args"].get("correlation"))
             for one in calls
@@ -121,6 +121,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
             if one.get("cat") in _SPANS
         ],
     )
+    set_host(frame, host)
     return frame
 
 

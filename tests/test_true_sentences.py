@@ -18,6 +18,7 @@ from analyzers.program import budget
 from analyzers.rules.rule import TIME
 from analyzers.subjects import WHOLE, program_subjects
 from analyzers.waterfall import FLOOR, GAPS, WORK
+from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.cli.group import invoke
 from profkit.report import sections
@@ -112,7 +113,7 @@ def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run
 def test_the_blocks_of_a_programs_step_add_up_and_no_win_passes_its_idle_and_copying(trace):
     """The same of the recorded programs: the floor of a step is its computing, but for what its short kernels waste."""
     frame = read(trace)
-    one = budget(frame, host=frame.attrs["host"])
+    one = budget(frame, host=host_of(frame))
     found = [f for f in examine(program_subjects({"": one}), {}) if f.severity == TIME]
     for most in (0, 8):
         mine = wall_blocks(one, WHOLE, found, most=most)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from collectors.doubt import TRACE_CUT, Doubt
 from collectors.errors import CollectError
-from collectors.frame import build
+from collectors.frame import build, set_host
 from collectors.nsys.launches import api_facts, copies, each, moved_bytes, reach, shapes
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
 from collectors.nsys.tables import (
@@ -81,7 +81,7 @@ def read_sqlite(
     frame.attrs["domains"] = domains
     if calls is not None:
         frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
-        frame.attrs["host"] = _host(work, calls, ranges)
+        set_host(frame, _host(work, calls, ranges))
     return frame
 
 

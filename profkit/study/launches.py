@@ -12,7 +12,7 @@ import pandas as pd
 
 from collectors import format_of, read
 from collectors.doubt import Doubt
-from collectors.frame import renamed, spelt
+from collectors.frame import host_of, renamed, set_host, spelt
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
@@ -66,11 +66,11 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
         known = {name: harmless.line(name) for name in frame[column].unique()}
         if any(name != shown for name, shown in known.items()):
             told[column] = renamed(frame[column], known)
-    if (host := frame.attrs.get("host")) is not None:
+    if (host := host_of(frame)) is not None:
         # The names of ranges and operators are anybody's.
         shown = {name: harmless.line(str(name)) for name in host["call"].unique()}
         if any(name != line for name, line in shown.items()):
-            frame.attrs["host"] = host.assign(call=host["call"].map(shown).astype("str"))
+            set_host(frame, host.assign(call=host["call"].map(shown).astype("str")))
     if not told:
         return frame
     attrs = frame.attrs

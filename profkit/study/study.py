@@ -36,6 +36,7 @@ from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
 from collectors.doubt import Doubt, unique
+from collectors.frame import host_of
 from collectors.ncu import source
 from collectors.recipes import capability
 from profkit.annotation import Declared, read_declared
@@ -345,7 +346,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        lived, _ = _lived(frame.attrs.get("host"), 0.0)
+        lived, _ = _lived(host_of(frame), 0.0)
         return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
@@ -370,7 +371,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or self.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
             return
-        host = frame.attrs.get("host")
+        host = host_of(frame)
         labels = device_labels(frame)
         alone = labels.nunique() == 1 and ("process" not in frame or frame["process"].nunique() == 1)
         owner = frame["process"].astype(str) if "process" in frame else ""

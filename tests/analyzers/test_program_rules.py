@@ -14,6 +14,7 @@ from analyzers.findings import RULES, examine
 from analyzers.program import Budget, Steady, budget
 from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
 from analyzers.subjects import SLICES, WHOLE, program_subjects
+from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.report.explain import gain, worded
 
@@ -157,7 +158,7 @@ def test_wins_never_pass_the_step_and_the_largest_comes_first(parts, short):
 def test_what_is_first_in_time_is_first_in_the_list(name, first, share, others):
     """Steady steps of generation, of training a ResNet and of training a small GPT, as torch's profiler saw an H100."""
     frame = read(DATA / f"{name}_h100.trace.json.gz")
-    one = budget(frame, host=frame.attrs["host"])
+    one = budget(frame, host=host_of(frame))
     assert one.steady.found == "repeating"
     told = found(one)
     assert (told[0].rule, told[0].variant) == first

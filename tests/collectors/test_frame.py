@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from collectors import CollectError
 from collectors.counters import COUNTERS
 from collectors.doubt import Doubt
-from collectors.frame import KEYS, OPTIONAL, build, empty, key_order, uncollected, validate
+from collectors.frame import KEYS, OPTIONAL, build, empty, host_of, key_order, set_host, uncollected, validate
 
 
 def test_build_fills_keys_orders_columns_and_keeps_doubts():
@@ -74,3 +75,11 @@ def test_uncollected_names_what_was_asked_for_and_did_not_come():
 def test_key_order_is_keys_optional_counters():
     everything = key_order([*COUNTERS, *OPTIONAL, *KEYS])
     assert everything == [*KEYS, *OPTIONAL, *COUNTERS]
+
+
+def test_what_the_host_did_is_handed_on_as_it_is():
+    frame, host = build({"kernel": ["a", "b"]}, tool="nsys"), pd.DataFrame({"call": ["launch"] * 3})
+    assert host_of(frame) is None
+    set_host(frame, host)
+    assert host_of(frame[["kernel", "kind"]].astype(str)) is host
+    assert host_of(pd.concat([frame[["kernel"]], frame[["kind"]]], axis=1)) is host

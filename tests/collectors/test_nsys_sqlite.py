@@ -15,7 +15,7 @@ from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
 import collectors
 from analyzers.program import budget
 from collectors import CollectError, nsys
-from collectors.frame import validate
+from collectors.frame import host_of, validate
 from collectors.nsys.ranges import Range, by_thread, sweep
 from collectors.nsys.sqlite import read_sqlite
 
@@ -74,7 +74,7 @@ def test_what_the_host_did_is_there(tmp_path):
     """Said before, of every record of nsys: the record does not say what the host did."""
     ops = [Op(500, 5, call=10), Op(1000, 5, kind="memcpy", bytes=8, call=700)]
     frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(60, None, "open")]))
-    host = frame.attrs["host"]
+    host = host_of(frame)
     spans, calls = host[host["kind"] == "range"], host[host["kind"] == "call"]
     assert (spans["call"].tolist(), spans["start"].tolist(), spans["time"].tolist()) == (["a"], [0.0], [5e-8])
     assert calls["start"].tolist() == [1e-8, 7e-7]
@@ -240,7 +240,7 @@ def test_sweep_equals_the_definition(ranges, times):
 def test_the_holes_of_a_recorded_program_are_its_writing_of_files():
     """Said before: idle for 36 % of a step, and the record does not say what the host did. It is a range called IO."""
     frame = read_sqlite(SHARED / "nsys_t4_2025.3.1_schema3.20.2.sqlite")
-    found = budget(frame, host=frame.attrs["host"])
+    found = budget(frame, host=host_of(frame))
     assert found.unknown == 0
     assert found.away / found.window == pytest.approx(0.359, abs=0.001)
     first = found.named[0]

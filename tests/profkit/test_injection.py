@@ -16,7 +16,7 @@ from rich.console import Console
 from synthetic_runs import make_run
 
 from collectors.doubt import Doubt
-from collectors.frame import build
+from collectors.frame import build, host_of, set_host
 from profkit.campaign.progress import Count
 from profkit.campaign.progress import Screen as Board
 from profkit.cli.group import invoke
@@ -357,8 +357,8 @@ def test_a_range_that_names_a_hole_is_shown_harmless():
     """Its name comes by what the host did, which is no column of the launches."""
     frame = build({"kernel": ["k"], "start": [0.0], "time": [1.0]}, tool="nsys")
     calls = {"call": ["cudaLaunchKernel", NASTY["colour"]], "start": 0.0, "time": 1.0, "thread": 1, "launch": -1}
-    frame.attrs["host"] = pd.DataFrame({**calls, "kind": ["call", "range"]})
-    told = shown_frame(frame).attrs["host"]["call"].tolist()
+    set_host(frame, pd.DataFrame({**calls, "kind": ["call", "range"]}))
+    told = host_of(shown_frame(frame))["call"].tolist()
     assert told == ["cudaLaunchKernel", harmless.line(NASTY["colour"])]
     assert "\x1b" not in told[1]
 

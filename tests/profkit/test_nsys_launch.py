@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
 from collectors import cupti
+from collectors.frame import host_of
 from profkit.errors import CannotProfileError
 from profkit.launch import tools
 from profkit.record.cupti import Activities
@@ -153,7 +154,7 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
     assert frame["start"].tolist() == pytest.approx([0, 1e-7, 3e-7])
     assert set(frame["tool"]) == {"cupti"}
     assert frame.attrs["doubts"]
-    host = frame.attrs["host"]
+    host = host_of(frame)
     assert host["call"].tolist() == ["process", *["cudaLaunchKernel"] * 3, "outer", "inner", "aten::item"]
     assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op"]
     assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1]

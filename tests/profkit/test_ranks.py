@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from collectors.cupti import HOST, TRACE, host_file, rank_file
-from collectors.frame import build
+from collectors.frame import build, host_of
 from profkit.api import profile
 from profkit.record.cupti import CLOCK, FILE, _together
 from profkit.record.hot import hottest
@@ -104,7 +104,7 @@ def test_ranks_come_together_on_one_clock(two):
     frame = two.captured.timeline
     assert frame["start"].tolist() == [0.0, 1.0, 2.0, 4.0]
     assert frame["process"].tolist() == ["rank 0", "rank 1", "rank 0", "rank 1"]
-    host = frame.attrs["host"]
+    host = host_of(frame)
     asked = host[host["launch"] >= 0]
     assert (frame["process"].to_numpy()[asked["launch"]] == asked["process"]).all()
     assert not [one for one in frame.attrs["doubts"] if "children" in one.what]

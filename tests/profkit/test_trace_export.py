@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analyzers.program import budget
-from collectors.frame import build
+from collectors.frame import build, host_of, set_host
 from collectors.kineto import read
 from profkit.cli.group import invoke
 from profkit.report.dialects.trace import document
@@ -30,8 +30,8 @@ def test_a_recorded_trace_comes_back_as_it_was(path, tmp_path):
         assert after[column].tolist() == before[column].tolist(), column
     for column in ("start", "time", "bytes"):
         np.testing.assert_allclose(after[column], before[column], atol=2e-9, err_msg=column)
-    assert len(after.attrs["host"]) == len(before.attrs["host"])
-    mine, theirs = (budget(one, host=one.attrs["host"]) for one in (after, before))
+    assert len(host_of(after)) == len(host_of(before))
+    mine, theirs = (budget(one, host=host_of(one)) for one in (after, before))
     assert mine.steady == theirs.steady
     for name in ("window", "computing", "copying", "host", "waiting", "queued", "blocking", "launches"):
         assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-3, abs=1e-6), name
@@ -50,7 +50,7 @@ def test_ranges_stand_inside_one_another():
         },
         tool="cupti",
     )
-    frame.attrs["host"] = pd.DataFrame(
+    host = pd.DataFrame(
         {
             "call": "cudaLaunchKernel",
             "start": [0.1, 0.2, 0.3, 0.4],
@@ -59,6 +59,7 @@ def test_ranges_stand_inside_one_another():
             "launch": [0, 1, 2, 3],
         }
     )
+    set_host(frame, host)
     spans = {one["name"]: one for one in document(frame)["traceEvents"] if one.get("cat") == "user_annotation"}
     assert {name: (one["ts"], one["ts"] + one["dur"]) for name, one in spans.items()} == {
         "step": pytest.approx((100_000, 350_000)),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from collectors.frame import host_of
 from profkit.errors import ProfkitError
 from profkit.report.dialect import Dialect, Written, the_one
 
@@ -36,11 +37,11 @@ def write(runs: Sequence[str | Study], lang: str) -> Written:
 
 
 def document(frame: pd.DataFrame, cc: str = "") -> dict[str, Any]:
-    """The trace of a launches frame with start and time [s]; attrs["host"] gives what the host did."""
+    """The trace of a launches frame with start and time [s]; with what the host did beside it (collectors.frame.host_of)."""
     owners = _owners(frame)
     devices = _devices(frame)
     work = [_work(row, number, devices) for number, row in enumerate(frame.to_dict("records"))]
-    host = frame.attrs.get("host")
+    host = host_of(frame)
     calls = _calls(host, frame, owners) if host is not None else []
     told = any(one["cat"] == _SPANS["range"] for one in calls)
     names = [_named(pid, name) for name, pid in owners.items()]
