@@ -114,7 +114,7 @@ def _claimed(
     for one in findings:
         if one.severity == TIME:
             seconds = parts.get(one.impl, {})
-            mine = {one.kernel} if one.kernel else set(seconds)
+            mine = {one.kernel} & set(seconds) if one.kernel else set(seconds)
             mine = mine & one.covers if one.covers else mine
             above = sum(claimed[one.impl, name] for name in mine)
             one = replace(one, win=max(0.0, min(one.upper_bound - above, left[one.impl])))
@@ -148,7 +148,7 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
     total += gain if case.severity == HOST else 0.0
     return Finding(
         one.name,
-        subject.kernel,
+        subject.kernel or case.kernel,
         subject.impl,
         case.severity,
         case.proofs,

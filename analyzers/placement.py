@@ -35,6 +35,9 @@ ABOVE = 1.02
 LAUNCH_FLOOR = 2.5e-6
 """Seconds between starts of empty kernels in a stream, as published for H200; half of that inside a graph."""
 
+MOSTLY_IDLE = 0.5
+"""Share of a call in which kernels run, below which launching them takes its time."""
+
 MANY = 3
 """Kernels in a call from which launching them may be what takes the time."""
 
@@ -228,7 +231,7 @@ def launch_bound(span: float, busy: float, kernels: float) -> str:
     """
     if not (span > 0 and kernels >= 1):
         return ""
-    if busy < 0.5 * span:
+    if busy < MOSTLY_IDLE * span:
         return f"kernels run for {busy / span:.0%} of the {span * 1e6:.3g} us"
     if kernels >= MANY and span / kernels < 2 * LAUNCH_FLOOR:
         each = f"{span / kernels * 1e6:.2g} us each, near the least a launch takes"

@@ -45,6 +45,9 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
     ran, moving = _names(kernels), _names(kernels, moving=True)
+    # The longest comes first.
+    first = kernels.drop_duplicates("impl") if len(kernels) else kernels
+    longest = {str(impl): (str(name), float(share)) for impl, name, share in first[["impl", "kernel", "share"]].values}
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}
@@ -52,6 +55,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         values["distinct"] = float(distinct[name]) if len(kernels) else NAN
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
+        text["longest"], values["longest_share"] = longest.get(name, ("", NAN))
         text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
         found.append(Subject(name, "", _number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found

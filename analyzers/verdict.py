@@ -61,6 +61,7 @@ CONDITIONS: Mapping[str, Language] = {
     "fallback": ("by a fallback ({place})", "走了回退路径（{place}）"),
     "clocks": ("two clocks disagree: {said}", "两种计时不一致：{said}"),
     "unbuilt": ("by the library: its own extension does not compile here", "由库完成：自有扩展在此无法编译"),
+    "caller": ("by the caller's clock, launching and waiting included", "按调用方的时钟计，含启动与等待"),
     "few": ("too few rounds to decide", "轮数太少，不足以判定"),
     "wide": ("interval wide: +-{half}", "置信区间较宽：±{half}"),
     "algorithm": (
@@ -195,8 +196,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     of it where they contradict each other. `time` [s] of a call; `hard` [s]: the least that the task's model allows;
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
-    kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `fragile`: a
-    note for each unusual input that it is wrong on, refuses or crashes on.
+    kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
+    timed by its caller, since the GPU's own clocks saw no work of somebody's. `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on.
     """
 
     impl: str
@@ -221,6 +222,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     own_ran: bool | None = None
     fallback: str = ""
     unbuilt: bool = False
+    by_caller: bool = False
     fragile: Sequence[str] = ()
 
 
@@ -262,6 +264,8 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     if known.own_ran is False:
         other = Condition("fallback", {"place": known.fallback}) if known.fallback else Condition("library")
         found.append(Condition("unbuilt") if known.unbuilt else other)
+    if known.by_caller:
+        found.append(Condition("caller"))
     if below:
         counted = math.isfinite(known.counted_hard)
         found.append(Condition("algorithm", {"share": f"{known.share:.2g}"}) if counted else Condition("unexplained"))

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -486,3 +487,20 @@ def test_implementations_stand_in_one_order_everywhere():
     best = opened(LADDER / "batch8")
     times = [float(part.row["time"]) for part in best.ranked if part.row is not None]
     assert times == sorted(times)
+
+
+def test_what_the_callers_clock_timed_is_said_to_be_its(tmp_path):
+    """Said before, of a candidate that gave the GPU no work: cold cache, 126 MB flushed before each call."""
+    folder = tmp_path / "ICDQRM"
+    shutil.copytree(ROOT / "examples/h200/ICDQRM", folder)
+    table = pd.read_csv(folder / "timings.csv")
+    unseen = table["impl"].eq("cuda") & table["method"].isin(["cupti", "event"])
+    table.assign(seconds=table["seconds"].mask(unseen)).to_csv(folder / "timings.csv", index=False)
+    before, after = open_study(ROOT / "examples/h200/ICDQRM"), open_study(folder)
+    assert (before.analysis.method, after.analysis.method) == ("cupti", "host")
+    assert "by the caller's clock, launching and waiting included" in after.verdicts["cuda"].text()
+    assert "caller" not in before.verdicts["cuda"].text()
+    assert "cold cache" in sections.timing_line(before)
+    assert "flushed before each call" in sections.timing_line(before)
+    assert "warm cache" in sections.timing_line(after)
+    assert "flushed" not in sections.timing_line(after)

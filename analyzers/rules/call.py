@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from analyzers.busy import in_call
-from analyzers.placement import LAUNCH_FLOOR, MANY, NEAR, launch_bound
+from analyzers.kernel_names import library
+from analyzers.placement import LAUNCH_FLOOR, MANY, MOSTLY_IDLE, NEAR, launch_bound
 from analyzers.rules.rule import CALL, HOST, Case, Proof, Subject, rule
 from roofline.wording import seconds
 
@@ -14,6 +15,9 @@ HOST_RATIO = 1.2
 
 CHAIN_EXCESS = 1.3
 
+MOST = 0.6
+"""Share of a call from which one kernel is what to look at."""
+
 GAPS = 0.02
 """Share of a call that no counted kernel fills from which it is told by itself."""
 
@@ -21,45 +25,61 @@ BETWEEN = frozenset({""})
 """What a finding about the time between kernels covers: no kernel's."""
 
 
+_LAUNCHES = {
+    "": {
+        "en": (
+            "fuse the chain into one kernel, or replay it as a CUDA graph (torch.compile, cudaGraph)",
+            "one launch; time near the longest kernel alone",
+        ),
+        "zh": (
+            "把整条链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）",
+            "只有一次启动；时间接近其中最长的 kernel",
+        ),
+    },
+    "compiled": {
+        "en": (
+            "replay the chain as a CUDA graph (cudaGraph, the mode reduce-overhead of the compiler it has been through), or fuse it into one kernel by hand",
+            "one launch; time near the longest kernel alone",
+        ),
+        "zh": (
+            "用 CUDA graph 重放整条链（cudaGraph，或所用编译器的 reduce-overhead 模式），或手写融合成一个 kernel",
+            "只有一次启动；时间接近其中最长的 kernel",
+        ),
+    },
+}
+_SHORT = {
+    "en": "launch-bound: {count} kernels in {time}, {each} each",
+    "zh": "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
+}
+_IDLE = {
+    "en": "launch-bound: {count} kernels run for {busy} of {time}",
+    "zh": "受限于 kernel 启动：{time}内 {count} 个 kernel 只运行了 {busy}",
+}
+
+
 @rule(
     "launch-bound",
     ("kernels", "counted_time"),
     level=CALL,
     words={
-        "": {
-            "en": (
-                "launch-bound: {count} kernels in {time}, {each} each",
-                "fuse the chain into one kernel, or replay it as a CUDA graph (torch.compile, cudaGraph)",
-                "one launch; time near the longest kernel alone",
-            ),
-            "zh": (
-                "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
-                "把整条链融合成一个 kernel，或用 CUDA graph 重放（torch.compile、cudaGraph）",
-                "只有一次启动；时间接近其中最长的 kernel",
-            ),
-        },
-        "compiled": {
-            "en": (
-                "launch-bound: {count} kernels in {time}, {each} each",
-                "replay the chain as a CUDA graph (cudaGraph, the mode reduce-overhead of the compiler it has been through), or fuse it into one kernel by hand",
-                "one launch; time near the longest kernel alone",
-            ),
-            "zh": (
-                "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
-                "用 CUDA graph 重放整条链（cudaGraph，或所用编译器的 reduce-overhead 模式），或手写融合成一个 kernel",
-                "只有一次启动；时间接近其中最长的 kernel",
-            ),
-        },
+        f"{way}{title}".strip("-"): {lang: (said[lang], *texts[lang]) for lang in texts}
+        for way, texts in _LAUNCHES.items()
+        for title, said in (("", _SHORT), ("-idle", _IDLE))
     },
 )
 def _launch_bound(s: Subject) -> Case | None:
-    count = s["kernels"]
-    if count < 2 or not launch_bound(s.time, _busy(s), count):
+    count, busy = s["kernels"], _busy(s)
+    if count < 2 or not launch_bound(s.time, busy, count):
         return None
-    each = s.time / count
-    params = {"count": f"{count:.0f}", "each": seconds(each), "time": seconds(s.time)}
-    proofs = (Proof("kernels", count, MANY), Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below"))
-    return Case(proofs, _floor(s), params, 1.0, variant=_compiled(s))
+    idle, each = busy < MOSTLY_IDLE * s.time, s.time / count
+    params = {"count": f"{count:.0f}", "each": seconds(each), "time": seconds(s.time), "busy": seconds(busy)}
+    shown = (
+        Proof("busy/time", busy / s.time, MOSTLY_IDLE, "below")
+        if idle
+        else Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below")
+    )
+    variant = f"{_compiled(s)}-idle".strip("-") if idle else _compiled(s)
+    return Case((Proof("kernels", count, 2 if idle else MANY), shown), _floor(s), params, 1.0, variant=variant)
 
 
 @rule(
@@ -247,6 +267,18 @@ def _launch_gaps(s: Subject) -> Case | None:
                 "只有一个 kernel，时间接近下限",
             ),
         },
+        "one": {
+            "en": (
+                "one of {count} kernels takes {most} of the call, {ratio}x the floor of its work ({source}); no counters",
+                "look at this kernel first: hardware counters say what holds it (profkit profile SAMPLE --ncu)",
+                "a reason, and a tighter bound; fusing the others wins the rest at most",
+            ),
+            "zh": (
+                "{count} 个 kernel 中有一个占本次调用的 {most}，耗时为其工作量（{source}）理论下限的 {ratio} 倍；没有计数器",
+                "先看这个 kernel：它受限于什么可由硬件计数器得到（profkit profile SAMPLE --ncu）",
+                "得到原因，以及更紧的收益上界；融合其余 kernel 最多只能省下其余时间",
+            ),
+        },
         "compiled-chain": {
             "en": (
                 "{count} kernels a call, {ratio}x the floor of its work ({source}); no counters",
@@ -266,7 +298,9 @@ def _modelled(s: Subject) -> Case | None:
     if s.text.get("source", "") in ("", "counted") or not s["floor_ratio"] > 1:
         return None
     share = s["attainable_fraction"]
-    variant = "near" if share >= NEAR else "chain" if s["kernels"] >= MANY else ""
+    took = s["longest_share"] * min(s.time, _busy(s))
+    chain = "one" if took >= MOST * s.time else "chain"
+    variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
     variant = f"{_compiled(s)}-chain".strip("-") if variant == "chain" else variant
     params = {
         "ratio": f"{s['floor_ratio']:.3g}",
@@ -275,7 +309,13 @@ def _modelled(s: Subject) -> Case | None:
         "share": f"{share:.0%}",
         "bound": s.text.get("bound_by", ""),
     }
-    return Case((Proof("floor_ratio", s["floor_ratio"], 1.0),), _floor(s), params, 0.05, variant=variant)
+    far = Proof("floor_ratio", s["floor_ratio"], 1.0)
+    if variant != "one":
+        return Case((far,), _floor(s), params, 0.05, variant=variant)
+    longest = s.text["longest"]
+    params |= {"most": f"{took / s.time:.0%}"} | ({"library": library(longest)} if library(longest) else {})
+    most = Proof("longest/time", took / s.time, MOST)
+    return Case((far, most), max(_floor(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
 
 
 def _compiled(s: Subject) -> str:

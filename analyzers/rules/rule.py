@@ -173,7 +173,7 @@ class Case:
 
     strength: how far beyond its threshold the evidence is (0..1); it orders equal gains and nothing else.
     variant: which of the rule's texts applies. likely: seconds after the fix that good kernels come to, where that is
-    more than `after`; findings are ranked by it. covers: the kernels of a call whose time it is about, "" among them for the time between; none: all of it.
+    more than `after`; findings are ranked by it. kernel: of a call, the one that it is about. covers: the kernels of a call whose time it is about, "" among them for the time between; none: all of it.
     """
 
     proofs: tuple[Proof, ...]
@@ -184,6 +184,7 @@ class Case:
     variant: str = ""
     likely: float = NAN
     covers: frozenset[str] = frozenset()
+    kernel: str = ""
 
 
 Test: TypeAlias = "Callable[[Subject], Case | None]"

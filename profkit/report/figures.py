@@ -206,12 +206,12 @@ def _devices(studies: Iterable[Study]) -> list[str]:
 
 def _caption(study: Study, lang: str) -> tuple[str, ...]:
     """The least that a picture must say; the method in full is in the run."""
-    timing, counters = study.manifest.timing, study.manifest.counters
+    counters = study.manifest.counters
     if counters.state != "collected":
         return (sections.counters_line(study, lang),)
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     least = min((int(row["n"]) for row in rows), default=0)
-    times = [say("fig_times", lang, count=str(least), state=named(timing.l2, lang))] if least else []
+    times = [say("fig_times", lang, count=str(least), state=named(sections.cache_of(study), lang))] if least else []
     return (*times, say("fig_counted", lang, version=counters.version) + _clock(study, say("comma", lang), lang))
 
 

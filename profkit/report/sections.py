@@ -675,17 +675,25 @@ def timing_line(study: Study, lang: str = "en") -> str:
     method = study.analysis.method or timing.method
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     half = [(row["time_high"] - row["time_low"]) / 2 / row["time"] for row in rows]
-    flushed = say("flushed", lang, size=units.text(timing.flush_bytes, "B")) if timing.flush_bytes else ""
+    cache = cache_of(study)
+    flush = timing.flush_bytes if cache == timing.l2 else 0.0
+    flushed = say("flushed", lang, size=units.text(flush, "B")) if flush else ""
     return say(
         "timing",
         lang,
         count=str(min((int(row["n"]) for row in rows), default=0)),
-        state=named(timing.l2, lang),
+        state=named(cache, lang),
         flushed=flushed,
         note=said_in(lang, timing.notes.get(method, timing.note)),
         reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share", lang),
         where=_processes(study, lang),
     )
+
+
+def cache_of(study: Study) -> str:
+    """The state of the L2 cache in which the samples that count were taken, "cold" or "warm"."""
+    taken = {str(part.row["l2"]) for part in study.parts if part.row is not None and part.row["n"] > 0}
+    return taken.pop() if len(taken) == 1 else study.manifest.timing.l2
 
 
 def _processes(study: Study, lang: str) -> str:

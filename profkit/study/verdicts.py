@@ -70,6 +70,7 @@ def _evidence(
         own_ran=None if whose is None else not whose.never_launched,
         fallback=_fallback(manifest, impl.name),
         unbuilt=any(one.code == "not-built" and one.about == impl.name for one in manifest.doubts),
+        by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
         fragile=tuple(impl.fragile),
     )
 

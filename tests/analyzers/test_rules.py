@@ -147,6 +147,38 @@ def test_chains_of_launches():
     assert "fuse" not in rules_of(call(kernels=2.0, counted_time=40e-6, **again))
 
 
+def test_what_is_shown_for_a_launch_bound_call_holds_for_it():
+    """Said before of a call timed by its caller: 5 kernels in 238 us, 47.5 us each (< 5.00 us)."""
+    long, short = call(time=238e-6, kernels=5.0, counted_time=30.6e-6), call(kernels=24.0, counted_time=40e-6)
+    for subject, title, variant in ((long, "5 kernels run for 30.6 us of 238 us", "idle"), (short, "2.08 us each", "")):
+        one = next(f for f in examine([subject], {"cuda": subject.time}) if f.rule == "launch-bound")
+        assert title in one.title
+        assert one.variant == variant
+        for proof in one.evidence:
+            assert (proof.value > proof.threshold) == (proof.side == "above")
+        assert "{" not in "".join(one.words("zh"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "share", "variant", "step"),
+    [
+        ("mine", 0.9, "one", "look at this kernel first"),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_nhwc_cudnn", 0.9, "one", "it is cuDNN's kernel"),
+        ("mine", 0.3, "chain", "fuse the chain"),
+    ],
+)
+def test_without_counters_the_kernel_that_takes_the_call_is_named(kernel, share, variant, step):
+    """Said before of a convolution that takes 97 % of four kernels' time: fuse the chain, one kernel near the floor."""
+    values = {"kernels": 4.0, "counted_time": 1e-3, "floor_time": 1e-5, "floor_ratio": 100.0, "longest_share": share}
+    subject = Subject("cuda", "", 1e-3, values, text={"source": "modelled", "longest": kernel})
+    (one,) = [f for f in examine([subject], {"cuda": 1e-3}, floors={"cuda": 1e-5}) if f.severity != COLLECT]
+    assert (one.rule, one.variant) == ("modelled", variant)
+    assert one.kernel == (kernel if variant == "one" else "")
+    assert one.next_step.startswith(step)
+    assert one.upper_bound == pytest.approx(0.9e-3 if variant == "one" else 0.99e-3)
+    assert "{" not in "".join(one.words("zh"))
+
+
 def test_each_range_has_its_own_work():
     """What one range declares says nothing about the kernels of another."""
     frame = read(RECORDED).query("kernel.str.startswith('stream_copy') or kernel.str.startswith('doubled_loop')")

@@ -90,6 +90,13 @@ def test_an_extension_that_does_not_compile_is_the_reason_where_none_of_its_kern
     assert decide(msgspec.structs.replace(known, own_ran=True)).conditions == ()
 
 
+def test_a_ratio_of_the_callers_clock_says_so():
+    verdict = decide(Evidence(**FAST, by_caller=True))
+    assert verdict.text().endswith(", by the caller's clock, launching and waiting included")
+    assert verdict.text("zh").endswith("，按调用方的时钟计，含启动与等待")
+    assert verdict.wins
+
+
 def test_slower_says_the_ratio_a_person_expects():
     verdict = decide(Evidence(impl="slow", ratio="slower", speedup=0.483, low=0.48, high=0.486, time=1e-3))
     assert verdict.text() == "takes 2.07x the reference's time [2.06, 2.08]"
