@@ -45,9 +45,9 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
     ran, moving = _names(kernels), _names(kernels, moving=True)
-    # The longest comes first.
-    first = kernels.drop_duplicates("impl") if len(kernels) else kernels
-    longest = {str(impl): (str(name), float(share)) for impl, name, share in first[["impl", "kernel", "share"]].values}
+    # The longest comes first; a frame without kernels may be without columns, too.
+    first = kernels.drop_duplicates("impl").to_dict("records") if "share" in kernels else []
+    longest = {str(row["impl"]): (str(row["kernel"]), float(row["share"])) for row in first}
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}

@@ -29,7 +29,7 @@ GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def shares(trace: Path, first: int, seconds: float) -> tuple[float, float]:
-    """(NCCL's share of a window, the share of NCCL's time beside other kernels), counted stretch by stretch.
+    """(NCCL's share of a window, the share of NCCL's time beside kernels that compute), counted stretch by stretch.
 
     The window begins with the `first` event on the GPU, in their order, and takes so many seconds.
     """
@@ -37,14 +37,18 @@ def shares(trace: Path, first: int, seconds: float) -> tuple[float, float]:
     events.sort(key=lambda one: one["ts"])
     begin = events[first]["ts"]
     end = begin + 1e6 * seconds
-    spans = [(max(one["ts"], begin), min(one["ts"] + one["dur"], end), NCCL in one["name"].lower()) for one in events]
+    # A fill beside NCCL hides nothing of it.
+    kinds = [NCCL if NCCL in one["name"].lower() else one["cat"] for one in events]
+    spans = [
+        (max(one["ts"], begin), min(one["ts"] + one["dur"], end), kind) for one, kind in zip(events, kinds, strict=True)
+    ]
     spans = [one for one in spans if one[0] < one[1]]
     marks = sorted({moment for one in spans for moment in one[:2]})
     talking = hidden = 0.0
     for left, right in pairwise(marks):
-        kinds = {nccl for since, until, nccl in spans if since <= left and until >= right}
-        talking += (right - left) * (True in kinds)
-        hidden += (right - left) * (kinds == {True, False})
+        running = {kind for since, until, kind in spans if since <= left and until >= right}
+        talking += (right - left) * (NCCL in running)
+        hidden += (right - left) * (running >= {NCCL, "kernel"})
     return talking / (end - begin), hidden / talking if talking else 0.0
 
 
