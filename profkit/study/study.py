@@ -338,6 +338,11 @@ class Study:
         """Whether only some of a program's launches were counted."""
         return any(one.filtered for one in self.run.captures if one.role == "counters")
 
+    @property
+    def host(self) -> pd.DataFrame | None:
+        """What the host did beside the timeline (collectors.kineto.host_frame); None where nobody recorded it."""
+        return None if self.captured.timeline is None else host_of(self.captured.timeline)
+
     @cached_property
     def wall(self) -> float:
         """Seconds of a program: its process's life where that is known, else from the first to the last of its GPU work;
@@ -346,7 +351,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        lived, _ = _lived(host_of(frame), 0.0)
+        lived, _ = _lived(self.host, 0.0)
         return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
@@ -371,7 +376,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or self.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
             return
-        host = host_of(frame)
+        host = self.host
         labels = device_labels(frame)
         alone = labels.nunique() == 1 and ("process" not in frame or frame["process"].nunique() == 1)
         owner = frame["process"].astype(str) if "process" in frame else ""

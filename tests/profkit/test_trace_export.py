@@ -24,7 +24,7 @@ TRACES = sorted(DATA.glob("*.json.gz"))
 def test_a_recorded_trace_comes_back_as_it_was(path, tmp_path):
     before = read(path)
     file = tmp_path / "again.json"
-    file.write_text(json.dumps(document(before, "9.0"), allow_nan=False))
+    file.write_text(json.dumps(document(before, host_of(before), "9.0"), allow_nan=False))
     after = read(file)
     for column in ("kernel", "kind", "range", "stream", "device", "cc", "grid", "block"):
         assert after[column].tolist() == before[column].tolist(), column
@@ -60,7 +60,11 @@ def test_ranges_stand_inside_one_another():
         }
     )
     set_host(frame, host)
-    spans = {one["name"]: one for one in document(frame)["traceEvents"] if one.get("cat") == "user_annotation"}
+    spans = {
+        one["name"]: one
+        for one in document(frame, host_of(frame))["traceEvents"]
+        if one.get("cat") == "user_annotation"
+    }
     assert {name: (one["ts"], one["ts"] + one["dur"]) for name, one in spans.items()} == {
         "step": pytest.approx((100_000, 350_000)),
         "mlp": pytest.approx((100_000, 250_000)),

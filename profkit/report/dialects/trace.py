@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from collectors.frame import host_of
 from profkit.errors import ProfkitError
 from profkit.report.dialect import Dialect, Written, the_one
 
@@ -33,15 +32,14 @@ def write(runs: Sequence[str | Study], lang: str) -> Written:
     frame = study.captured.timeline
     if frame is None or "start" not in frame:
         raise ProfkitError(f"{study.path}: no timeline in this run", fix="record one: profkit profile --nsys")
-    return Written(json.dumps(document(frame, str(study.manifest.device.get("cc", "")))))
+    return Written(json.dumps(document(frame, study.host, str(study.manifest.device.get("cc", "")))))
 
 
-def document(frame: pd.DataFrame, cc: str = "") -> dict[str, Any]:
-    """The trace of a launches frame with start and time [s]; with what the host did beside it (collectors.frame.host_of)."""
+def document(frame: pd.DataFrame, host: pd.DataFrame | None, cc: str = "") -> dict[str, Any]:
+    """The trace of a launches frame with start and time [s]; host: what the host did beside it (collectors.frame.host_of)."""
     owners = _owners(frame)
     devices = _devices(frame)
     work = [_work(row, number, devices) for number, row in enumerate(frame.to_dict("records"))]
-    host = host_of(frame)
     calls = _calls(host, frame, owners) if host is not None else []
     told = any(one["cat"] == _SPANS["range"] for one in calls)
     names = [_named(pid, name) for name, pid in owners.items()]
