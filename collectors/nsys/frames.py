@@ -137,7 +137,8 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
     found = Rows({at: columns[at].type in NUMERIC for at in wanted})
     try:
         for block in _parser()(source, columns, wanted):
-            found.take(block, source.left)
+            # Parsers read ahead: what went through says more of the rows to come than those that were parsed.
+            found.take(block, source.newlines / (1 - source.left))
     except pd.errors.EmptyDataError:
         return found
     except (ValueError, IndexError, pd.errors.ParserWarning):  # pyarrow's errors of this kind are ValueErrors
@@ -232,8 +233,8 @@ class Rows:
         self._seen: dict[int, dict[str, int]] = {at: {} for at, number in numeric.items() if not number}
         self.size = 0
 
-    def take(self, block: Mapping[int, Any], left: float = 0.0) -> None:
-        """Add a block of rows, of every column as many; `left`: the share of all rows that is still to come."""
+    def take(self, block: Mapping[int, Any], expected: float = 0.0) -> None:
+        """Add a block of rows, of every column as many; `expected`: about how many there will be in all."""
         size = self.size
         for at, found in block.items():
             if at in self._seen:
@@ -243,7 +244,7 @@ class Rows:
             size = self.size + len(found)
             if size > len(self._held[at]):
                 # Room that is never used takes no memory.
-                wider = np.empty(max(size, int(1.1 * size / (1 - left))), self._held[at].dtype)
+                wider = np.empty(max(size, int(1.05 * expected)), self._held[at].dtype)
                 wider[: self.size] = self._held[at][: self.size]
                 self._held[at] = wider
             self._held[at][self.size : size] = found
