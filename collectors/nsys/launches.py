@@ -114,11 +114,13 @@ def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
 
 def _spelt(axis: NDArray[np.float64]) -> tuple[Any, list[str]]:
     """A code for each size along an axis of a grid, and the text of each code, "" of what is none."""
-    low, high = float(np.fmin.reduce(axis, initial=np.inf)), float(np.fmax.reduce(axis, initial=-np.inf))
+    if len(axis) and (axis == axis[0]).all():
+        return 0, [_size(float(axis[0]))]
     missing = np.isnan(axis)
     some = bool(missing.any())
-    if low == high and not some:
-        return 0, [_size(low)]
+    low, high = np.inf, -np.inf
+    if len(axis):
+        low, high = (np.fmin.reduce(axis), np.fmax.reduce(axis)) if some else (axis.min(), axis.max())
     if 0 <= low <= high < 1 << 16:
         # Small whole numbers are their own codes, before that of NaN.
         with np.errstate(invalid="ignore"):
