@@ -129,8 +129,8 @@ def _spelt(axis: NDArray[np.float64]) -> tuple[Any, list[str]]:
             if some:
                 codes[missing] = int(high) + 1
             return codes, [*map(str, range(int(high) + 1)), ""]
-    codes, distinct = pd.factorize(axis, use_na_sentinel=False)
-    return codes, [_size(size) for size in distinct.tolist()]
+    places, distinct = pd.factorize(axis, use_na_sentinel=False)
+    return places, [_size(size) for size in distinct.tolist()]
 
 
 def _size(size: float) -> str:
