@@ -55,6 +55,7 @@ _STATUS = {
     "caches-results": "复用旧结果",
     "lazy-output": "被查看时才计算",
     "works-after-return": "返回后仍在计算",
+    "works-before-call": "调用之前已在计算",
     "side-stream": "在其他 stream 上计算",
     "unwritten-output": "输出未写入",
     "stops-computing": "中途停止计算",

@@ -72,6 +72,7 @@ CONDITIONS: Mapping[str, Language] = {
         "below the task's floor: another algorithm or skipped work, `--ncu` would tell",
         "低于题目下限：换了算法或少做了工作，用 `--ncu` 可以分辨",
     ),
+    "frozen": ("by weights prepared once: later ones do not reach it", "权重只预处理一次：之后的改动不起作用"),
     "fragile": ("fragile: {what}", "不稳健：{what}"),
 }
 SPOILS = ("reduced", "unexplained")
@@ -197,7 +198,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
     kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
-    timed by its caller, since the GPU's own clocks saw no work of somebody's. `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on.
+    timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
+    `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on.
     """
 
     impl: str
@@ -223,6 +225,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     fallback: str = ""
     unbuilt: bool = False
     by_caller: bool = False
+    frozen: bool = False
     fragile: Sequence[str] = ()
 
 
@@ -272,6 +275,8 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     half = (known.high - known.low) / 2 / known.speedup if known.speedup > 0 else NAN
     if half > WIDE:
         found.append(Condition("wide", {"half": f"{half:.0%}"}))
+    if known.frozen:
+        found.append(Condition("frozen"))
     if known.fragile:
         found.append(Condition("fragile", {"what": weakness(known.fragile)}))
     return tuple(found)

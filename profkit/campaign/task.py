@@ -30,7 +30,7 @@ from profkit.record.prepare import expected_device
 from profkit.record.request import Request
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
-from profkit.rundir.manifest import Manifest
+from profkit.rundir.manifest import Command, Manifest
 from profkit.study.study import Study
 
 Say = Callable[[str], None]
@@ -178,10 +178,16 @@ def _measure(task: Task, say: Say) -> Answer:
 
 
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process of a measurement was killed from outside: a candidate's, or of one that has failed the judge's."""
-    return (failed and any((one.exit_code or 0) < 0 for one in manifest.commands)) or any(
+    """Whether a process of a measurement was killed from outside: a candidate's, or of one that has failed the judge's.
+    What profkit itself has ended for its time or its memory was measured, and would be again as it was.
+    """
+    return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
         "killed by SIGKILL" in impl.reason for impl in manifest.impls
     )
+
+
+def _on_purpose(command: Command) -> bool:
+    return any(word in command.note for word in ("hung", "over its memory", "on purpose"))
 
 
 def _once(task: Task, say: Say) -> Answer:

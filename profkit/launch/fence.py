@@ -51,7 +51,19 @@ _CALLS = {
     "process_vm_writev": (311, 271),
     "pidfd_open": (434, 434),
     "prlimit64": (302, 261),
+    "setpriority": (141, 140),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "ioprio_set": (251, 30),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "sched_setattr": (314, 274),
 }
+_SCHEDULES = {name for name in _CALLS if name.startswith("sched_") or name in ("migrate_pages", "move_pages")}
+"""Calls that mean the caller itself by the number 0."""
+_WHICH = {"setpriority": (0, 1, 2), "ioprio_set": (1, 2, 3)}
+"""Calls whose first argument says what their second is a number of: a process, a group, a user."""
 _PIDFD_SEND_SIGNAL = 424
 _SECCOMP = (317, 277)
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -168,9 +180,15 @@ def _name(number: int) -> str:
 
 def _objection(name: str, arguments: list[int], asker: int, warden: int, parent: int) -> str:
     """Why a call is refused: a line for the pipe; "" when it is not."""
-    target = ctypes.c_int(arguments[1 if name == "ptrace" else 0]).value
+    target = ctypes.c_int(arguments[1 if name == "ptrace" or name in _WHICH else 0]).value
     number = arguments[_SIGNAL_AT[name]] & 0xFFFFFFFF if name in _SIGNAL_AT else -1
     harmless = number == 0 or (name == "ptrace" and not arguments[0]) or (name == "prlimit64" and not arguments[2])
+    harmless |= name in _SCHEDULES and target == 0
+    if name in _WHICH:
+        process, group, _ = _WHICH[name]
+        which = arguments[0] & 0xFFFFFFFF
+        harmless |= which == process and target == 0
+        target = target if which == process else -(target or _group(asker)) if which == group else -1
     gone = target > 0 and not _status(target, "Tgid:")
     if harmless or gone or _own(target, asker, warden):
         return ""

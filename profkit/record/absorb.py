@@ -87,7 +87,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
             ended.code,
             round(ended.wall, 3),
             str(log.relative_to(run.logs)),
-            "hung" if ended.hung else "",
+            "hung" if ended.hung else "over its memory" if ended.memory else "",
         )
         for argv, ended, log in outcome.exits
     ]

@@ -34,7 +34,9 @@ class SampleInfo(msgspec.Struct):
 
 
 class Command(msgspec.Struct):
-    """One process that was started: `wall` in seconds, `exit_code` negative for a signal."""
+    """One process that was started: `wall` in seconds, `exit_code` negative for a signal; `note`: "hung" or "over its
+    memory" where profkit has ended it.
+    """
 
     step: str
     argv: list[str]
@@ -97,8 +99,8 @@ class Impl(msgspec.Struct):
 
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
     load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or what it was caught
-    at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, side-stream, unwritten-output,
-    stops-computing, timer-lie, sabotage, wrong-gradient (where gradients were asked for).
+    at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, works-before-call, side-stream,
+    unwritten-output, stops-computing, timer-lie, sabotage, wrong-gradient (where gradients were asked for).
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
     Triton ones among them whose dots take TF32. `fragile`: unusual inputs, which nothing says it has to take, on which
     it is wrong all the same, each with what was seen.

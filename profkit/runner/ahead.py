@@ -13,8 +13,9 @@ from profkit.runner import loading, refused
 
 
 def build(job: Job) -> int:
-    """Import the job's one candidate, which builds what it builds then: 0 when it went well, else 1. With a reference beside
-    it, it is constructed as well, for what it builds there; what goes wrong then is left to who measures it.
+    """Import the job's one candidate, which builds what it builds then: 0 when it went well, else 1. One that has built nothing
+    then, with a reference beside it, is constructed as well, for what it builds there; what goes wrong then is left to who
+    measures it. Only for that the reference is imported, whose arguments it takes: that may take long, or do things.
 
     A compiler's error is kept for the processes of this campaign that measure the candidate; any other, such as that of
     a candidate that asks for the GPU while it is imported, is left to them.
@@ -26,7 +27,7 @@ def build(job: Job) -> int:
     # Before the import, which may change what a build's identity is made of.
     key = loading.build_key(file)
     loading.use(loading.BuildLock(cache, key, wait=True))
-    refused.extensions(file, job.campaign)
+    built = refused.extensions(file, job.campaign)
     try:
         module = loading.import_file(file, subject.name)
     except Exception as error:
@@ -34,7 +35,7 @@ def build(job: Job) -> int:
         if loading.is_compile_error(error):
             refused.remember(file, cache, key, job.campaign, error)
         return 1
-    if len(job.subjects) > 1 and "cpp_extension" in file.read_text("utf-8", "replace"):
+    if len(job.subjects) > 1 and not built and "cpp_extension" in file.read_text("utf-8", "replace"):
         try:
             told = loading.import_file(Path(job.subjects[1].file), "reference").get_init_inputs()
             loading.instance(module, "ModelNew", told, 0, torch.device("cpu"))

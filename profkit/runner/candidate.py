@@ -6,6 +6,7 @@ this process says about itself is a claim, which the judge checks.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -21,9 +22,11 @@ import torch
 from profkit.launch.protocol import Job
 from profkit.runner import (
     backward,
+    birth,
     cupti,
     exchange,
     facts,
+    habits,
     heap,
     inputs,
     integrity,
@@ -158,15 +161,13 @@ class Guest:
         """Construct the model with the reference's arguments and weights."""
         began = time.perf_counter()
         told = self._take(given, torch.device("cpu"))
-        dtype = precision.TYPES[self._job.precision]
         before = settings.read()
-        self._model = loading.instance(self._module, "ModelNew", told["init"], seed, self._device, dtype)
+        self._construct(told, seed)
         found = weights.Match({})
-        if told["weights"] is not None and isinstance(self._model, torch.nn.Module):
-            loading.take_weights(self._model, told["weights"])
         if told["weights"] is not None:
             found = weights.match(self._model, told["constructed"], told["weights"])
         self._pairs = found.pairs
+        self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
         integrity.check()
         self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
         self._keep(before)
@@ -178,6 +179,26 @@ class Guest:
             "ordered": found.ordered,
         }
 
+    def _construct(self, told: dict[str, Any], seed: int) -> None:
+        dtype = precision.TYPES[self._job.precision]
+        with birth.live(told.get("live", {})) if told.get("live") else contextlib.nullcontext():
+            self._model = loading.instance(self._module, "ModelNew", told["init"], seed, self._device, dtype)
+        if told["weights"] is not None and isinstance(self._model, torch.nn.Module):
+            loading.take_weights(self._model, told["weights"])
+
+    def rebuild(self, given: str, seed: int) -> None:
+        """Construct the model once more, with weights that are live while it is, or as they are without that."""
+        loading.use(self._lock)
+        before = settings.read()
+        self._construct(self._take(given, torch.device("cpu")), seed)
+        integrity.check()
+        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        self._keep(before)
+
+    def shift(self, names: Sequence[str]) -> dict[str, Any]:
+        """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
+        return {"missing": weights.shift_counterparts(self._model, names, self._counterparts)}
+
     def take(self, given: str) -> None:
         """Put these values, by the reference's names, into the candidate's own weights."""
         weights.put(self._model, self._take(given), self._pairs)
@@ -188,6 +209,7 @@ class Guest:
         arguments = self._take(given)
         inputs.seed_all(seed)
         got = self._model(*arguments)
+        lazy.refuse(got, self._watched.kinds)
         facts.settle(self._device)
         return self._give(got, output)
 
@@ -281,6 +303,11 @@ class Guest:
         seconds = batch(self._call, count, hold, self._device)
         leaves = [leaf for _, leaf in tensors(self._call.last)]
         return {"seconds": seconds, "values": [_element(leaves, leaf, index) for leaf, index in probes]}
+
+    def habits(self, changes: list[dict[str, Any]]) -> dict[str, Any]:
+        """Calls that show what it does between them, on data that come with these changes."""
+        self.expect(changes)
+        return {"seconds": list(habits.look(self._call, self._device))}
 
     def record(self) -> None:
         self._recording = cupti.Recording(self._clock("event"))

@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
+from profkit.runner import habits
 from profkit.runner.check import tensors
 from profkit.runner.cupti import Activity, CuptiError
 from profkit.runner.outside import TimerLieError, place
 from profkit.runner.remote import Remote, RemoteError, RemoteModel
-from profkit.runner.subject import ChangedResultError, Data, recheck
+from profkit.runner.subject import Change, ChangedResultError, Data, recheck
 from profkit.runner.timing import Sample
 
 _PROBES = 8
@@ -57,7 +58,9 @@ class RemoteCall:
 
     def _change(self) -> dict[str, Any]:
         """The next turn's change, its data handed over."""
-        change = self._data.turn()
+        return self._told(self._data.turn())
+
+    def _told(self, change: Change) -> dict[str, Any]:
         given = "" if change.fresh is None else self.remote.hand_over(change.fresh)
         return {"at": change.at, "given": given, "factor": change.factor}
 
@@ -99,6 +102,24 @@ class RemoteCall:
         wall = time.perf_counter() - began
         _same_elements(probes, told["values"])
         return wall, float(told["seconds"])
+
+    def refuse_habits(self, device: torch.device) -> None:
+        """Raise OffenceError for a candidate that works before it is called, or out of answers to like data."""
+        habits.refuse(self._habits)
+
+    def _habits(self) -> habits.Seconds:
+        self.remote.phase = "time"
+        data = self._data
+        made = (data.scaled, data.drawn, data.drawn, data.scaled)
+        changes = [self._told(change()) for change in made]
+        told = self.remote.ask("habits", changes=changes).get("seconds")
+        if not (
+            isinstance(told, list)
+            and len(told) == len(habits.Seconds._fields)
+            and all(isinstance(one, float) for one in told)
+        ):
+            raise self.remote.nonsense()
+        return habits.Seconds(*told)
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""

@@ -227,21 +227,26 @@ class Watched:
         seen = [pairs[-_PAIRS:] for pairs in (self._times, self._repeats)]
         if not any(_faster(pairs, _FASTER) or self._spared(pairs, _FASTER) for pairs in seen):
             return
-        watch, pairs, arguments = busy.Watch(), [], inputs.clone(arguments)
+        watch, pairs, scaled, arguments = busy.Watch(), [], [], inputs.clone(arguments)
         for _ in range(2 * _PAIRS):
             # Both calls of a pair follow on another call at once: threads that sleep between calls are awake for both.
             other = _unseen(arguments)
             _nudge(arguments)
-            self._timed(other)
-            pairs.append((self._timed(arguments), self._timed(arguments)))
+            unlike, new = self._timed(other), self._timed(arguments)
+            pairs.append((new, self._timed(arguments)))
+            scaled.append((unlike, new))
             watch.look()
+        like = self._spared(scaled, _FASTER) or _faster(scaled, _FASTER)
+        pairs = scaled if like else pairs
         # A core's seconds grow with what others do to its caches: they take more to be sure.
         spared = self._spared(pairs, _FASTER)
         if not (spared or _faster(pairs, _SURELY_FASTER)):
             return
         by = "cpu" if spared else "wall"
         times = sum(getattr(new, by) for new, _ in pairs) / max(1e-9, sum(getattr(old, by) for _, old in pairs))
-        found = f"data seen before is answered {times:.3g} times faster than new data"
+        found = (
+            f"data seen before{' times a factor' if like else ''} is answered {times:.3g} times faster than new data"
+        )
         if spared or _faster(pairs, _SURELY_FASTER * watch.slower):
             raise OffenceError("caches-results", found)
         self._events.send("doubt", self._name, **_unsure(self._name, f"{found}, on a busy machine: {watch.said()}"))

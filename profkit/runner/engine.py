@@ -91,6 +91,8 @@ def time_all(
         samples += _from_outside(calls, samples, device, events, before)
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
+    if not job.again:
+        _habits(job, calls, device, turn)
     joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
     used = {sample.method for sample in samples}
     return {
@@ -204,6 +206,15 @@ def _from_outside(
             before(exam.impl)
             raise outside.TimerLieError(outside.accusation(exam))
     return [sample for exam in exams for sample in exam.samples]
+
+
+def _habits(job: Job, calls: Mapping[str, TimedCall], device: torch.device, turn: Callable[[str], None]) -> None:
+    """Raise OffenceError, in its own turn, for a candidate that does between its calls what belongs into them."""
+    references = {subject.name for subject in job.subjects if subject.role == "reference"}
+    for name, call in calls.items():
+        if name not in references:
+            turn(name)
+            call.refuse_habits(device)
 
 
 def _look(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import backward, inputs, loading, precision, prober, weights
+from profkit.runner import backward, birth, inputs, loading, precision, prober, weights
 from profkit.runner.remote import RemoteModel
 
 
@@ -20,7 +21,8 @@ class Implementation:
     """A loaded implementation, ready to be called with fresh inputs.
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
-    sides have drawn values for when this one is compared.
+    sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
+    those that are in this process.
     """
 
     subject: Subject
@@ -30,6 +32,8 @@ class Implementation:
     probe: prober.Probe = field(default_factory=prober.Probe)
     match: weights.Match = field(default_factory=lambda: weights.Match({}))
     alive: frozenset[str] = frozenset()
+    counterparts: Mapping[str, str] = field(default_factory=dict)
+    precision: str = ""
 
     @property
     def remote(self) -> bool:
@@ -77,6 +81,25 @@ class Implementation:
         else:
             weights.put(self.model, values, self.match.pairs)
 
+    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        """Construct it once more from the arguments `init`, with the values `live` for what is constant as constructed, and
+        give it `weights`.
+        """
+        if isinstance(self.model, RemoteModel):
+            self.model.rebuild(told, seed)
+            return
+        dtype = precision.TYPES[self.precision]
+        with birth.live(told["live"]) if told["live"] else contextlib.nullcontext():
+            self.model = loading.instance(self.module, "ModelNew", told["init"], seed, device, dtype)
+        if told["weights"] is not None and isinstance(self.model, torch.nn.Module):
+            loading.take_weights(self.model, told["weights"])
+
+    def shift(self, names: Sequence[str]) -> list[str]:
+        """Change its weights that stand for these of the reference's, in place; those for which it has none."""
+        if isinstance(self.model, RemoteModel):
+            return self.model.shift(names)
+        return weights.shift_counterparts(self.model, names, self.counterparts)
+
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
     """Import and construct the reference."""
@@ -96,10 +119,11 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     model = loading.instance(module, "ModelNew", init, seed, device, precision.TYPES[job.precision])
-    match = weights.Match({})
+    match, names = weights.Match({}), {}
     if isinstance(first.model, torch.nn.Module):
         known = first.model.state_dict()
         if isinstance(model, torch.nn.Module):
             loading.take_weights(model, known)
         match = weights.match(model, weights.constants(first.model), known)
-    return Implementation(subject, module, lock, model, match=match)
+        names = weights.counterparts(model, known, match.pairs)
+    return Implementation(subject, module, lock, model, match=match, counterparts=names, precision=job.precision)

@@ -16,7 +16,8 @@ import torch
 from profkit.runner.check import tensors
 from profkit.runner.offence import OffenceError
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter, list, tuple, dict, OrderedDict)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_PLAIN = (*_TENSORS, list, tuple, dict, OrderedDict)
 _SCALARS = (str, bytes, bool, int, float, complex, type(None))
 _HOOKS = ("__torch_function__", "__torch_dispatch__", "__array__", "__await__", "result", "wait")
 
@@ -27,12 +28,16 @@ def kinds(output: Any) -> frozenset[str]:
 
 
 def refuse(output: Any, allowed: Collection[str] = ()) -> None:
-    """Raise OffenceError when some part of the output may do its work later. `allowed`: the reference's kinds."""
+    """Raise OffenceError when some part of the output may do its work later. `allowed`: the reference's kinds; a tensor that
+    only poses as a plain one is in none.
+    """
     for where, part in _parts(output, "output"):
         kind = type(part)
-        if _name(kind) in allowed:
-            continue
-        if _deferred(part, kind):
+        if kind in _TENSORS:
+            deferred = _wrapped(part) or _disguised(part)
+        else:
+            deferred = _name(kind) not in allowed and _deferred(part, kind)
+        if deferred:
             raise OffenceError(
                 "lazy-output", f"{where} is a {_name(kind)}, no plain tensor: it can work when looked at"
             )
@@ -44,7 +49,8 @@ SHARED = "the memory of its inputs"
 
 def shares(output: Any, arguments: Any) -> bool:
     """Whether a tensor of the output lies in the memory of an argument."""
-    return bool(_memories(output) & _memories(arguments))
+    given = _memories(arguments)
+    return any(start < end and begin < stop for start, stop in _memories(output) for begin, end in given)
 
 
 def refuse_shared(allowed: Collection[str]) -> None:
@@ -53,15 +59,15 @@ def refuse_shared(allowed: Collection[str]) -> None:
         raise OffenceError("mismatch", "the answer lies in the memory of an input, where the reference gives a new one")
 
 
-def _memories(item: Any) -> set[int]:
+def _memories(item: Any) -> list[tuple[int, int]]:
+    """(first byte, the byte behind the last) of every tensor's storage."""
     leaves = [leaf for _, leaf in tensors(item) if type(leaf) is torch.Tensor and leaf.layout is torch.strided]
-    return {leaf.untyped_storage().data_ptr() for leaf in leaves if leaf.numel() and not leaf.is_meta}
+    storages = [leaf.untyped_storage() for leaf in leaves if leaf.numel() and not leaf.is_meta]
+    return [(one.data_ptr(), one.data_ptr() + one.nbytes()) for one in storages]
 
 
 def _deferred(part: Any, kind: type) -> bool:
-    if kind in _PLAIN:
-        return kind is torch.Tensor and _wrapped(part)
-    if kind in _SCALARS:
+    if kind in _PLAIN or kind in _SCALARS:
         return False
     if isinstance(part, tuple) and _is_record(kind):
         return False
@@ -73,6 +79,11 @@ def _deferred(part: Any, kind: type) -> bool:
 def _wrapped(tensor: torch.Tensor) -> bool:
     """Whether it is one of functorch's wrappers, which pose as plain tensors."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+
+
+def _disguised(tensor: torch.Tensor) -> bool:
+    """Whether something of this one tensor hides a method or a property that every tensor has."""
+    return any(hasattr(torch.Tensor, name) for name in tensor.__dict__)
 
 
 def _is_record(kind: type) -> bool:

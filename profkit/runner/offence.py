@@ -7,6 +7,7 @@ The names are statuses of an implementation, beside "mismatch" and its like:
     caches-results      an answer was kept and given again for other data
     lazy-output         what came back is not a result yet, but something that makes one when looked at
     works-after-return  the answer was finished after the call had returned
+    works-before-call   the work was begun when its data came, before it was asked for
     side-stream         the answer was made on a stream that the caller's does not wait for
     unwritten-output    the answer is what lay in memory that was freed before
     timer-lie           its process reports times that its calls do not take, seen from another process

@@ -291,6 +291,20 @@ class RemoteModel:
         self.remote.phase = "check"
         self.remote.ask("take", given=self.remote.hand_over(dict(values)))
 
+    def rebuild(self, told: Mapping[str, Any], seed: int) -> None:
+        """Have it constructed once more, as Guest.rebuild says."""
+        self.remote.phase = "first"
+        self._called = False
+        self.remote.ask("rebuild", given=self.remote.hand_over(dict(told)), seed=seed)
+
+    def shift(self, names: Sequence[str]) -> list[str]:
+        """Change its weights in place: see weights.shift_counterparts."""
+        self.remote.phase = "check"
+        missing = self.remote.ask("shift", names=list(names)).get("missing")
+        if not (isinstance(missing, list) and all(name in names for name in missing)):
+            raise self.remote.nonsense()
+        return missing
+
     def plain(self, arguments: list[Any], seed: int) -> Any:
         """The answer of one call, made as anybody would."""
         self.remote.phase = "check"

@@ -55,6 +55,7 @@ _MOST_ASKED = 32
 """Weights of which it is found out one by one whether a candidate ignores them."""
 
 
+_MOST_NAMED = 4
 _CONTROLS = 3
 SHAPES = "shapes"
 """Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
@@ -108,6 +109,7 @@ class Session:
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
         self._drawn: Any = None
+        self._built_with = 0
         self._apart: list[str] = []
 
     def run(self) -> None:
@@ -151,6 +153,9 @@ class Session:
         apart = [c for c in sound if c.remote and not again]
         left = self._hold(apart, properties.FORMS)
         self._forget([one for one in apart if one not in left])
+        for one in sound if not again else ():
+            if not (one.gone or (one.remote and one not in left)):
+                self._outlive(one)
         others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
         self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
@@ -164,7 +169,7 @@ class Session:
         job = self._job
         remotes = judge.loaded(job, self._device, self._events) if job.mode == "judge" else []
         job.seeds = job.seeds or judge.draw(job.trials)
-        seed = self._unlike(job.seeds[0] if job.seeds else 0)
+        seed = self._built_with = self._unlike(job.seeds[0] if job.seeds else 0)
         subject = next(subject for subject in job.subjects if subject.role == "reference")
         first = self._built(subject, lambda: implementation.reference(job, subject, seed, self._device))
         if first is None:
@@ -408,6 +413,8 @@ class Session:
         unknown = frozenset(name for name in match.missing if name in live and name not in match.bare)
         candidate.alive = frozenset(live) - unknown
         if unknown and self._matters(unknown):
+            if self._born(candidate):
+                return
             self._doubt_match(candidate, f"no counterpart for {self._live.named(sorted(unknown))}")
         if candidate.alive:
             candidate.take(self._live.mixed(candidate.alive))
@@ -443,8 +450,79 @@ class Session:
         ignored = [one for one in sorted(alive)[:_MOST_ASKED] if not self._right(candidate, frozenset({one}))]
         if not ignored:
             return verdict
+        if self._born(candidate):
+            return self._compared(candidate)
         what = f"ignores {self._live.named(ignored)}: it is right for the values they are constructed with alone"
         return Verdict("mismatch", what, verdict.max_abs, verdict.max_rel, verdict.tolerance)
+
+    def _born(self, candidate: Implementation) -> bool:
+        """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has taken them in
+        there. Else it is constructed as it was.
+        """
+        every, before = frozenset(self._live.live), candidate.alive
+        candidate.alive = every
+        self._events.phase("build", candidate.subject.name)
+        try:
+            self._rebuild(candidate, self._live.live)
+            if self._right(candidate, every):
+                return True
+        except LostCandidateError:
+            raise
+        except Exception:
+            # It does not bear that; what it is called rests on what it did before.
+            traceback.print_exc(file=sys.stderr)
+        candidate.alive = before
+        self._rebuild(candidate, {})
+        return False
+
+    def _rebuild(self, candidate: Implementation, live: Mapping[str, torch.Tensor]) -> None:
+        self._put(frozenset(live))
+        inputs.torch_seed(self._built_with)
+        init, known = self.reference.module.get_init_inputs(), self.reference.model.state_dict()
+        told = {"init": init, "weights": dict(known), "live": dict(live)}
+        candidate.rebuild(told, self._built_with, self._device)
+
+    def _outlive(self, candidate: Implementation) -> None:
+        """Say of a right candidate whether its answers follow when the weights change after they were given: it may have
+        prepared what it needs of them once.
+        """
+        names = weights.changeable(self.reference.model, self._live.live)
+        if not (names and self.reference.probe.repeatable):
+            return
+        name, arguments, seed = candidate.subject.name, self._unseen(), judge.draw(1)[0]
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        before = self._answer_at(seed, arguments, candidate.alive)
+        weights.shift(self.reference.model, names)
+        after = self._answer_at(seed, arguments, candidate.alive)
+        weights.shift(self.reference.model, names, back=True)
+        own = self.reference.probe.tolerances
+        if not weights.steady(before, after) or compare(after, before, own).status == "ok":
+            return
+        self._events.phase("check", name)
+        with self._blame(candidate.subject, "error") as failed:
+            missing = candidate.shift(names)
+            got = candidate.plain(arguments, seed)
+            if compare(got, after, own).status != "ok":
+                kept = compare(got, before, own).status == "ok"
+                how = "it goes on with those it had" if kept else "its answer is wrong then"
+                lacks = f"it has nothing of the name or the numbers of {', '.join(missing[:_MOST_NAMED])}"
+                self._doubt_frozen(name, lacks if missing else how)
+        if failed:
+            self._forget([candidate])
+
+    def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
+        inputs.seed_all(seed)
+        return inputs.clone(self._answer(inputs.clone(arguments), alive))
+
+    def _doubt_frozen(self, name: str, how: str) -> None:
+        self._events.send(
+            "doubt",
+            name,
+            what=f"weights: {name} has prepared them once, and does not follow when they change",
+            how_much=f"other numbers were put into the reference's, in place, and {how}: what it did once is in no time",
+            fix="prepare them in the call, or again when a weight's _version changes, if they may change",
+            code="weights-frozen",
+        )
 
     def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
         """Whether one plain call is right with these weights drawn and the others as constructed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner import inputs, integrity, lazy, pages
+from profkit.runner import habits, inputs, integrity, lazy, pages
 from profkit.runner.backward import Gradients
 from profkit.runner.check import compare, equal, tensors
 from profkit.runner.offence import OffenceError
@@ -71,15 +71,28 @@ class Data:
 
     def turn(self) -> Change:
         """Go on to a set chosen by chance and give it other data."""
-        places = [n for n in range(len(self.sets)) if n != self.at] or [self.at]
-        self.at = self._chance.choice(places)
+        self._go_on()
+        share = _DRAWING * (time.monotonic() - self._began) + _HEAD_START
+        limit = min(share, _MOST_DRAWING) if any(self._scalable[self.at]) else share
+        return self._drawn() if self._spent < limit else self.scaled()
+
+    def drawn(self) -> Change:
+        """Go on to a set chosen by chance and draw its data, however long that takes."""
+        self._go_on()
+        return self._drawn()
+
+    def _go_on(self) -> None:
+        self.at = self._chance.choice([n for n in range(len(self.sets)) if n != self.at] or [self.at])
+
+    def _drawn(self) -> Change:
         began = time.monotonic()
-        share = _DRAWING * (began - self._began) + _HEAD_START
-        if self._spent < (min(share, _MOST_DRAWING) if any(self._scalable[self.at]) else share):
-            self.sets[self.at] = self._draw()
-            self._spent += time.monotonic() - began
-            self._factors[self.at] = 1.0
-            return Change(self.at, self.sets[self.at], 1.0)
+        self.sets[self.at] = self._draw()
+        self._spent += time.monotonic() - began
+        self._factors[self.at] = 1.0
+        return Change(self.at, self.sets[self.at], 1.0)
+
+    def scaled(self) -> Change:
+        """Stay with the set and multiply its data."""
         low, high = _FACTORS[self._factors[self.at] < _FACTORS[1][0]]
         target = self._chance.uniform(low, high)
         factor, self._factors[self.at] = target / self._factors[self.at], target
@@ -158,6 +171,17 @@ class TimedCall:
         """Have the data of the next turn at hand, so that the turn takes no time."""
         self._pending = self._pending or self._data.turn()
 
+    def refuse_habits(self, device: torch.device) -> None:
+        """Raise OffenceError for a model that works before it is called, or out of answers to like data."""
+        if isinstance(self._data, Data):
+            data = self._data
+            habits.refuse(lambda: habits.look(Ahead(self, [data.scaled, data.drawn, data.drawn, data.scaled]), device))
+
+    def turn_to(self, change: Change) -> None:
+        """Go to the input set that this change is of."""
+        self._pending = change
+        self.turn()
+
     def settled(self) -> None:
         """Raise OffenceError when the last output is not what it was when its time had been taken."""
         self._turns.settled()
@@ -181,6 +205,19 @@ class TimedCall:
             lazy.refuse_shared(allowed)
 
 
+class Ahead:
+    """A timed call whose next turns are made as these say."""
+
+    def __init__(self, call: TimedCall, changes: list[Callable[[], Change]]) -> None:
+        self._call, self._changes = call, changes
+
+    def turn(self) -> None:
+        self._call.turn_to(self._changes.pop(0)())
+
+    def __call__(self) -> Any:
+        return self._call()
+
+
 class Turns:
     """A candidate's own copies of its input sets, and its output under witness."""
 
@@ -189,6 +226,7 @@ class Turns:
         self._scalable = [scalable(one) for one in self._sets]
         self._at = 0
         self._seen: list[torch.Tensor] = []
+        self._from = 0.0
         self._chance = random.SystemRandom()
         self.output: Any = None
 
@@ -200,6 +238,8 @@ class Turns:
     def turn(self, change: Change) -> None:
         """Bring in the data of a turn; the last output is looked at once more and its memory spoiled."""
         self.settled()
+        # The data come last: who sees them first can begin first.
+        poison = [_spoiled(leaf) for _, leaf in tensors(self.output) if isinstance(leaf, torch.Tensor)]
         self._at = change.at
         if change.fresh is None:
             scale(self.arguments, self._scalable[self._at], change.factor)
@@ -209,7 +249,6 @@ class Turns:
             else:
                 self._sets[self._at] = inputs.clone(change.fresh)
             self._scalable[self._at] = scalable(self.arguments)
-        poison = [_spoiled(leaf) for _, leaf in tensors(self.output) if isinstance(leaf, torch.Tensor)]
         self.output = None
         del poison
 
@@ -217,25 +256,29 @@ class Turns:
         """Copy a few elements of the output as they are now, in the caller's stream; see that it is there at all."""
         if self._chance.random() < _LOOKS:
             pages.refuse(self.output)
-        self._seen = list(_few(self.output))
+        self._from = self._chance.random()
+        self._seen = list(_few(self.output, self._from))
 
     def settled(self) -> None:
         """Raise OffenceError when the output has changed since its witness, or was no plain tensor."""
         seen, self._seen = self._seen, []
         if self.output is None or not seen:
             return
-        if any(not equal(was, now) for was, now in zip(seen, _few(self.output), strict=True)):
+        if any(not equal(was, now) for was, now in zip(seen, _few(self.output, self._from), strict=True)):
             late = "side-stream" if any(leaf.is_cuda for leaf in seen) else "works-after-return"
             raise OffenceError(late, "the output of a timed call changed after the call had returned")
 
 
-def _few(output: Any) -> list[torch.Tensor]:
-    """Copies of some elements of each tensor of an output, spread over the memory it lies in."""
+def _few(output: Any, begin: float) -> list[torch.Tensor]:
+    """Copies of some elements of each tensor of an output, spread over the memory it lies in. begin: where they do, as a
+    share of the distance between two of them, which nobody is to know beforehand.
+    """
     found = []
     for _, leaf in tensors(output):
         if type(leaf) is torch.Tensor and leaf.layout is torch.strided and leaf.numel() and not leaf.is_meta:
             flat = inputs.memory(leaf.detach()).reshape(-1)
-            found.append(flat[:: max(1, flat.numel() // _WITNESSES)].clone())
+            step = max(1, flat.numel() // _WITNESSES)
+            found.append(flat[int(begin * step) :: step].clone())
     return found
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from profkit.runner.check import tensors
 
@@ -78,7 +79,7 @@ def draw(model: Any, ask: Callable[[], Any], seed: int) -> Weights:
         chance = torch.Generator().manual_seed(seed)
         live = _drawn(state, constructed, share, chance)
         put(model, live)
-        if _steady(before, ask()):
+        if steady(before, ask()):
             return Weights(constructed, live, owners)
         put(model, constructed)
     return Weights(unsteady=True)
@@ -88,11 +89,14 @@ def constants(model: Any) -> dict[str, torch.Tensor]:
     """The floating parameters and kept buffers of a model whose elements are all one finite number, by name."""
     if not isinstance(model, torch.nn.Module):
         return {}
-    return {name: tensor for name, tensor in model.state_dict().items() if _constant(tensor)}
+    return {name: tensor for name, tensor in model.state_dict().items() if constant(tensor)}
 
 
-def _constant(tensor: Any) -> bool:
-    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or not tensor.numel():
+def constant(tensor: Any) -> bool:
+    """Whether all elements of a floating tensor are one finite number; not of an empty one, or one that is not made yet."""
+    if not isinstance(tensor, torch.Tensor) or is_lazy(tensor):
+        return False
+    if not tensor.is_floating_point() or not tensor.numel():
         return False
     first = tensor.reshape(-1)[0]
     return bool(first.isfinite()) and bool((tensor == first).all())
@@ -130,7 +134,7 @@ def _owner(model: torch.nn.Module, name: str) -> str:
     return f"{kind} ({path})" if path else kind
 
 
-def _steady(before: Any, after: Any) -> bool:
+def steady(before: Any, after: Any) -> bool:
     """Whether an answer is finite where it was, and its size what it was within a factor of _CALM."""
     for (_, old), (_, new) in zip(tensors(before), tensors(after), strict=True):
         if not isinstance(old, torch.Tensor) or not old.is_floating_point():
@@ -218,3 +222,54 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
     elif isinstance(item, (list, tuple)):
         for part in item:
             yield from _within(part, depth - 1)
+
+
+def changeable(model: Any, live: Collection[str]) -> list[str]:
+    """Names of a model's floating parameters, and of what else was drawn anew; what is one tensor is named once."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    found: dict[tuple[int, torch.Size], str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        wanted = isinstance(tensor, torch.nn.Parameter) or name in live
+        if wanted and tensor.is_floating_point() and tensor.numel():
+            found.setdefault((tensor.data_ptr(), tensor.shape), name)
+    return list(found.values())
+
+
+def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
+    """The candidate's names for the reference's tensors: of `pairs`, the same with the same shape, or the one that holds the
+    same numbers in the same order.
+    """
+    if not isinstance(model, torch.nn.Module):
+        return dict(pairs)
+    own = {name: tensor for name, tensor in model.state_dict().items() if not is_lazy(tensor)}
+    same = {name: name for name, value in known.items() if name in own and own[name].shape == value.shape}
+    found = {**same, **pairs}
+    for name in [name for name, value in known.items() if name not in found and value.is_floating_point()]:
+        free = [one for one in own if one not in found.values() and own[one].numel() == known[name].numel()]
+        counterpart = next((one for one in free[:_MOST_NAMED] if _equal(own[one], known[name])), "")
+        if counterpart:
+            found[name] = counterpart
+    return found
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.dtype == other.dtype and bool(torch.equal(one.reshape(-1).to(other.device), other.reshape(-1)))
+
+
+def shift(model: Any, names: Collection[str], *, back: bool = False) -> None:
+    """Give these tensors of a model other numbers, in place: half of what they were and one place on; or take that back.
+    Tensors that are one in memory are changed once.
+    """
+    state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    chosen = {(state[name].data_ptr(), state[name].shape): state[name] for name in names}
+    with torch.no_grad():
+        for tensor in chosen.values():
+            moved = tensor.reshape(-1).roll(-1 if back else 1).mul_(2.0 if back else 0.5)
+            tensor.copy_(moved.view(tensor.shape))
+
+
+def shift_counterparts(model: Any, names: Collection[str], counterparts: Mapping[str, str]) -> list[str]:
+    """`shift` those of a candidate's tensors that stand for these of the reference's; the names that none stands for."""
+    shift(model, [counterparts[name] for name in names if name in counterparts])
+    return [name for name in names if name not in counterparts]

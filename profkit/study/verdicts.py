@@ -71,6 +71,7 @@ def _evidence(
         fallback=_fallback(manifest, impl.name),
         unbuilt=any(one.code == "not-built" and one.about == impl.name for one in manifest.doubts),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
+        frozen=any(one.code == "weights-frozen" and one.about == impl.name for one in manifest.doubts),
         fragile=tuple(impl.fragile),
     )
 

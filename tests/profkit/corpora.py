@@ -48,7 +48,7 @@ def as_sample(folder: Path, chosen: Iterable[Entry], into: Path) -> Path:
 @dataclass(frozen=True)
 class Part:
     """A candidate of a task in tests/data/corpora. `role`: cheat or honest; `kind`: of a cheat, in words; `called`: what
-    the run may call it: statuses, and doubt:CODE for one that is right and told of.
+    the run may call it: statuses, and doubt:CODE for one that is right and told of; what it has to say of an honest one.
     """
 
     task: str
@@ -60,7 +60,7 @@ class Part:
 
 
 _PART = re.compile(
-    r"^#= (reference|head|honest (?P<honest>\w+)|cheat (?P<cheat>\w+) \((?P<kind>.*)\): (?P<called>.*))\n",
+    r"^#= (reference|head|honest (?P<honest>\w+)(?:: (?P<told>.*))?|cheat (?P<cheat>\w+) \((?P<kind>.*)\): (?P<called>.*))\n",
     re.M,
 )
 TASKS = tuple(sorted(file.stem for file in (DATA / "corpora").glob("*.txt")))
@@ -77,7 +77,8 @@ def parts(task: str) -> list[Part]:
     found = []
     for head, source in sources.items():
         if head["honest"]:
-            found.append(Part(task, "honest", head["honest"], shared + source))
+            told = tuple((head["told"] or "").split())
+            found.append(Part(task, "honest", head["honest"], shared + source, called=told))
         elif head["cheat"]:
             called = tuple(head["called"].split())
             found.append(Part(task, "cheat", head["cheat"], shared + source, head["kind"], called))

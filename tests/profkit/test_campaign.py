@@ -41,7 +41,7 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
-from profkit.rundir.manifest import SampleInfo
+from profkit.rundir.manifest import Command, Impl, Manifest, SampleInfo
 from profkit.runner import ahead, loading, refused
 from profkit.targets.sample import resolve
 
@@ -323,6 +323,39 @@ def test_what_a_constructor_builds_is_built_ahead_with_the_references_arguments(
             patch.setenv(name, "")
         assert ahead.build(Job("build", "s", subjects, cache=str(place / "cache"), campaign="one")) == 0
     assert (place / "made").read_text() == "3"
+
+
+def test_who_has_built_while_it_was_imported_needs_no_reference(place, monkeypatch):
+    from torch.utils import cpp_extension
+
+    monkeypatch.setattr(cpp_extension, "_run_ninja_build", lambda *_: None)
+    for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "")
+    reference, file = place / "reference.py", place / "candidate.py"
+    reference.write_text(f"open({str(place / 'imported')!r}, 'a').close()\ndef get_init_inputs():\n    return []\n")
+    file.write_text(CATCHES + "class ModelNew:\n    pass\n")
+    (place / "extension").mkdir()
+    subjects = [Subject("candidate", "candidate", str(file)), Subject("reference", "reference", str(reference))]
+    assert ahead.build(Job("build", "s", subjects, cache=str(place / "cache"), campaign="one")) == 0
+    assert (place / "said").read_text() == "built"
+    assert not (place / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "note", "status", "error", "struck"),
+    [
+        (-9, "hung", "hang", True, False),
+        (-9, "over its memory", "memory-limit", True, False),
+        (-9, "", "ok", True, True),
+        (-9, "", "ok", False, False),
+        (0, "", "crash", False, True),
+    ],
+)
+def test_what_profkit_has_ended_is_not_measured_once_more(code, note, status, error, struck):
+    reason = "killed by SIGKILL during check" if status == "crash" else f"{status}; killed"
+    impl = Impl("mine", "candidate", "mine.py", status=status, reason=reason)
+    manifest = Manifest(SampleInfo("mine", ""), "", impls=[impl], commands=[Command("measure", [], code, note=note)])
+    assert task._struck(manifest, failed=error) is struck
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def wrongly_called(run, part: Part) -> set[str]:
     """What is wrong with what the run says of a candidate; nothing when it is right."""
     found = held(run, part.name)
     if part.role == "honest":
-        return found
+        return found ^ set(part.called)
     word = run.verdicts[part.name].word
     if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
         return set()  # it never had the answer, and what it does then is not so much slower there that it would show

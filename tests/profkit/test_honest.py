@@ -19,10 +19,13 @@ GPU = [(task, entry) for task in TASKS for entry in entries(HONEST / task, "gpu"
 EVERYWHERE = sorted((HONEST.parent.parent.parent / "S1").glob("*/example_*code.py"))
 
 
-def flags(run, name: str) -> list[str]:
-    """Everything the run holds against a candidate; what a busy machine left open holds nothing against it."""
+def flags(run, name: str, expected: str = "") -> list[str]:
+    """Everything the run holds against a candidate; what a busy machine left open holds nothing against it, nor does what
+    is `expected` of it, as its file says.
+    """
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
-    doubts = [doubt.what for doubt in run.manifest.doubts if name in doubt.what and doubt.code != "busy"]
+    told = [doubt for doubt in run.manifest.doubts if name in doubt.what and doubt.code != "busy"]
+    doubts = [doubt.what for doubt in told if f"doubt {doubt.code}" != expected]
     return doubts if impl.ok else [f"{impl.status}: {impl.reason}", *doubts]
 
 
@@ -47,7 +50,7 @@ def test_the_corpus_is_large_enough():
 
 @pytest.mark.parametrize(("task", "entry"), HERE, ids=lambda part: getattr(part, "name", part))
 def test_an_honest_candidate_is_not_flagged(runs, task, entry):
-    assert flags(runs[task], entry.name) == []
+    assert flags(runs[task], entry.name, entry.expect) == []
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -71,7 +74,7 @@ def test_no_honest_candidate_is_flagged_on_a_gpu(tmp_path, task):
         pytest.skip("no GPU here")
     chosen = [e for t, e in HERE + GPU if t == task]
     run = run_of(task, chosen, tmp_path, device="cuda")
-    assert {e.name: flags(run, e.name) for e in chosen} == {e.name: [] for e in chosen}
+    assert {e.name: flags(run, e.name, e.expect) for e in chosen} == {e.name: [] for e in chosen}
 
 
 FALLS_BACK = """

@@ -1,3 +1,4 @@
+# expect: doubt weights-frozen
 # runs: cpu
 """A plain class that is called; no nn.Module."""
 

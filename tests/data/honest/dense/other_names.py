@@ -1,3 +1,4 @@
+# expect: doubt weights-frozen
 # runs: cpu
 """Names its weights differently and scales them once."""
 

@@ -1,3 +1,4 @@
+# expect: doubt weights-frozen
 # runs: cpu
 """Keeps a transposed copy of its weights from the first call on."""
 
