@@ -72,6 +72,7 @@ CONDITIONS: Mapping[str, Language] = {
         "below the task's floor: another algorithm or skipped work, `--ncu` would tell",
         "低于题目下限：换了算法或少做了工作，用 `--ncu` 可以分辨",
     ),
+    "switched": ("by switches of torch's that the reference has not", "靠改动 torch 的开关，参考实现没有这样做"),
     "frozen": ("by weights prepared once: later ones do not reach it", "权重只预处理一次：之后的改动不起作用"),
     "fragile": ("fragile: {what}", "不稳健：{what}"),
 }
@@ -199,6 +200,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
     kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
     timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
+    `switched`: it sets torch's switches in its calls.
     `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on.
     """
 
@@ -226,6 +228,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     unbuilt: bool = False
     by_caller: bool = False
     frozen: bool = False
+    switched: bool = False
     fragile: Sequence[str] = ()
 
 
@@ -275,6 +278,8 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     half = (known.high - known.low) / 2 / known.speedup if known.speedup > 0 else NAN
     if half > WIDE:
         found.append(Condition("wide", {"half": f"{half:.0%}"}))
+    if known.switched:
+        found.append(Condition("switched"))
     if known.frozen:
         found.append(Condition("frozen"))
     if known.fragile:

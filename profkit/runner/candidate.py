@@ -238,7 +238,7 @@ class Guest:
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
         facts.settle(self._device)
-        self._keep(switches)
+        self._keep(switches, called=True)
         told = self._give(got, output)
         if not same(arguments, before):
             told["changed"] = f"{Path(output).stem}-inputs.pt"
@@ -307,7 +307,7 @@ class Guest:
     def habits(self, changes: list[dict[str, Any]]) -> dict[str, Any]:
         """Calls that show what it does between them, on data that come with these changes."""
         self.expect(changes)
-        return {"seconds": list(habits.look(self._call, self._device))}
+        return asdict(habits.look(self._call, self._device))
 
     def record(self) -> None:
         self._recording = cupti.Recording(self._clock("event"))
@@ -338,8 +338,8 @@ class Guest:
             self._clocks[method] = makers[method]()
         return self._clocks[method]
 
-    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]]) -> None:
-        settings.keep(before, self._job.subjects[0].name, self._notes)
+    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]], *, called: bool = False) -> None:
+        settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:
         """A doubt about what went on although no extension of its own could be built."""

@@ -24,6 +24,8 @@ RTOL = {
     torch.bfloat16: 2e-2,
 }
 _RTOL_OTHER = 0.125
+NEAR = 0.05
+"""What an element may be off by, as a share of itself, where the tolerance says nothing of the small ones."""
 FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
 
 
@@ -80,16 +82,31 @@ def compare(
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
     own, loose = tolerances or {}, isinstance(tolerances, Tolerances) and tolerances.any_dtype
     # The reference says where a leaf is: one that wraps its answer in a list gets no other tolerance.
-    verdicts = [
-        _leaf(where, a, b, own.get(where), figures, loose) for (_, a), (where, b) in zip(got, want, strict=True)
-    ]
+    pairs = [(where, a, b) for (_, a), (where, b) in zip(got, want, strict=True)]
+    verdicts = [_leaf(where, a, b, own.get(where), figures, loose) for where, a, b in pairs]
+    verdicts += [_small(where, a, b, own[small(where)]) for where, a, b in pairs if small(where) in own]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
     wanted = FIGURES if figures else FIGURES[:2]
     largest: dict[str, Any] = {name: max((getattr(v, name) or 0.0 for v in verdicts), default=0.0) for name in wanted}
-    said = "; ".join(dict.fromkeys(v.tolerance for v in verdicts))
+    said = "; ".join(dict.fromkeys(v.tolerance for v in verdicts[: len(pairs)]))
     return Verdict("ok", **largest, tolerance=said)
+
+
+def small(where: str) -> str:
+    """The name among the tolerances for the share of an output's elements that may be off by more than NEAR of themselves."""
+    return f"{where}: small"
+
+
+def share_off(got: torch.Tensor, want: torch.Tensor) -> float:
+    """The share of what is finite and not 0 that is off by more than NEAR of itself; 0 where there is nothing of the kind."""
+    count, off = 0, 0
+    for a, b in _chunks(got, want):
+        counts = b.isfinite() & a.isfinite() & (b != 0)
+        count += int(counts.sum())
+        off += int((counts & ((a - b).abs() > NEAR * b.abs())).sum())
+    return off / count if count else 0.0
 
 
 def rtol_of(dtype: torch.dtype) -> float:
@@ -111,6 +128,15 @@ def _leaf(where: str, got: Any, want: Any, rtol: float | None, figures: bool, lo
             else Verdict("ok", tolerance="equal")
         )
     return _close(where, got, want, rtol or rtol_of(want.dtype), figures)
+
+
+def _small(where: str, got: Any, want: Any, most: float) -> Verdict:
+    """Whether no more of an output's elements than this share are far off, for their own size."""
+    if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return Verdict("ok")
+    off = share_off(got, want)
+    what = f"{where}: {off:.0%} of the elements are off by more than {NEAR:.0%} of themselves: the small ones are wrong"
+    return Verdict("mismatch", what) if off > most else Verdict("ok")
 
 
 def _scalar(where: str, got: Any, want: Any) -> Verdict:

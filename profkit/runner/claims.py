@@ -103,23 +103,20 @@ class RemoteCall:
         _same_elements(probes, told["values"])
         return wall, float(told["seconds"])
 
-    def refuse_habits(self, device: torch.device) -> None:
-        """Raise OffenceError for a candidate that works before it is called, or out of answers to like data."""
-        habits.refuse(self._habits)
+    def refuse_habits(self, name: str, device: torch.device) -> list[dict[str, str]]:
+        """Raise OffenceError for a candidate that works before it is called, or out of answers to like data; else the
+        doubts.
+        """
+        return habits.refuse(name, self._look)
 
-    def _habits(self) -> habits.Seconds:
-        self.remote.phase = "time"
-        data = self._data
-        made = (data.scaled, data.drawn, data.drawn, data.scaled)
-        changes = [self._told(change()) for change in made]
-        told = self.remote.ask("habits", changes=changes).get("seconds")
-        if not (
-            isinstance(told, list)
-            and len(told) == len(habits.Seconds._fields)
-            and all(isinstance(one, float) for one in told)
-        ):
+    def _look(self) -> habits.Look:
+        self.remote.phase, data = "time", self._data
+        changes = [self._told(change()) for change in (data.scaled, data.drawn, data.drawn, data.scaled)]
+        told = self.remote.ask("habits", changes=changes)
+        seen = [told.get("wall"), told.get("cpu")]
+        if not all(isinstance(one, list) and [type(number) for number in one] == [float] * 3 for one in seen):
             raise self.remote.nonsense()
-        return habits.Seconds(*told)
+        return habits.Look(told["wall"], told["cpu"])
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""

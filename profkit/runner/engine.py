@@ -92,7 +92,7 @@ def time_all(
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
     if not job.again:
-        _habits(job, calls, device, turn)
+        _habits(job, calls, device, events, turn)
     joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
     used = {sample.method for sample in samples}
     return {
@@ -208,13 +208,16 @@ def _from_outside(
     return [sample for exam in exams for sample in exam.samples]
 
 
-def _habits(job: Job, calls: Mapping[str, TimedCall], device: torch.device, turn: Callable[[str], None]) -> None:
+def _habits(
+    job: Job, calls: Mapping[str, TimedCall], device: torch.device, events: Events, turn: Callable[[str], None]
+) -> None:
     """Raise OffenceError, in its own turn, for a candidate that does between its calls what belongs into them."""
     references = {subject.name for subject in job.subjects if subject.role == "reference"}
     for name, call in calls.items():
         if name not in references:
             turn(name)
-            call.refuse_habits(device)
+            for doubt in call.refuse_habits(name, device):
+                events.send("doubt", name, **doubt)
 
 
 def _look(

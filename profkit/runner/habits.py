@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from profkit.runner import facts
+from profkit.runner import busy, facts
 from profkit.runner.offence import OffenceError
 
 _LOOKS = 4
@@ -23,62 +24,84 @@ _SUSPECT, _SURE = 1.3, 1.6
 """Times by which one look may differ before more are taken, and by which every one of them has to."""
 _WORTH_WHILE = 50e-6
 _LEAST_GAP, _MOST_GAP = 2e-3, 0.5
-_clock = time.perf_counter
+_clock, _cpu_clock = time.perf_counter, time.process_time
+AT_ONCE, LATER, SCALED = 0, 1, 2
+"""The calls of a look: on new data at once, a while after its data were there, on the data of that one times a factor."""
+_FOUND = (
+    (
+        LATER,
+        "works-before-call",
+        "a call made a while after its data are there is {:.3g} times as fast as one made at once",
+    ),
+    (SCALED, "caches-results", "data seen before times a factor is answered {:.3g} times faster than new data"),
+)
 
 
-class Seconds(NamedTuple):
-    """Of a call on new data made at once, of one made a while after its data were there, and of one on the first one's data
-    times a factor, made at once.
+@dataclass(frozen=True)
+class Look:
+    """Seconds of each of the three calls: by the clock, and of all threads of its process on a core, which load does not
+    change. Those are said of a CPU alone, and 0 elsewhere.
     """
 
-    at_once: float
-    later: float
-    scaled: float
+    wall: Sequence[float]
+    cpu: Sequence[float]
 
 
-def look(call: Any, device: torch.device) -> Seconds:
+def look(call: Any, device: torch.device) -> Look:
     """Calls on the next four changes of data: any, after which the process is awake, drawn, drawn, the last times a factor."""
     call.turn()
-    _seconds(call, device)
+    _spent(call, device)
     call.turn()
-    at_once = _seconds(call, device)
+    at_once = _spent(call, device)
     call.turn()
-    time.sleep(min(_MOST_GAP, _LEAST_GAP + 2 * at_once))
-    later = _seconds(call, device)
+    time.sleep(min(_MOST_GAP, _LEAST_GAP + 2 * at_once[0]))
+    later = _spent(call, device)
     call.turn()
-    return Seconds(at_once, later, _seconds(call, device))
+    wall, cpu = zip(at_once, later, _spent(call, device), strict=True)
+    return Look(wall, cpu)
 
 
-def _seconds(call: Any, device: torch.device) -> float:
-    began = _clock()
+def _spent(call: Any, device: torch.device) -> tuple[float, float]:
+    began, working = _clock(), _cpu_clock()
     call()
     facts.settle(device)
-    return _clock() - began
+    return _clock() - began, _cpu_clock() - working if device.type == "cpu" else 0.0
 
 
-def refuse(looks: Callable[[], Seconds]) -> None:
-    """Raise OffenceError for a candidate that has one of these habits; `looks` takes one look more."""
-    seen = [looks()]
-    while len(seen) <= _LOOKS and (_faster(seen, "later", _SUSPECT) or _faster(seen, "scaled", _SUSPECT)):
-        seen.append(looks())
-    if len(seen) <= _LOOKS:
-        return
-    for habit, status, what in (
-        (
-            "later",
-            "works-before-call",
-            "a call made {} after its data are there is {:.3g} times as fast as one made at once",
-        ),
-        ("scaled", "caches-results", "data seen before times a factor{} is answered {:.3g} times faster than new data"),
-    ):
-        if _faster(seen, habit, _SURE):
-            times = min(one.at_once for one in seen) / statistics.median(getattr(one, habit) for one in seen)
-            raise OffenceError(status, what.format("a while" if habit == "later" else "", times))
-
-
-def _faster(seen: list[Seconds], habit: str, times: float) -> bool:
-    """Whether a middling call of that kind is at least so many times faster than every one made at once on new data: load
-    only ever adds to some.
+def refuse(name: str, looks: Callable[[], Look]) -> list[dict[str, str]]:
+    """Raise OffenceError for a candidate that has one of these habits, as far as load does not explain what was seen: then
+    the doubt about it is returned. `looks` takes one look more.
     """
-    least, middle = min(one.at_once for one in seen), statistics.median(getattr(one, habit) for one in seen)
-    return bool(least > times * middle and least - middle > _WORTH_WHILE)
+    watch, seen = busy.Watch(), [looks()]
+    while len(seen) <= _LOOKS and any(_suspect(seen, call, _SUSPECT) for call, _, _ in _FOUND):
+        seen.append(looks())
+        watch.look()
+    doubts = []
+    for call, status, what in _FOUND if len(seen) > _LOOKS else ():
+        cpu, wall = _times([one.cpu for one in seen], call), _times([one.wall for one in seen], call)
+        if cpu > _SURE or wall > _SURE * watch.slower:
+            raise OffenceError(status, what.format(max(cpu, wall)))
+        if wall > _SURE:
+            doubts.append(_unsure(name, f"{what.format(wall)}, on a busy machine: {watch.said()}"))
+    return doubts
+
+
+def _suspect(seen: list[Look], call: int, times: float) -> bool:
+    return any(_times([getattr(one, by) for one in seen], call) > times for by in ("wall", "cpu"))
+
+
+def _times(seen: list[Sequence[float]], call: int) -> float:
+    """How many times faster a middling call of that kind is than every one made at once on new data, where that is worth
+    while: load only ever adds to some. Else 1.
+    """
+    least, middle = min(one[AT_ONCE] for one in seen), statistics.median(one[call] for one in seen)
+    return float(least / max(middle, 1e-9)) if least - middle > _WORTH_WHILE else 1.0
+
+
+def _unsure(name: str, how_much: str) -> dict[str, str]:
+    return {
+        "what": f"whether {name} works between its calls could not be told",
+        "how_much": how_much,
+        "fix": "measure again when nothing else runs",
+        "code": "busy",
+    }

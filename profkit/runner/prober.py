@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, precision
-from profkit.runner.check import Tolerances, equal, rtol_of, tensors
+from profkit.runner.check import Tolerances, equal, rtol_of, share_off, small, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
@@ -114,7 +114,8 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
-    noise = distances(again.thinned("float64"), answer)
+    exact = again.thinned("float64")
+    noise = distances(exact, answer)
     tolerances = Tolerances(wider(answer, noise, again))
     floors = _floors(answer, noise, depth)
     tightened: list[str] = []
@@ -127,6 +128,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
             if name == "zeros" and not found:
                 break  # so does every part of an answer
     lower = _indistinct(again, answer, tolerances)
+    tolerances |= _small(answer, exact or {}, tolerances)
     return Probe(
         tolerances=tolerances,
         rounding=_finite(noise),
@@ -311,6 +313,33 @@ def _tightened(
     if not where or far[where] * _UNEVEN < floors[where]:
         return {}
     return {where: far[where] * _UNEVEN}
+
+
+def _small(answer: Mapping[str, Any], exact: Mapping[str, Any], tolerances: Mapping[str, float]) -> dict[str, float]:
+    """Of outputs whose smaller half is of no account beside a few large elements, the share of elements that may be far off
+    for their own size: a few times what the reference itself has, and none where that is most of them.
+    """
+    found = {}
+    for where, leaf in answer.items():
+        if (
+            not isinstance(leaf, torch.Tensor)
+            or not leaf.is_floating_point()
+            or not isinstance(exact.get(where), torch.Tensor)
+        ):
+            continue
+        sizes = leaf.to(torch.float64).abs()
+        real = sizes[sizes.isfinite() & (sizes > 0)]
+        if real.numel() < _FEWEST:
+            continue
+        larger = torch.where(sizes >= real.median(), leaf, torch.zeros_like(leaf))
+        most = max(_OFF, _WIDER * share_off(exact[where], leaf))
+        if _distance(larger, leaf) <= _allowed(tolerances, where, leaf) and most < _MOST_OFF:
+            found[small(where)] = most
+    return found
+
+
+_FEWEST = 64
+_OFF, _MOST_OFF = 0.05, 0.4
 
 
 def _indistinct(again: Again, answer: Mapping[str, Any], tolerances: Mapping[str, float]) -> list[str]:

@@ -168,6 +168,7 @@ class Remote:
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
+        staging.leave(self.process, self._areas.values())
         return LostCandidateError(self.subject.name)
 
     def _announce(self) -> None:
@@ -214,12 +215,14 @@ class Remote:
         if not self.gone:
             self.gone = True
             self.channel.close()
+            staging.leave(self.process, self._areas.values())
 
     def hand_over(self, value: Any) -> str:
         """Write a value where the candidate's process reads it; the file's name."""
         file = self.fresh_file()
         area = None
         if self._areas:
+            staging.give_back(staging.free)
             # The last answer found no room.
             wanted, self._wanted = self._wanted, 0
             if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL):

@@ -83,6 +83,20 @@ class Plan:
         return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
 
 
+class Once:
+    """Passes on what is told about an implementation, the first time it is told."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._told: set[tuple[str, str]] = set()
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        said = impl, str(data.get("what", ""))
+        if said not in self._told:
+            self._told.add(said)
+            self._events.send(kind, impl, **data)
+
+
 class LostContextError(Exception):
     """The CUDA context is lost: nothing more can run in this process."""
 
@@ -110,6 +124,7 @@ class Session:
         self._alive: frozenset[str] = frozenset()
         self._drawn: Any = None
         self._built_with = 0
+        self._once = Once(events)
         self._apart: list[str] = []
 
     def run(self) -> None:
@@ -391,7 +406,7 @@ class Session:
             switches = settings.read()
             output = watched(*arguments)
             facts.settle(self._device)
-            settings.keep(switches, name, self._events)
+            settings.keep(switches, name, self._events, called=True)
             return output
 
         return Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe)
@@ -751,8 +766,12 @@ class Session:
         the samples go, and what is called, for other calls than those of get_inputs.
         """
         current: list[Subject] = []
+        switches = settings.read()
 
         def turn(name: str) -> None:
+            # What one of this process switches in its timed calls is not to be on in another's.
+            if current and not any(one.remote for one in sound):
+                settings.keep(switches, current[0].name, self._once, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self._events.phase("time", name)
 

@@ -49,6 +49,10 @@ def _settings() -> dict[str, _Setting]:
         get, put = (getattr(backends.cuda, word.format(name), None) for word in ("{}_sdp_enabled", "enable_{}_sdp"))
         if get is not None and put is not None:
             found[f"attention by {name}"] = (get, put)
+    for name in ("preferred_linalg_library", "preferred_blas_library"):
+        asked = getattr(backends.cuda, name, None)
+        if asked is not None:
+            found[name.replace("_", " ")] = (asked, asked)
     for kind in ("cpu", "cuda"):
         found[f"{kind} autocast"] = (
             partial(torch.is_autocast_enabled, kind),
@@ -72,13 +76,21 @@ def _others() -> dict[str, Any]:
     return found
 
 
-def keep(before: tuple[Mapping[str, Any], Mapping[str, Any]], name: str, events: precision.Listener) -> None:
-    """Undo what a candidate switched since `read`, and say so."""
+CALLED = "settings-called"
+"""The code of the doubt about what a candidate switches in its calls, the timed ones among them."""
+
+
+def keep(
+    before: tuple[Mapping[str, Any], Mapping[str, Any]], name: str, events: precision.Listener, *, called: bool = False
+) -> None:
+    """Undo what a candidate switched since `read`, and say so. called: whether it did it in a call, which it does in timed
+    ones as well; what was switched before is off when anything is timed.
+    """
     precision.keep(before[0], name, events)
-    _keep_others(before[1], name, events)
+    _keep_others(before[1], name, events, called=called)
 
 
-def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listener) -> None:
+def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listener, *, called: bool) -> None:
     switched = []
     for key, (get, put) in _settings().items():
         with contextlib.suppress(RuntimeError, AttributeError):
@@ -86,7 +98,16 @@ def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listene
             if key in before and now != before[key]:
                 put(before[key])
                 switched.append(f"{key}: {before[key]} -> {now}")
-    if switched:
+    if switched and called:
+        events.send(
+            "doubt",
+            name,
+            what=f"settings: {name} switches torch's in its calls",
+            how_much=f"{'; '.join(switched)}; so it was timed, and the reference without",
+            fix="leave the process as it was, or switch it for the reference too",
+            code=CALLED,
+        )
+    elif switched:
         events.send(
             "doubt",
             name,

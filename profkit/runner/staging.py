@@ -1,18 +1,21 @@
 """Memory of the device that a judge and a candidate's process both see: tensors go over without passing the host.
 
-The judge allocates it and frees none of it before it ends; the other process opens it by CUDA's interprocess handles.
+The judge allocates it, and frees it when the other process is gone, which opens it by CUDA's interprocess handles: to free
+what somebody has open is undefined.
 Nobody works in it: who writes copies in, who reads copies out before anything looks, so that what the other side does to it
 later changes nothing. What goes over beside it is plain data that says where in it a tensor lies.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
+from profkit.launch import waiting
 from profkit.runner import facts, inputs
 from profkit.runner.check import tensors
 
@@ -49,6 +52,11 @@ class Area:
     def rewind(self) -> None:
         """What was put here has been read: its memory may be used again."""
         self._used = 0
+
+    def let_go(self) -> list[torch.Tensor]:
+        """Its stretches, which are its no longer."""
+        stretches, self._stretches, self._used = self._stretches, [], 0
+        return stretches
 
     def larger(self, wanted: int, free: int) -> int:
         """Bytes of the next stretch that has room for so many; 0 where the device has too few free."""
@@ -108,6 +116,27 @@ class Area:
         return flat.as_strided(shape, stride, ahead)
 
 
+_left: list[tuple[int, list[torch.Tensor]]] = []
+
+
+def leave(process: int, areas: Iterable[Area]) -> None:
+    """Note that this memory, made by `allocate`, is of no more use when that process, which has it open, is gone."""
+    stretches = [one for area in areas for one in area.let_go()]
+    if stretches and process:
+        _left.append((process, stretches))
+
+
+def give_back(free: Callable[[torch.Tensor], None]) -> int:
+    """Free what processes have left that are gone by now; the bytes of it."""
+    gone = [one for one in _left if not waiting.state_of(one[0]).strip()]
+    for one in gone:
+        _left.remove(one)
+        for stretch in one[1]:
+            with contextlib.suppress(NotSharedError):
+                free(stretch)
+    return sum(stretch.numel() for _, stretches in gone for stretch in stretches)
+
+
 def size(value: Any, device: torch.device) -> int:
     """Bytes that `put` takes of a value; 0 where nothing of it can go this way, or not all as it is."""
     leaves = [leaf for _, leaf in tensors(value) if isinstance(leaf, torch.Tensor) and leaf.device.type == device.type]
@@ -165,6 +194,12 @@ def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
     except Exception:
         driver.cuMemFree_v2(pointer)
         raise
+
+
+def free(memory: torch.Tensor) -> None:
+    """Give memory back that `allocate` made; it is not to be looked at any more."""
+    facts.settle(memory.device)
+    _done("cuMemFree", _driver().cuMemFree_v2(ctypes.c_uint64(memory.data_ptr())))
 
 
 def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:

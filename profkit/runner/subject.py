@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,11 +171,13 @@ class TimedCall:
         """Have the data of the next turn at hand, so that the turn takes no time."""
         self._pending = self._pending or self._data.turn()
 
-    def refuse_habits(self, device: torch.device) -> None:
-        """Raise OffenceError for a model that works before it is called, or out of answers to like data."""
-        if isinstance(self._data, Data):
-            data = self._data
-            habits.refuse(lambda: habits.look(Ahead(self, [data.scaled, data.drawn, data.drawn, data.scaled]), device))
+    def refuse_habits(self, name: str, device: torch.device) -> list[dict[str, str]]:
+        """Raise OffenceError for a model that works before it is called, or out of answers to like data; else the doubts."""
+        data = self._data
+        if not isinstance(data, Data):
+            return []
+        made = (data.scaled, data.drawn, data.drawn, data.scaled)
+        return habits.refuse(name, lambda: habits.look(Ahead(self, made), device))
 
     def turn_to(self, change: Change) -> None:
         """Go to the input set that this change is of."""
@@ -208,8 +210,8 @@ class TimedCall:
 class Ahead:
     """A timed call whose next turns are made as these say."""
 
-    def __init__(self, call: TimedCall, changes: list[Callable[[], Change]]) -> None:
-        self._call, self._changes = call, changes
+    def __init__(self, call: TimedCall, changes: Iterable[Callable[[], Change]]) -> None:
+        self._call, self._changes = call, list(changes)
 
     def turn(self) -> None:
         self._call.turn_to(self._changes.pop(0)())

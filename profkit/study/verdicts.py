@@ -69,9 +69,10 @@ def _evidence(
         task=narrow.asked if narrow is not None else "",
         own_ran=None if whose is None else not whose.never_launched,
         fallback=_fallback(manifest, impl.name),
-        unbuilt=any(one.code == "not-built" and one.about == impl.name for one in manifest.doubts),
+        unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
-        frozen=any(one.code == "weights-frozen" and one.about == impl.name for one in manifest.doubts),
+        frozen=_told(manifest, impl.name, "weights-frozen"),
+        switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
     )
 
@@ -87,6 +88,11 @@ def fragility(impl: Impl) -> Doubt | None:
         "fragile",
         impl.name,
     )
+
+
+def _told(manifest: Manifest, name: str, code: str) -> bool:
+    """Whether a doubt with this code is about an implementation."""
+    return any(one.code == code and one.about == name for one in manifest.doubts)
 
 
 def _fallback(manifest: Manifest, name: str) -> str:

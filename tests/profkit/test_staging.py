@@ -146,6 +146,30 @@ def test_a_file_says_where_a_tensor_lies(tmp_path):
     assert (got.sum(), number, nothing) == (50, 4, None)
 
 
+def test_memory_is_given_back_when_the_process_that_has_it_open_is_gone():
+    sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    mine, freed = staging.Area(CPU), []
+    for size in (1 << 10, 1 << 11):
+        mine.add(torch.zeros(size, dtype=torch.uint8))
+    staging.leave(sleeper.pid, [mine, staging.Area(CPU)])
+    assert (mine.size, mine.left) == (0, 0)
+    assert staging.give_back(freed.append) == 0
+    sleeper.communicate(b"\n")
+    assert staging.give_back(freed.append) == 3 << 10
+    assert [one.numel() for one in freed] == [1 << 10, 1 << 11]
+    assert staging.give_back(freed.append) == 0
+
+
+@pytest.mark.gpu
+def test_memory_that_is_freed_is_there_again():
+    device = torch.device("cuda")
+    before = torch.cuda.mem_get_info(device)[0]
+    memory, _ = staging.allocate(256 << 20, device)
+    assert torch.cuda.mem_get_info(device)[0] < before - (128 << 20)
+    staging.free(memory)
+    assert torch.cuda.mem_get_info(device)[0] > before - (128 << 20)
+
+
 @pytest.mark.gpu
 def test_another_process_sees_the_memory_of_this_one():
     device = torch.device("cuda")
