@@ -228,10 +228,12 @@ class Watched:
         if not any(_faster(pairs, _FASTER) or self._spared(pairs, _FASTER) for pairs in seen):
             return
         watch, pairs, scaled, arguments = busy.Watch(), [], [], inputs.clone(arguments)
+        other = arguments
         for _ in range(2 * _PAIRS):
-            # Both calls of a pair follow on another call at once: threads that sleep between calls are awake for both.
-            other = _unseen(arguments)
+            # All calls of a pair follow on another call at once: threads that sleep between calls are awake for them.
+            woken, other = _unseen(other), _unseen(_unseen(other))
             _nudge(arguments)
+            self._timed(woken)
             unlike, new = self._timed(other), self._timed(arguments)
             pairs.append((new, self._timed(arguments)))
             scaled.append((unlike, new))

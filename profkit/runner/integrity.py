@@ -57,6 +57,7 @@ class Seal:
     modes: tuple[int, int] = (0, 0)
     overrides: frozenset[str] = frozenset()
     hooks: dict[str, Any] = field(default_factory=dict)
+    tools: dict[int, str] = field(default_factory=dict)
 
 
 _SEAL = Seal()
@@ -75,7 +76,7 @@ def seal(reference: ModuleType | None = None) -> None:
         include(module)
     if reference is not None:
         include(reference)
-    _SEAL.modes, _SEAL.overrides, _SEAL.hooks = _modes(), _overrides(), _hooks()
+    _SEAL.modes, _SEAL.overrides, _SEAL.hooks, _SEAL.tools = _modes(), _overrides(), _hooks(), _tools()
 
 
 def include(module: ModuleType, *, data: bool = True) -> None:
@@ -120,7 +121,8 @@ def restore() -> list[str]:
             continue
         found.append(f"{place}.{name}")
         _put_back(holder, name, value, made)
-    return found + _restore_names() + _restore_tables() + _restore_modes() + _restore_hooks() + _restore_overrides()
+    found += _restore_names() + _restore_tables() + _restore_modes() + _restore_hooks() + _restore_tools()
+    return found + _restore_overrides()
 
 
 def _places() -> Iterator[_Place]:
@@ -315,6 +317,25 @@ def _restore_hooks() -> list[str]:
         else:
             signal.signal(signal.Signals[name.split()[-1]], before)
     return found
+
+
+_TOOLS = range(6)
+
+
+def _tools() -> dict[int, str]:
+    """Names of the tools that Python tells what it runs, by their numbers; from 3.12 on."""
+    monitoring = getattr(sys, "monitoring", None)
+    named = {number: monitoring.get_tool(number) for number in _TOOLS} if monitoring is not None else {}
+    return {number: name for number, name in named.items() if name is not None}
+
+
+def _restore_tools() -> list[str]:
+    monitoring: Any = getattr(sys, "monitoring", None)
+    new = _tools().keys() - _SEAL.tools.keys()
+    for number in new:
+        monitoring.set_events(number, 0)
+        monitoring.free_tool_id(number)
+    return [f"sys.monitoring's tool {number}" for number in sorted(new)]
 
 
 def _is_new(value: Any) -> bool:

@@ -97,6 +97,14 @@ def test_a_ratio_of_the_callers_clock_says_so():
     assert verdict.wins
 
 
+def test_weights_prepared_once_and_switches_of_its_own_are_conditions_of_a_win():
+    known = Evidence(**FAST, frozen=True, switched=True)
+    said = "by switches of torch's that the reference has not, by weights prepared once: later ones do not reach it"
+    assert decide(known).text().endswith(f", {said}")
+    assert decide(known).text("zh").endswith("，权重只预处理一次：之后的改动不起作用")
+    assert decide(known).wins
+
+
 def test_slower_says_the_ratio_a_person_expects():
     verdict = decide(Evidence(impl="slow", ratio="slower", speedup=0.483, low=0.48, high=0.486, time=1e-3))
     assert verdict.text() == "takes 2.07x the reference's time [2.06, 2.08]"

@@ -7,9 +7,11 @@ import contextlib
 import ctypes
 import mmap
 import queue
+import sys
 import threading
 import time
 from collections import namedtuple
+from typing import ClassVar
 
 import pytest
 import torch
@@ -143,6 +145,24 @@ def test_data_seen_before_must_not_be_answered_faster():
     assert caught.value.status == "caches-results"
 
 
+def test_data_seen_before_times_a_factor_must_not_be_answered_faster(monkeypatch):
+    monkeypatch.setattr(busy.Watch, "slower", 1.0)
+    integrity.seal()
+    seen = set()
+
+    def slow_for_what_is_new(x):
+        first, second, third = x.flatten()[:3].tolist()
+        key = round(second / first, 3), round(third / first, 3)
+        if key not in seen:
+            time.sleep(2e-3)
+            seen.add(key)
+        return x * 2
+
+    with pytest.raises(OffenceError, match="seen before times a factor is answered") as caught:
+        asked(slow_for_what_is_new)
+    assert caught.value.status == "caches-results"
+
+
 def test_an_output_that_is_the_input_or_a_constant_is_fine():
     constant, views = torch.ones(16, 16), Probe(kinds=frozenset({lazy.SHARED}))
     assert asked(lambda x: x, probe=views).status == "ok"
@@ -180,6 +200,24 @@ def test_promises_are_refused(output):
         lazy.refuse(output)
 
 
+@pytest.mark.parametrize("name", ["numel", "clone", "is_cuda", "shape", "is_contiguous"])
+def test_a_tensor_with_methods_of_its_own_is_none(name):
+    output = torch.ones(3)
+    output.note = "of the author's"
+    lazy.refuse(output)
+    output.__dict__[name] = lambda: print("now it works")
+    with pytest.raises(OffenceError, match="no plain tensor") as caught:
+        lazy.refuse([output], lazy.kinds([torch.ones(3)]))
+    assert caught.value.status == "lazy-output"
+
+
+def test_memory_of_an_input_is_found_wherever_it_begins():
+    given = torch.arange(12.0)
+    within = torch.from_numpy(given.numpy()[5:])
+    assert lazy.shares((torch.ones(2), within), [given])
+    assert not lazy.shares(within.clone(), [given])
+
+
 def test_what_the_reference_gives_is_allowed():
     class Own(dict):
         pass
@@ -196,6 +234,41 @@ def test_replaced_functions_are_put_back():
         integrity.check()
     assert torch.cuda.synchronize is real
     integrity.check()
+
+
+def test_a_tool_that_watches_the_interpreter_is_sent_away(monkeypatch):
+    """As Python has them from 3.12 on: numbers with names, asked for what they are told of."""
+
+    class Monitoring:
+        names: ClassVar = {2: "a debugger's"}
+        get_tool = staticmethod(names.get)
+        free_tool_id = staticmethod(names.pop)
+        set_events = staticmethod(lambda number, events: None)
+
+    monkeypatch.setattr(sys, "monitoring", Monitoring, raising=False)
+    integrity.seal()
+    integrity.check()
+    Monitoring.names[3] = "mine"
+    with pytest.raises(OffenceError, match=r"replaces sys\.monitoring's tool 3"):
+        integrity.check()
+    assert Monitoring.names == {2: "a debugger's"}
+    integrity.check()
+
+
+def test_what_is_switched_in_a_call_is_told_by_a_code_of_its_own():
+    told = []
+
+    class Told:
+        def send(self, kind, impl, **data):
+            told.append((data["code"], data["how_much"]))
+
+    for called in (False, True):
+        before = settings.read()
+        torch.backends.cudnn.benchmark = True
+        settings.keep(before, "candidate", Told(), called=called)
+        assert torch.backends.cudnn.benchmark is False
+    assert [code for code, _ in told] == ["settings", settings.CALLED]
+    assert all("cuDNN benchmark: False -> True" in how for _, how in told)
 
 
 def test_a_default_device_is_a_setting_and_no_patch():

@@ -119,6 +119,37 @@ def statuses(run):
     return {one.name: one.status for one in run.manifest.candidates}
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "refused"),
+    [
+        ("setpriority", [0, 0, 19], False),
+        ("setpriority", [0, "mine", 19], False),
+        ("setpriority", [0, "other", 19], True),
+        ("setpriority", [2, 0, 19], True),
+        ("setpriority", [2, os.getuid(), 19], True),
+        ("ioprio_set", [1, "other", 0], True),
+        ("ioprio_set", [1, 0, 0], False),
+        ("ioprio_set", [3, os.getuid(), 0], True),
+        ("sched_setaffinity", [0, 8, 0], False),
+        ("sched_setaffinity", ["mine", 8, 0], False),
+        ("sched_setaffinity", ["other", 8, 0], True),
+        ("sched_setscheduler", ["other", 5, 0], True),
+        ("sched_setattr", ["other", 0, 0], True),
+        ("migrate_pages", ["other", 1, 0], True),
+    ],
+)
+def test_how_others_are_scheduled_is_nobodys_to_say(name, arguments, refused):
+    """The warden is a child of this process, who stands for the judge; `mine` is below the warden."""
+    script = "import subprocess; p = subprocess.Popen(['sleep', '99']); print(p.pid, flush=True); input(); p.kill()"
+    warden = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pids = {"mine": int(warden.stdout.readline()), "other": os.getpid()}
+    given = [pids.get(one, one) for one in arguments]
+    said = fence._objection(name, given, pids["mine"], warden.pid, os.getpid())
+    warden.communicate("\n")
+    assert bool(said) is refused
+    assert not refused or said.startswith(f"{fence.TOLD}{name} on ")
+
+
 def test_who_would_kill_a_neighbour_is_named_and_the_neighbour_measured(tmp_path):
     if not here():
         pytest.skip("no user notification in this kernel")

@@ -144,6 +144,19 @@ def test_work_that_goes_on_after_the_clock_has_stopped_is_seen():
     assert caught.value.status == "works-after-return"
 
 
+def test_nobody_knows_which_elements_are_looked_at(monkeypatch):
+    output = torch.zeros(10_000)
+    step = output.numel() // subject._WITNESSES
+    turns = subject.Turns([[torch.zeros(1)]])
+    monkeypatch.setattr(turns._chance, "random", lambda: 0.99)
+    turns.output = output
+    turns.witness()
+    # Where one would look who looks at the same places every time, all was done in time.
+    output[torch.arange(output.numel()) % step != 0] = 1.0
+    with pytest.raises(OffenceError, match="changed after the call"):
+        turns.settled()
+
+
 def test_an_output_that_nobody_may_read_is_none():
     region = mmap.mmap(-1, 4096)
     at = ctypes.addressof(ctypes.c_char.from_buffer(region))

@@ -9,7 +9,7 @@ from test_cheats import name_given
 from torch import nn
 
 from profkit.api import profile
-from profkit.runner import weights
+from profkit.runner import birth, weights
 
 
 class Block(nn.Module):
@@ -93,6 +93,64 @@ def test_what_could_be_anywhere_is_missing_and_what_can_be_nowhere_is_bare():
     packed.buffers_of_mine = [torch.zeros(2, 8)]
     assert (matched(packed).missing, matched(packed).bare) == (("two",), ())
     assert matched(Block("one")).bare == ("two",)
+
+
+class Folds(nn.Module):
+    """Looks at its weights while it is constructed."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(8, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.gate = nn.Parameter(torch.ones(8))
+        self.register_buffer("table", torch.zeros(3))
+        self.seen = {name: value.clone() for name, value in self.state_dict().items()}
+
+
+def test_a_constructor_sees_live_weights():
+    reference = Folds()
+    live = {name: torch.rand_like(value) for name, value in weights.constants(reference).items()}
+    before = nn.BatchNorm1d.__init__, nn.Linear.__init__
+    with birth.live(live):
+        model, more = Folds(), Folds()
+    assert (nn.BatchNorm1d.__init__, nn.Linear.__init__) == before
+    assert "__init__" not in vars(nn.BatchNorm1d)
+    assert set(live) == {"norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "gate", "table"}
+    assert all(torch.equal(model.seen[name], value) for name, value in live.items())
+    # There were no more; and without it all is as it was.
+    assert set(weights.constants(more)) == set(live)
+    assert set(weights.constants(Folds())) == set(live)
+
+
+def test_constructors_are_as_they_were_when_one_fails():
+    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}):
+        nn.LayerNorm(8 // 0)
+    assert weights.constants(nn.LayerNorm(8))
+
+
+def test_counterparts_have_the_name_or_the_numbers():
+    reference = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3))
+    known = reference.state_dict()
+    other = nn.Module()
+    other.a, other.b = nn.Parameter(known["0.weight"].clone().reshape(6)), nn.Parameter(torch.rand(2))
+    found = weights.counterparts(other, known, {})
+    assert found == {"0.weight": "a"}
+    assert weights.counterparts(reference, known, {}) == {name: name for name in known}
+    assert weights.counterparts(object(), known, {"0.bias": "x"}) == {"0.bias": "x"}
+
+
+def test_a_shift_is_taken_back_and_what_is_tied_is_shifted_once():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3))
+    model[1].weight = model[0].weight
+    names = weights.changeable(model, ["2.running_var"])
+    assert names == ["0.weight", "0.bias", "1.bias", "2.weight", "2.bias", "2.running_var"]
+    before, version = model[0].weight.detach().clone(), model[0].weight._version
+    weights.shift(model, [*names, "1.weight"])
+    assert torch.equal(model[1].weight.reshape(-1), before.reshape(-1).roll(1) / 2)
+    assert model[0].weight._version > version
+    weights.shift(model, names, back=True)
+    assert torch.equal(model[0].weight, before)
+    assert weights.changeable(object(), []) == []
 
 
 def run_of(corpus, root):

@@ -1,0 +1,102 @@
+"""Work that is begun before it is asked for, and answers made out of those to like data: seen beside calls that cannot profit."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from profkit.runner import busy, habits
+from profkit.runner.habits import Look
+from profkit.runner.offence import OffenceError
+from profkit.runner.subject import Ahead, Data, TimedCall
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """How many times slower the machine is said to be."""
+    said = [1.0]
+    monkeypatch.setattr(busy.Watch, "slower", property(lambda _: said[0]))
+    return said
+
+
+def asked(*looks):
+    """(what is doubted, how many looks were taken), of a candidate that shows these, the last of them again and again."""
+    taken = []
+
+    def look():
+        taken.append(looks[min(len(taken), len(looks) - 1)])
+        return taken[-1]
+
+    return habits.refuse("mine", look), len(taken)
+
+
+EVEN = Look([3e-3, 3e-3, 3e-3], [3e-3, 3e-3, 3e-3])
+
+
+def test_one_look_is_enough_where_nothing_is_seen(load):
+    assert asked(EVEN) == ([], 1)
+    # A process that slept, threads that were asleep: calls made later are slower.
+    assert asked(Look([1e-3, 4e-3, 1e-3], [1e-3, 1.5e-3, 1e-3])) == ([], 1)
+    assert asked(Look([4e-5, 1e-5, 1e-5], [4e-5, 1e-5, 1e-5])) == ([], 1)
+
+
+def test_one_slow_call_is_chance(load):
+    assert asked(Look([9e-3, 3e-3, 3e-3], [3e-3, 3e-3, 3e-3]), EVEN) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [([3e-3, 1e-3, 3e-3], "works-before-call"), ([3e-3, 3e-3, 1e-3], "caches-results")]
+)
+@pytest.mark.parametrize("by", ["wall", "cpu"])
+def test_a_habit_is_called_by_its_name(load, seconds, status, by):
+    even = [3e-3, 3e-3, 3e-3]
+    with pytest.raises(OffenceError, match=r"\b3 times") as caught:
+        asked(Look(seconds, even) if by == "wall" else Look(even, seconds))
+    assert caught.value.status == status
+
+
+def test_what_load_explains_is_a_doubt_and_seconds_of_a_core_it_does_not_explain(load):
+    load[0] = 4.0
+    (doubt,), _ = asked(Look([3e-3, 1e-3, 3e-3], [3e-3, 3e-3, 3e-3]))
+    assert doubt["code"] == "busy"
+    assert "busy machine" in doubt["how_much"]
+    with pytest.raises(OffenceError):
+        asked(Look([3e-3, 1e-3, 3e-3], [3e-3, 1e-3, 3e-3]))
+
+
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_who_has_seen_the_data_before_is_quicker_later_or_on_their_like():
+    """The calls as they are really made: each model remembers what it was given, and when."""
+
+    class Given(Data):
+        def _drawn(self):
+            self.came = time.perf_counter(), True
+            return super()._drawn()
+
+        def scaled(self):
+            self.came = time.perf_counter(), False
+            return super().scaled()
+
+    def seen(costs):
+        sets = Given(lambda: [torch.randn(8, 8)], 2)
+        call = TimedCall(lambda x: (spin(costs(*sets.came)), x * 2)[1], sets)
+        made = (sets.scaled, sets.drawn, sets.drawn, sets.scaled)
+        return lambda: habits.look(Ahead(call, made), CPU)
+
+    habits_of = {
+        "works-before-call": lambda at, new: 1e-3 if time.perf_counter() - at > 2e-3 else 8e-3,
+        "caches-results": lambda at, new: 8e-3 if new else 1e-3,
+    }
+    for status, costs in habits_of.items():
+        with pytest.raises(OffenceError) as caught:
+            habits.refuse("mine", seen(costs))
+        assert caught.value.status == status
