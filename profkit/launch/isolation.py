@@ -322,7 +322,7 @@ def _child(
     mine = msgspec.structs.replace(
         job,
         mode="candidate",
-        subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, place / "code")))],
+        subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, place / "code")), content=b"")],
         seeds=[],
         trials=0,
         timings="",
@@ -337,7 +337,7 @@ def _child(
 
 
 def stage(subject: Subject, reference: Path, place: Path) -> Path:
-    """A folder for a candidate with what lies beside it, but not the reference; its file in there.
+    """A folder for a candidate with what lies beside it, but not the reference; its file in there, as it was when the run began.
 
     This keeps a candidate from importing the reference by accident, not from looking for it.
     """
@@ -347,6 +347,9 @@ def stage(subject: Subject, reference: Path, place: Path) -> Path:
         for entry in source.parent.iterdir():
             if entry.name not in (reference.name, source.name, "__pycache__"):
                 (place / entry.name).symlink_to(entry.resolve())
+        if subject.content:
+            (place / source.name).write_bytes(subject.content)
+            return place / source.name
         return Path(shutil.copy(source, place / source.name))
     except OSError as error:
         raise unwritable(place, error) from error

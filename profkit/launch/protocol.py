@@ -14,13 +14,16 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """One implementation to run: the reference or a candidate. sha256: of its file when the run began, "" if any will do."""
+    """One implementation to run: the reference or a candidate. sha256: of its file when the run began, "" if any will do;
+    content: what was in it then, where it is to be run as it was though somebody has written into it since.
+    """
 
     name: str
     role: str
     file: str
     backend: str = ""
     sha256: str = ""
+    content: bytes = b""
 
 
 class Job(msgspec.Struct):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from profkit.launch import cache, protocol
 from profkit.record.request import Request
@@ -29,7 +32,14 @@ def job(
         mode=mode,
         sample=run.manifest.sample.id,
         subjects=[
-            protocol.Subject(one.name, one.role, str(one.path.resolve()), one.backend, was.get(one.name, ""))
+            protocol.Subject(
+                one.name,
+                one.role,
+                str(one.path.resolve()),
+                one.backend,
+                was.get(one.name, ""),
+                _content(one.path, was.get(one.name, "")),
+            )
             for one in parts
         ],
         device=device,
@@ -50,6 +60,21 @@ def job(
         energy=wanted.energy,
         campaign=run.manifest.campaign.partition("/")[0],
     )
+
+
+_contents: dict[str, bytes] = {}
+_MOST_KEPT = 256
+
+
+def _content(file: Path, sha256: str) -> bytes:
+    """What is in a file that has this digest, or was in it when this was first asked; b"" where neither is known."""
+    with contextlib.suppress(OSError):
+        now = file.read_bytes()
+        if sha256 == hashlib.sha256(now).hexdigest():
+            if len(_contents) >= _MOST_KEPT:
+                _contents.clear()
+            _contents[sha256] = now
+    return _contents.get(sha256, b"")
 
 
 def limits(factor: float, slower: float = 1.0) -> dict[str, float]:

@@ -104,7 +104,7 @@ class Implementation:
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
     """Import and construct the reference."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
-    module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
+    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     precision.apply(module, job.precision)
     inputs.torch_seed(seed)
     init = module.get_init_inputs()
@@ -115,7 +115,7 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
     """Import and construct a candidate in this process, with the arguments and the weights of the reference `first`."""
     lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
-    module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
+    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     model = loading.instance(module, "ModelNew", init, seed, device, precision.TYPES[job.precision])

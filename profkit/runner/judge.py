@@ -19,7 +19,7 @@ from profkit.launch.protocol import LIMITS, Job
 from profkit.runner import inputs, weights
 from profkit.runner.events import Events
 from profkit.runner.implementation import Implementation
-from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel
+from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel, Sources
 
 
 def draw(count: int) -> list[int]:
@@ -38,7 +38,9 @@ def loaded(job: Job, device: torch.device, events: Events) -> list[tuple[Remote,
     """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
+    sources = Sources(job.subjects, new=not job.again)
     for remote in remotes:
+        remote.sources = sources
         remote.neighbours = [other for other in remotes if other is not remote]
     seconds = _wait_for_all(remotes, job, events)
     return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]

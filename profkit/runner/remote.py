@@ -7,11 +7,12 @@ it is timed is in claims.py.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,36 @@ class RemoteError(RuntimeError):
         events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
 
 
+class Sources:
+    """The files of all implementations, as far as the system tells that somebody has written into one."""
+
+    def __init__(self, subjects: Iterable[Subject], *, new: bool = True) -> None:
+        """new: whether what is no longer what it was when the run began has to be told."""
+        self._files = {Path(one.file): one.sha256 for one in subjects}
+        self._seen = [() if new and _is_other(file, known) else _state(file) for file, known in self._files.items()]
+
+    def changed(self) -> list[str]:
+        """Names of those that are not what they were when this was last asked."""
+        before, self._seen = self._seen, [_state(file) for file in self._files]
+        return [file.name for file, old, new in zip(self._files, before, self._seen, strict=True) if old != new]
+
+
+def _is_other(file: Path, sha256: str) -> bool:
+    try:
+        return bool(sha256) and hashlib.sha256(file.read_bytes()).hexdigest() != sha256
+    except OSError:
+        return True
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    """What changes with every writing, and cannot be set back; nothing for a file that is gone."""
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_ctime_ns
+
+
 class Remote:
     """A candidate's process: one question at a time, each with the time limit of its phase."""
 
@@ -76,6 +107,7 @@ class Remote:
         self.forgiven = False
         self._halted: list[int] = []
         self.neighbours: Sequence[Remote] = ()
+        self.sources = Sources(())
         self._struck = False
         # What goes there and what comes back, where both see memory of the device.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
@@ -149,6 +181,10 @@ class Remote:
             if other._halted and not (other.gone or other._struck) and waiting.dying(other.process):
                 other._struck = True
                 self._events.send("struck", other.subject.name, by=self.subject.name, phase=self.phase)
+        for file in self.sources.changed():
+            # They are loaded side by side: nobody has a turn of its own then.
+            by = self.subject.name if self.phase != "build" else ""
+            self._events.send("doubt", by, **_written_into(file, by))
 
     def nonsense(self) -> RemoteError:
         """What to raise when an answer is none."""
@@ -271,6 +307,19 @@ class Remote:
             what = str(error).partition("\n")[0][:300]
             reason = f"its output cannot be read as tensors: {what}"
             raise RemoteError(self.subject.name, {"reason": reason}) from error
+
+
+def _written_into(file: str, by: str) -> dict[str, str]:
+    turn, loading = (
+        f"somebody wrote into {file} while {by} had its turn",
+        f"somebody wrote into {file} while all were loaded",
+    )
+    return {
+        "what": turn if by else loading,
+        "how_much": "what runs is what was in it when the run began",
+        "fix": "see who it was: the candidate, or you in an editor",
+        "code": "written-into",
+    }
 
 
 class RemoteModel:

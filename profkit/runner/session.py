@@ -516,7 +516,13 @@ class Session:
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
             missing = candidate.shift(names)
-            got = candidate.plain(arguments, seed)
+            try:
+                got = candidate.plain(arguments, seed)
+            except Exception as error:
+                if not _is_refusal(error):
+                    raise
+                self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
+                return
             if compare(got, after, own).status != "ok":
                 kept = compare(got, before, own).status == "ok"
                 how = "it goes on with those it had" if kept else "its answer is wrong then"
@@ -920,6 +926,15 @@ class Session:
         except (RuntimeError, MemoryError) as error:
             what = "the ceilings of this CPU could not be measured"
             self._events.send("doubt", what=what, how_much=str(error), fix="")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether an exception is one that the candidate's code raised, and no more than that."""
+    if isinstance(error, (LostCandidateError, OffenceError, CannotWriteError)):
+        return False
+    if isinstance(error, RemoteError):
+        return error.status in ("", "error")
+    return not classified(error, "error").lost
 
 
 __all__ = ["LostContextError", "OffenceError", "Session", "run"]
