@@ -168,9 +168,7 @@ class Session:
         apart = [c for c in sound if c.remote and not again]
         left = self._hold(apart, properties.FORMS)
         self._forget([one for one in apart if one not in left])
-        for one in sound if not again else ():
-            if not (one.gone or (one.remote and one not in left)):
-                self._outlive(one)
+        self._outlive([] if again else [one for one in sound if not one.gone and (one in left or not one.remote)])
         others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
         self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
@@ -497,22 +495,39 @@ class Session:
         told = {"init": init, "weights": dict(known), "live": dict(live)}
         candidate.rebuild(told, self._built_with, self._device)
 
-    def _outlive(self, candidate: Implementation) -> None:
-        """Say of a right candidate whether its answers follow when the weights change after they were given: it may have
-        prepared what it needs of them once.
+    def _outlive(self, sound: list[Implementation]) -> None:
+        """Say of right candidates whether their answers follow when the weights change after they were given: they may have
+        prepared what they need of them once.
         """
         names = weights.changeable(self.reference.model, self._live.live)
         if not (names and self.reference.probe.repeatable):
             return
-        name, arguments, seed = candidate.subject.name, self._unseen(), judge.draw(1)[0]
-        self._events.phase("work", self.reference.subject.name, factor=2.0)
-        before = self._answer_at(seed, arguments, candidate.alive)
-        weights.shift(self.reference.model, names)
-        after = self._answer_at(seed, arguments, candidate.alive)
-        weights.shift(self.reference.model, names, back=True)
-        own = self.reference.probe.tolerances
-        if not weights.steady(before, after) or compare(after, before, own).status == "ok":
-            return
+        for candidate in sound:
+            arguments, seed = self._unseen(), judge.draw(1)[0]
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
+            try:
+                before = self._answer_at(seed, arguments, candidate.alive)
+                weights.shift(self.reference.model, names)
+                after = self._answer_at(seed, arguments, candidate.alive)
+                weights.shift(self.reference.model, names, back=True)
+            except Exception as error:
+                traceback.print_exc(file=sys.stderr)
+                self._events.send(
+                    "doubt",
+                    what="whether weights that change later are followed is not known",
+                    how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
+                    fix="",
+                )
+                return
+            own = self.reference.probe.tolerances
+            if weights.steady(before, after) and compare(after, before, own).status != "ok":
+                self._follow(candidate, names, arguments, seed, before, after)
+
+    def _follow(
+        self, candidate: Implementation, names: list[str], arguments: list[Any], seed: int, before: Any, after: Any
+    ) -> None:
+        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers."""
+        name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
             missing = candidate.shift(names)
