@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from profkit.rundir.files import mark, sweep
 from profkit.runner import inputs, refused
@@ -194,6 +195,9 @@ def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Give a model these weights where all names and shapes are the same; else leave it alone."""
-    if {k: v.shape for k, v in model.state_dict().items()} == {k: v.shape for k, v in weights.items()}:
+    """Give a model these weights where all names and shapes are the same; else leave it alone. What a lazy layer has not
+    made yet takes any shape.
+    """
+    own = model.state_dict()
+    if own.keys() == weights.keys() and all(is_lazy(own[k]) or own[k].shape == v.shape for k, v in weights.items()):
         model.load_state_dict(weights)

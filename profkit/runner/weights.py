@@ -195,7 +195,7 @@ def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
     """Names for which the candidate has no tensor left that holds as many numbers."""
-    sizes = [tensor.numel() for name, tensor in _held(model) if name not in taken]
+    sizes = [tensor.numel() for name, tensor in _held(model) if name not in taken and not is_lazy(tensor)]
     return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
 
 
@@ -231,7 +231,7 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     found: dict[tuple[int, torch.Size], str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         wanted = isinstance(tensor, torch.nn.Parameter) or name in live
-        if wanted and tensor.is_floating_point() and tensor.numel():
+        if wanted and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel():
             found.setdefault((tensor.data_ptr(), tensor.shape), name)
     return list(found.values())
 

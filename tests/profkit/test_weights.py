@@ -9,7 +9,7 @@ from test_cheats import name_given
 from torch import nn
 
 from profkit.api import profile
-from profkit.runner import birth, weights
+from profkit.runner import birth, loading, weights
 
 
 class Block(nn.Module):
@@ -126,6 +126,16 @@ def test_constructors_are_as_they_were_when_one_fails():
     with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}):
         nn.LayerNorm(8 // 0)
     assert weights.constants(nn.LayerNorm(8))
+
+
+def test_layers_that_are_not_made_yet_are_loaded():
+    reference, lazy = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)), nn.Sequential(nn.LazyLinear(2), nn.LayerNorm(2))
+    assert weights.match(lazy, weights.constants(reference), reference.state_dict()).missing == ()
+    assert weights.changeable(lazy, []) == ["1.weight", "1.bias"]
+    loading.take_weights(lazy, reference.state_dict())
+    assert torch.equal(lazy[0].weight, reference[0].weight)
+    with torch.no_grad():
+        assert torch.equal(lazy(torch.ones(1, 3)), reference(torch.ones(1, 3)))
 
 
 def test_counterparts_have_the_name_or_the_numbers():
