@@ -49,16 +49,22 @@ class Look:
 
 def look(call: Any, device: torch.device) -> Look:
     """Calls on the next four changes of data: any, after which the process is awake, drawn, drawn, the last times a factor."""
-    call.turn()
+    _turned(call, device)
     _spent(call, device)
-    call.turn()
+    _turned(call, device)
     at_once = _spent(call, device)
-    call.turn()
+    _turned(call, device)
     time.sleep(min(_MOST_GAP, _LEAST_GAP + 2 * at_once[0]))
     later = _spent(call, device)
-    call.turn()
+    _turned(call, device)
     wall, cpu = zip(at_once, later, _spent(call, device), strict=True)
     return Look(wall, cpu)
+
+
+def _turned(call: Any, device: torch.device) -> None:
+    """Bring in other data. A GPU copies them on its own time, which is none of the call that follows."""
+    call.turn()
+    facts.settle(device)
 
 
 def _spent(call: Any, device: torch.device) -> tuple[float, float]:

@@ -102,3 +102,19 @@ def test_who_has_seen_the_data_before_is_quicker_later_or_on_their_like(monkeypa
             habits.refuse("mine", looks(quick))
         assert caught.value.status == status
     assert habits.refuse("mine", looks(lambda: True)) == []
+
+
+def test_copies_of_the_data_are_none_of_the_call_that_follows(monkeypatch):
+    """A GPU makes them on its own time; a call made at once would pay for them, and one made later not."""
+    said = []
+
+    class Call:
+        def turn(self):
+            said.append("turn")
+
+        def __call__(self):
+            said.append("call")
+
+    monkeypatch.setattr(habits.facts, "settle", lambda _: said.append("settled"))
+    habits.look(Call(), CPU)
+    assert said == ["turn", "settled", "call", "settled"] * 4
