@@ -501,19 +501,19 @@ from distributed import LocalCluster
 
 if __name__ == "__main__":
     options = dict(threads_per_worker=1, dashboard_address=None, local_directory=sys.argv[1])
-    with LocalCluster(n_workers=3, **options) as cluster:
+    with LocalCluster(n_workers=int(sys.argv[2]), **options) as cluster:
         print(cluster.scheduler_address, *(worker.pid for worker in cluster.workers.values()), flush=True)
         time.sleep(600)
 """
 
 
 class Cluster:
-    """Three workers and their scheduler in processes of their own."""
+    """Workers and their scheduler in processes of their own."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, workers: int) -> None:
         script = place / "cluster.py"
         script.write_text(CLUSTER)
-        line = [sys.executable, str(script), str(place / "dask")]
+        line = [sys.executable, str(script), str(place / "dask"), str(workers)]
         self._process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.address, *pids = self._process.stdout.readline().split()
         self.workers = [int(pid) for pid in pids]
@@ -545,7 +545,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
             assert running.poll() is None, running.communicate()
             time.sleep(0.1)
 
-    cluster = Cluster(place)
+    cluster = Cluster(place, workers=2)
     try:
         running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
         wait_for(running, 1)
@@ -561,7 +561,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
     (seen,) = unfinished(place / "profkit-runs")
     assert not seen.alive
     before = set(statuses())
-    cluster = Cluster(place)
+    cluster = Cluster(place, workers=1)
     try:
         running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
         _, err = running.communicate(timeout=400)
