@@ -23,6 +23,9 @@ sys.path.insert(0, str(FAKES.parent.parent))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As candidates in processes of their own have it: the server that those are forked from serves the others too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What torch compiles is for any CPU: else it builds for each kind of vectors, and its headers, before the first kernel.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 
 _CACHE_NAME = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE = os.environ.get(_CACHE_NAME)
