@@ -527,7 +527,7 @@ class Cluster:
         os.kill(self.workers[0], signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("given_to_others")
 def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
@@ -602,7 +602,7 @@ class ModelNew: pass
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(30)
 @pytest.mark.usefixtures("given_to_others")
 def test_a_folder_as_a_campaign(place, capsys):
     """A right one, a wrong one, one that crashes, one that cannot run here, and two of one source that does not build."""
@@ -631,7 +631,7 @@ def test_a_folder_as_a_campaign(place, capsys):
     assert not (place / "profkit-runs/.campaigns").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @pytest.mark.usefixtures("given_to_others")
 def test_killed_it_leaves_nothing_behind_and_goes_on(place, capsys):
     mark = f"{os.getpid()}.25"
