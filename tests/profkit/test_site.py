@@ -236,6 +236,7 @@ def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
     assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["doubts"])
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_chinese_page_in_a_browser(runs, tmp_path):
     build(runs, tmp_path / "site", pages=0)
