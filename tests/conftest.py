@@ -119,6 +119,12 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds and indexes of this test alone."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
     from profkit.runner import facts

@@ -119,7 +119,6 @@ def statuses(run):
     return {one.name: one.status for one in run.manifest.candidates}
 
 
-@pytest.mark.slow
 def test_who_would_kill_a_neighbour_is_named_and_the_neighbour_measured(tmp_path):
     if not here():
         pytest.skip("no user notification in this kernel")

@@ -15,13 +15,10 @@ from profkit.campaign.site import best_of, build, fast_p, season_scene
 from profkit.cli import main
 from roofline.scene import share_of_roof
 
+pytestmark = pytest.mark.usefixtures("private_cache")
+
 needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium here")
 EVIL = '</script><img src=x onerror="document.title=1">{{7*7}}'
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
