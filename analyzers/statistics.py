@@ -134,11 +134,6 @@ class Spread:
     humps: Humps | None = None
 
     @property
-    def iqr(self) -> float:
-        """Interquartile range."""
-        return self.q3 - self.q1
-
-    @property
     def precision(self) -> float:
         """Half-width of the median's interval over the median; NaN when there is no interval."""
         return (self.high - self.low) / 2 / self.median if self.median else NAN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,9 @@ sys.path.insert(0, str(FAKES.parent.parent))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As candidates in processes of their own have it: the server that those are forked from serves the others too.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# What torch compiles is for any CPU: else it builds for each kind of vectors, and its headers, before the first kernel.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 
 _CACHE_NAME = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE = os.environ.get(_CACHE_NAME)
@@ -38,13 +42,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """`-n` means groups: tests that share something expensive run in one process."""
     if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
         config.option.dist = "loadgroup"
+        config.option.loadscopereorder = False  # By the number of tests alone: see below.
     if "PYTEST_XDIST_WORKER" in os.environ:  # a worker parses the command line anew
         config.option.loadgroup = True
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Tests that share a fixture of their module are a group. Groups come first: what is last is to be short.
+    """Tests that share a fixture of their module are a group. The longest come first: what is last is to be short.
 
     A wrapper: xdist's own hook, which comes later and first too, writes the groups into the names.
     """
@@ -54,8 +59,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if any(made[-1].scope == "module" for made in item._fixtureinfo.name2fixturedefs.values()):
             item.add_marker(pytest.mark.xdist_group(item.module.__name__))
     if config.getoption("numprocesses", None) or os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+        seconds: Counter[str] = Counter()
+        for item in items:
+            seconds[_unit(item)] += _seconds(item)
+        items.sort(key=lambda item: -seconds[_unit(item)])
     return (yield)
+
+
+def _unit(item: pytest.Item) -> str:
+    """What one process does as a whole: a group, or a test alone."""
+    group = item.get_closest_marker("xdist_group")
+    return group.args[0] if group else item.nodeid
+
+
+def _seconds(item: pytest.Item) -> float:
+    """About how long a test takes, to begin in good time: as its mark says, else one of the slow ones a second."""
+    slow = item.get_closest_marker("slow")
+    return 0.1 if slow is None else slow.args[0] if slow.args else 1.0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -96,6 +116,12 @@ def warm_runners() -> Iterator[None]:
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is folded: the width that somebody exports is not the test's."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds and indexes of this test alone."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

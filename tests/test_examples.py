@@ -36,7 +36,7 @@ def run_script(name: str, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 @pytest.mark.xdist_group("icvxkh")
 def test_profile_sample(tmp_path):
     options = ("--device", "cpu", "--budget", "0.2", "--trials", "1", "-o", "a.png")

@@ -30,7 +30,7 @@ def test_the_commands_name_every_step_and_both_languages():
     assert "--lang en -o $R/writeup.en.md" in text
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 def test_the_commands_make_the_write_ups(tmp_path):
     shutil.copytree(FOLDER, tmp_path / "ladder")
     for old in (tmp_path / "ladder").glob("writeup.*"):

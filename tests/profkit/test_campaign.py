@@ -534,19 +534,19 @@ from distributed import LocalCluster
 
 if __name__ == "__main__":
     options = dict(threads_per_worker=1, dashboard_address=None, local_directory=sys.argv[1])
-    with LocalCluster(n_workers=3, **options) as cluster:
+    with LocalCluster(n_workers=int(sys.argv[2]), **options) as cluster:
         print(cluster.scheduler_address, *(worker.pid for worker in cluster.workers.values()), flush=True)
         time.sleep(600)
 """
 
 
 class Cluster:
-    """Three workers and their scheduler in processes of their own."""
+    """Workers and their scheduler in processes of their own."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, workers: int) -> None:
         script = place / "cluster.py"
         script.write_text(CLUSTER)
-        line = [sys.executable, str(script), str(place / "dask")]
+        line = [sys.executable, str(script), str(place / "dask"), str(workers)]
         self._process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.address, *pids = self._process.stdout.readline().split()
         self.workers = [int(pid) for pid in pids]
@@ -560,7 +560,7 @@ class Cluster:
         os.kill(self.workers[0], signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("given_to_others")
 def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
@@ -578,7 +578,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
             assert running.poll() is None, running.communicate()
             time.sleep(0.1)
 
-    cluster = Cluster(place)
+    cluster = Cluster(place, workers=2)
     try:
         running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
         wait_for(running, 1)
@@ -594,7 +594,7 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
     (seen,) = unfinished(place / "profkit-runs")
     assert not seen.alive
     before = set(statuses())
-    cluster = Cluster(place)
+    cluster = Cluster(place, workers=1)
     try:
         running = profkit("profile", "s", "--dask", cluster.address, *QUICK)
         _, err = running.communicate(timeout=400)
@@ -635,7 +635,7 @@ class ModelNew: pass
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(30)
 @pytest.mark.usefixtures("given_to_others")
 def test_a_folder_as_a_campaign(place, capsys):
     """A right one, a wrong one, one that crashes, one that cannot run here, and two of one source that does not build."""
@@ -664,7 +664,7 @@ def test_a_folder_as_a_campaign(place, capsys):
     assert not (place / "profkit-runs/.campaigns").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @pytest.mark.usefixtures("given_to_others")
 def test_killed_it_leaves_nothing_behind_and_goes_on(place, capsys):
     mark = f"{os.getpid()}.25"

@@ -113,6 +113,7 @@ def test_a_slice_table_adds_up_to_each_steps_time():
     assert len(changes) == 15
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.find() is None, reason="no chromium here")
 def test_the_page_of_two_runs_in_a_browser(tmp_path):
     run, file = ROOT / "examples/h200/ICVXKH", tmp_path / "compare.html"

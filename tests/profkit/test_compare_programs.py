@@ -237,6 +237,7 @@ def test_the_page_says_what_became_of_the_gate(opened, names, limit, words):
     assert words in page_of(of(opened, *names), limit)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.find() is None, reason="no chromium here")
 def test_the_page_in_a_browser(opened, tmp_path):
     file = tmp_path / "compare.html"

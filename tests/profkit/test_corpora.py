@@ -65,7 +65,7 @@ def test_cheats_and_honest_ones_side_by_side(tmp_path):
     assert told(run, chosen) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.parametrize("role", sorted(EVERY))
 @pytest.mark.parametrize("task", [task for task in TASKS if task != QUICK])
 def test_everyone_is_called_what_it_is(tmp_path, task, role):

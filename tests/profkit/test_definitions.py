@@ -366,7 +366,7 @@ def test_an_extension_is_cuda_where_a_source_is(folder):
     assert detect(problem.read(folder, "cpu").candidates["built"]) == "cuda"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 def test_an_extension_is_built_from_its_sources(traces, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     # Through Python's objects: torch's own headers take half a minute to read.

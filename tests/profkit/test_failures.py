@@ -116,7 +116,7 @@ def limited(size):
     return apply
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 @pytest.mark.usefixtures("given_to_others")
 def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     folder = write_sample(tmp_path, "honest")
@@ -182,7 +182,7 @@ def test_a_log_that_cannot_grow_costs_only_itself():
 # Two at once
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @pytest.mark.usefixtures("given_to_others")
 def test_two_runs_of_a_sample_at_once(tmp_path):
     folder = write_sample(tmp_path, "honest")
@@ -272,7 +272,7 @@ def alive(pid):
     ],
     ids=["Ctrl-C in the check", "Ctrl-C in the timing", "SIGTERM"],
 )
-@pytest.mark.slow
+@pytest.mark.slow(10)
 @pytest.mark.usefixtures("given_to_others")
 def test_an_interrupted_run_is_readable_and_leaves_no_child(tmp_path, kind, word, number, code, checks):
     got, words, left = stop_at(word, number, write_sample(tmp_path, kind), tmp_path / "runs")

@@ -17,10 +17,7 @@ from profkit.campaign.history import confirm, histories, level_changes, newest_s
 from profkit.campaign.index import Index
 from profkit.cli import main
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 def noisy(count, at=None, step=0.03, noise=0.01, seed=4):

@@ -17,14 +17,7 @@ from profkit.launch.protocol import Event, sealed
 from profkit.launch.runner import Follower
 from profkit.runner.events import Events
 
-
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("private_cache")]
 
 
 def candidate(setup, body=""):

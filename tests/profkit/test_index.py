@@ -14,10 +14,7 @@ from profkit.campaign.index import Index, file_of, moment
 from profkit.cli import main
 from profkit.errors import ProfkitError
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("private_cache")
 
 
 @pytest.fixture

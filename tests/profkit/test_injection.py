@@ -256,7 +256,8 @@ OURS = re.compile("\x1b\\[(?:[0-4]|[39][0-7])m|\r?\x1b\\[(?:2K|1A|\\?25[lh])")
 """Colours, and how a line is drawn again."""
 
 
-@pytest.mark.parametrize("wish", [pytest.param("colour", marks=pytest.mark.slow), "plain"])
+@pytest.mark.parametrize("wish", ["colour", "plain"])
+@pytest.mark.slow
 def test_a_terminal_is_told_nothing_by_others(wish, tmp_path):
     """A recording of the verbs that show names: letters, line ends and our colours, and every name as its code."""
     folder, samples = measured(tmp_path / "runs/T1"), tmp_path / "samples"

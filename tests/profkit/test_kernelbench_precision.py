@@ -187,7 +187,7 @@ def test_the_compiled_baseline_is_compiled_once_for_all_inputs():
     assert len(graphs) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(30)
 def test_both_baselines_have_the_official_form(place):
     root, _, options = place
     eager, fast = root / "t/baseline_time_torch.json", root / "t/baseline_time_torch_compile.json"

@@ -13,6 +13,8 @@ from test_process import alive, start
 from profkit.api import profile
 from profkit.cli.options import size, tools
 
+pytestmark = pytest.mark.usefixtures("private_cache")
+
 HEAD = """
 import os, signal, subprocess, sys, time
 import torch
@@ -30,11 +32,6 @@ FORGETTER = (
     "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
     "        os.execv('/bin/sleep', ['sleep', '{mark}'])\n    os._exit(0)\nos.wait()\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 def test_a_daemon_that_left_session_and_parent_is_found(tmp_path):

@@ -23,6 +23,8 @@ from profkit.rundir.directory import open_run
 from profkit.rundir.manifest import Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
 
+pytestmark = pytest.mark.usefixtures("private_cache")
+
 QUICK = {"device": "cpu", "counters": "off", "budget": 0.15, "trials": 2}
 TURNCOAT = """
 import os
@@ -40,12 +42,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return torch.relu(x @ self.weight) * (2 if SEEN else 1)
 """
-
-
-@pytest.fixture(autouse=True)
-def private_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ def test_a_reference_decides(tmp_path):
     assert "1.05 allowed" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(40)
 def test_baselines_are_kept_and_hold_with_two_workers(tmp_path):
     done = run(tmp_path, *CPU, "-k", "kept", "-p", "xdist", "-n", "2")
     assert "2 passed" in done.stdout, done.stdout

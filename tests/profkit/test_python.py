@@ -178,7 +178,7 @@ NOTEBOOK = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 def test_a_notebook_shows_them(tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
@@ -209,7 +209,7 @@ def test_the_example_notebook_is_shipped_with_what_it_showed():
     assert str(ROOT) not in EXAMPLE.read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 def test_the_example_notebook_runs():
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -109,7 +109,8 @@ def test_nothing_that_reads_imports_what_measures(tmp_path):
     assert (tmp_path / "页面.html").stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("platform", ["win32", pytest.param("darwin", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_reading_needs_nothing_of_linux(tmp_path, platform):
     lines = [*reading(tmp_path), ["profile", "S1/ICVXKH", "--device", "cpu"]]
     lines.append(["ceilings", "--device", "cpu"])

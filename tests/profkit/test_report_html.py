@@ -278,6 +278,7 @@ def opened_page(tab, folder, run, lang="en", width=1200):
     assert tab.problems() == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_block_of_the_waterfall_leads_to_everything_about_it(tmp_path):
     with browser.open_browser() as tab:
@@ -338,6 +339,7 @@ def wait(tab, condition):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_language_changes_in_the_page(tmp_path):
     with browser.open_browser() as tab:
@@ -357,6 +359,7 @@ def test_the_language_changes_in_the_page(tmp_path):
         assert tab.problems() == []
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("which", ["ICJTRP", "ladder"])
 def test_a_phone_scrolls_nothing_sideways_and_paper_takes_four_pages(tmp_path, which):
@@ -375,6 +378,7 @@ def test_a_phone_scrolls_nothing_sideways_and_paper_takes_four_pages(tmp_path, w
         assert tab.problems() == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_outlines_tell_the_parts_apart_without_their_colour(tmp_path):
     with browser.open_browser() as tab:

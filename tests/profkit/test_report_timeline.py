@@ -117,6 +117,7 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     assert '<section id="timings"' not in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.find() is None, reason="no chromium here")
 def test_ten_thousand_launches_are_drawn_zoomed_and_named(study, tmp_path):
     file = tmp_path / "report.html"

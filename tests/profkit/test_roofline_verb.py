@@ -31,7 +31,7 @@ def run(tmp_path):
     return Study(import_files([NCU], tmp_path / "one").run)
 
 
-@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("form", ["svg", *(pytest.param(form, marks=pytest.mark.slow) for form in ("png", "pdf"))])
 def test_a_figure_is_written(run, tmp_path, form):
     out = tmp_path / f"r.{form}"
     assert (

@@ -63,7 +63,12 @@ def test_findings_are_told_everywhere_and_fail_the_run(on_gpu, fake, tmp_path, c
 
 
 @pytest.mark.parametrize(
-    ("looks", "code", "starts"), [("found,clean", 0, 2), ("found,silent,clean", 0, 3), ("found,silent,found", 1, 3)]
+    ("looks", "code", "starts"),
+    [
+        ("found,clean", 0, 2),
+        pytest.param("found,silent,clean", 0, 3, marks=pytest.mark.slow),
+        ("found,silent,found", 1, 3),
+    ],
 )
 def test_what_a_second_look_does_not_find_is_a_doubt(on_gpu, fake, tmp_path, capsys, looks, code, starts):  # noqa: F811
     fake(looks)

@@ -114,7 +114,7 @@ def test_a_folder_from_a_file_runs_and_prints_the_grammar(from_file):
     assert "某人" in (from_file / "readme.md").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_the_cpp_candidate_builds_and_agrees(tmp_path):
     # All in one build: torch's headers take a minute.
     op = "silu(x) * y + rsqrt(gelu(maximum(abs(x), y)))"

@@ -15,13 +15,10 @@ from profkit.campaign.site import best_of, build, fast_p, season_scene
 from profkit.cli import main
 from roofline.scene import share_of_roof
 
+pytestmark = pytest.mark.usefixtures("private_cache")
+
 needs_browser = pytest.mark.skipif(browser.find() is None, reason="no Chromium here")
 EVIL = '</script><img src=x onerror="document.title=1">{{7*7}}'
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -236,6 +233,7 @@ def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
     assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["doubts"])
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_chinese_page_in_a_browser(runs, tmp_path):
     build(runs, tmp_path / "site", pages=0)

@@ -107,6 +107,7 @@ def test_a_sum_that_hardly_depends_on_its_inputs_is_told_by_unusual_ones(runs):
     assert run.verdicts["expected"].word == "wrong"
 
 
+@pytest.mark.slow
 def test_an_overflow_counts_although_rounding_changes_the_numbers(tmp_path):
     folder = tmp_path / "IFLOW"
     folder.mkdir()

@@ -139,6 +139,7 @@ def test_what_a_sample_declares():
     assert (found["flops"], found["bytes"], found["source"]) == ({"fp64": 3.0}, 4.0, "declared")
 
 
+@pytest.mark.slow
 def test_counting_loads_no_compiler():
     code = "import sys, torch\nfrom profkit.runner import inputs, work\ninputs.seed_all(1)\nlayer = torch.nn.Linear(8, 8)\n"
     code += "with work.FlopModel('') as counter: layer(torch.ones(4, 8)).relu()\n"

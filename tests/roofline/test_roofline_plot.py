@@ -107,7 +107,13 @@ def test_every_point_and_ridge_is_in_view(name):
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    [("three", "svg"), ("three", "png"), ("three", "pdf"), ("forty", "svg"), ("copies", "svg")],
+    [
+        ("three", "svg"),
+        ("three", "png"),
+        ("three", "pdf"),
+        ("copies", "svg"),
+        pytest.param("forty", "svg", marks=pytest.mark.slow),
+    ],
 )
 def test_files_are_the_same_byte_for_byte(name, form, tmp_path):
     for file in ("a", "b"):
