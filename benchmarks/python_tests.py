@@ -42,7 +42,7 @@ NEWEST, LOWEST = "constraints.txt", "lower bounds"
 NAMED = ("torch", "numpy", "pandas", "matplotlib", "msgspec", "pyarrow", "pytest")
 HEAD = ("Python", "dependencies", "passed", "failed", "passed alone", "skipped", "s", "date", "commit", "versions")
 # Without what checks the code and does not run it.
-NOT_TESTED = {"dev", "book"}
+NOT_TESTED = {"dev"}
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?:@[\w-]+)?(?: - .*)?$", re.M)
 
 
@@ -78,6 +78,11 @@ def counted(report: Path) -> dict[str, int]:
     suite = next(ET.parse(report).getroot().iter("testsuite"))
     failed, skipped = int(suite.attrib["failures"]) + int(suite.attrib["errors"]), int(suite.attrib["skipped"])
     return {"passed": int(suite.attrib["tests"]) - failed - skipped, "failed": failed, "skipped": skipped}
+
+
+def failures(said: str) -> list[str]:
+    """The tests that pytest's last lines name, without the group that pytest-xdist writes behind a name."""
+    return sorted(set(_FAILED.findall(said)))
 
 
 def with_row(recorded: str, row: Sequence[str]) -> str:
@@ -124,7 +129,7 @@ def tested(python: Path, more: Sequence[str]) -> tuple[dict[str, int], int]:
 
         said, code = run("all", "-n", "2")
         found = {**counted(Path(folder, "all.xml")), "passed alone": 0}
-        if failed := sorted(set(_FAILED.findall(said))):
+        if failed := failures(said):
             _, code = run("alone", "-n", "0", *failed)
             found["passed alone"] = counted(Path(folder, "alone.xml"))["passed"]
         return found, code
