@@ -73,8 +73,10 @@ def union(part: pd.DataFrame, begin: float, end: float) -> Times:
     stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
     if not len(start):
         return np.zeros((0, 2))
-    order = np.argsort(start, kind="stable")
-    start, stop = start[order], np.maximum.accumulate(stop[order])
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, stop = start[order], stop[order]
+    stop = np.maximum.accumulate(stop)
     fresh = np.concatenate(([True], start[1:] > stop[:-1]))
     ends = np.concatenate((stop[:-1][fresh[1:]], stop[-1:]))
     return np.column_stack((start[fresh], ends))

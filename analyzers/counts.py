@@ -103,7 +103,9 @@ def _common(values: pd.Series[str], keys: Groups, first: Groups) -> pd.Series[st
     """The text of each group, "" where it varies."""
     codes, texts = _coded(values)
     own = codes[first]
-    varies = np.bincount(keys, weights=codes != own[keys], minlength=len(first)) > 0
+    varies = np.zeros(len(first), dtype=bool)
+    if len(texts) > 1:
+        varies[keys[codes != own[keys]]] = True
     told = ["" if several else texts[code] for several, code in zip(varies, own, strict=True)]
     common: pd.Series[str] = pd.Series(told, dtype=texts.dtype)
     return common

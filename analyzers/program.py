@@ -287,8 +287,8 @@ def budget(
     copies = part["kind"].isin(("memcpy", "memset"))
     compute = union(part[_WHEN][~spoken & ~copies], begin, end)
     longer = union(part[_WHEN][~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
-    with_talk = union(part[_WHEN][~copies], begin, end)
-    everything = union(part, begin, end)
+    with_talk = union(part[_WHEN][~copies], begin, end) if spoken.any() else compute
+    everything = union(part, begin, end) if copies.any() else with_talk
     computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]

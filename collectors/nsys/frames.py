@@ -137,7 +137,8 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
     found = Rows({at: columns[at].type in NUMERIC for at in wanted})
     try:
         for block in _parser()(source, columns, wanted):
-            found.take(block, source.left)
+            # Parsers read ahead: what went through says more of the rows to come than those that were parsed.
+            found.take(block, source.newlines / (1 - source.left))
     except pd.errors.EmptyDataError:
         return found
     except (ValueError, IndexError, pd.errors.ParserWarning):  # pyarrow's errors of this kind are ValueErrors
@@ -176,6 +177,8 @@ def _by_arrow(source: Slice, columns: Sequence[Field], wanted: Sequence[int]) ->
             column_types={names[at]: number if columns[at].type in NUMERIC else text for at in wanted},
             null_values=list(NULLS),
             strings_can_be_null=False,
+            # Each distinct text is decoded once, below.
+            check_utf8=False,
         ),
     ) as blocks:
         for block in blocks:
@@ -230,24 +233,33 @@ class Rows:
     def __init__(self, numeric: Mapping[int, bool]) -> None:
         self._held: dict[int, Any] = {at: np.empty(0, float if number else np.int32) for at, number in numeric.items()}
         self._seen: dict[int, dict[str, int]] = {at: {} for at, number in numeric.items() if not number}
+        self._last: dict[int, tuple[Sequence[str], Any]] = dict.fromkeys(self._seen, ((), None))
         self.size = 0
 
-    def take(self, block: Mapping[int, Any], left: float = 0.0) -> None:
-        """Add a block of rows, of every column as many; `left`: the share of all rows that is still to come."""
+    def take(self, block: Mapping[int, Any], expected: float = 0.0) -> None:
+        """Add a block of rows, of every column as many; `expected`: about how many there will be in all."""
         size = self.size
         for at, found in block.items():
             if at in self._seen:
                 codes, texts = found
-                seen = self._seen[at]
-                found = np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int32)[codes]
+                found = self._places(at, texts)[codes]
             size = self.size + len(found)
             if size > len(self._held[at]):
                 # Room that is never used takes no memory.
-                wider = np.empty(max(size, int(1.1 * size / (1 - left))), self._held[at].dtype)
+                wider = np.empty(max(size, int(1.05 * expected)), self._held[at].dtype)
                 wider[: self.size] = self._held[at][: self.size]
                 self._held[at] = wider
             self._held[at][self.size : size] = found
         self.size = size
+
+    def _places(self, at: int, texts: Sequence[str]) -> Any:
+        """Where the texts of a block stand among those that were seen."""
+        before, places = self._last[at]
+        if texts != before:
+            seen = self._seen[at]
+            places = np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int32)
+            self._last[at] = texts, places
+        return places
 
     def count(self, mark: str) -> int:
         """How often a character stands in the texts of all rows."""
@@ -284,7 +296,8 @@ def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
                 dtype=np.float64,
             )
         else:
-            block[at] = pd.factorize(np.array([*texts], dtype=object))
+            codes, distinct = pd.factorize(np.array([*texts], dtype=object))
+            block[at] = codes, distinct.tolist()
     found.take({at: block[at] for at in wanted})
     return found
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from collectors.doubt import TRACE_CUT, Doubt
 from collectors.frame import build
@@ -96,25 +97,44 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
-    """ "x,y,z" for each row, "" where x is NaN or negative."""
-    axes = [np.asarray(axis, dtype=np.float64) for axis in (x, y, z)]
-    code, space = np.zeros(len(axes[0])), 1
-    for axis in axes:
-        # What is no small number is numbered, so that three of them fit into one.
-        small = axis.size and np.min(axis) >= 0 and np.max(axis) < 1 << 16 and np.array_equal(axis, np.rint(axis))
-        part, size = (axis, int(np.max(axis)) + 1) if small else _numbered(axis)
-        code, space = code * size + part, space * size
-    codes, distinct = pd.factorize(code.astype(np.int32) if space < 1 << 31 else code)
-    first = np.empty(len(distinct), dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(code))[::-1]
-    triples = zip(*(axis[first].tolist() for axis in axes), strict=True)
-    texts = ["{:.0f},{:.0f},{:.0f}".format(*triple) if min(triple) >= 0 else "" for triple in triples]
-    return _categories(codes, texts)
+    """ "x,y,z" for each row, "" where one of them is NaN or negative."""
+    code, spelt = np.zeros(len(x), dtype=np.int64), []
+    for axis in (x, y, z):
+        part, texts = _spelt(np.asarray(axis, dtype=np.float64))
+        spelt.append(texts)
+        # No device takes 65536 blocks along y or z: the product fits.
+        if len(texts) > 1:
+            code *= len(texts)
+            code += part
+    codes, distinct = pd.factorize(code)
+    places = np.unravel_index(distinct, [len(texts) for texts in spelt])
+    told = (map(texts.__getitem__, part.tolist()) for texts, part in zip(spelt, places, strict=True))
+    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in zip(*told, strict=True)])
 
 
-def _numbered(axis: Any) -> tuple[Any, int]:
-    codes, distinct = pd.factorize(axis)
-    return codes + 1, len(distinct) + 1
+def _spelt(axis: NDArray[np.float64]) -> tuple[Any, list[str]]:
+    """A code for each size along an axis of a grid, and the text of each code, "" of what is none."""
+    if len(axis) and (axis == axis[0]).all():
+        return 0, [_size(float(axis[0]))]
+    missing = np.isnan(axis)
+    some = bool(missing.any())
+    low, high = np.inf, -np.inf
+    if len(axis):
+        low, high = (np.fmin.reduce(axis), np.fmax.reduce(axis)) if some else (axis.min(), axis.max())
+    if 0 <= low <= high < 1 << 16:
+        # Small whole numbers are their own codes, before that of NaN.
+        with np.errstate(invalid="ignore"):
+            codes = axis.astype(np.int32)
+        if np.count_nonzero(codes == axis) + np.count_nonzero(missing) == len(axis):
+            if some:
+                codes[missing] = int(high) + 1
+            return codes, [*map(str, range(int(high) + 1)), ""]
+    places, distinct = pd.factorize(axis, use_na_sentinel=False)
+    return places, [_size(size) for size in distinct.tolist()]
+
+
+def _size(size: float) -> str:
+    return f"{size:.0f}" if size >= 0 else ""
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:

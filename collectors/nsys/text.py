@@ -90,7 +90,8 @@ class Slice(io.RawIOBase):
         self._moved = moved or export.moved
         self.commas = 0
         self.newlines = 0
-        self._equal = np.empty(0, dtype=np.bool_)
+        # Of more bytes at once the answers would leave the cache before they are counted.
+        self._equal = np.empty(_BLOCK // 4, dtype=np.bool_)
 
     @property
     def left(self) -> float:
@@ -121,12 +122,11 @@ class Slice(io.RawIOBase):
 
     def _count(self, view: NDArray[np.uint8]) -> None:
         self._at += len(view)
-        if len(view) > len(self._equal):
-            # Made anew for each block it would cost ten times what counting does, in fresh pages.
-            self._equal = np.empty(len(view), dtype=np.bool_)
-        equal = self._equal[: len(view)]
-        self.commas += int(np.count_nonzero(np.equal(view, ord(","), out=equal)))
-        self.newlines += int(np.count_nonzero(np.equal(view, ord("\n"), out=equal)))
+        for at in range(0, len(view), len(self._equal)):
+            part = view[at : at + len(self._equal)]
+            equal = self._equal[: len(part)]
+            self.commas += int(np.count_nonzero(np.equal(part, ord(","), out=equal)))
+            self.newlines += int(np.count_nonzero(np.equal(part, ord("\n"), out=equal)))
         if self._moved is not None:
             self._moved(len(view))
 

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class _Found:
     frame: pd.DataFrame | None = None
     companions: Mapping[str, Path] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def devices(self) -> tuple[str, ...]:
         """Product names."""
         names = self.frame["device"].unique() if self.frame is not None else ()

@@ -588,7 +588,8 @@ def _plot(study: Study) -> Iterator[Section]:
 
 def placed(study: Study) -> bool:
     """Whether any kernel, or a part by the work of its task, has a place under the roofs."""
-    rows: list[Mapping[Any, Any]] = [*study.hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
+    hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
+    rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
     return any(units.number(row, "achieved_flops") > 0 or units.number(row, "dram_bandwidth") >= 0 for row in rows)
 
 

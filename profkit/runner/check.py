@@ -61,6 +61,14 @@ def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
         yield path, output
 
 
+class Tolerances(dict[str, float]):
+    """rtol of the outputs that have one of their own, by where they are. `any_dtype`: the task compares values alone, as its
+    reference says by `any_dtype = True`; an answer in another type of the same kind (integers, floating) is no other answer.
+    """
+
+    any_dtype = False
+
+
 def compare(
     candidate: Any, reference: Any, tolerances: Mapping[str, float] | None = None, *, figures: bool = False
 ) -> Verdict:
@@ -70,9 +78,11 @@ def compare(
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
-    own = tolerances or {}
+    own, loose = tolerances or {}, isinstance(tolerances, Tolerances) and tolerances.any_dtype
     # The reference says where a leaf is: one that wraps its answer in a list gets no other tolerance.
-    verdicts = [_leaf(where, a, b, own.get(where), figures) for (_, a), (where, b) in zip(got, want, strict=True)]
+    verdicts = [
+        _leaf(where, a, b, own.get(where), figures, loose) for (_, a), (where, b) in zip(got, want, strict=True)
+    ]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
@@ -87,11 +97,11 @@ def rtol_of(dtype: torch.dtype) -> float:
     return RTOL.get(dtype, _RTOL_OTHER)
 
 
-def _leaf(where: str, got: Any, want: Any, rtol: float | None, figures: bool) -> Verdict:
+def _leaf(where: str, got: Any, want: Any, rtol: float | None, figures: bool, loose: bool) -> Verdict:
     if not isinstance(want, torch.Tensor):
         return _scalar(where, got, want)
     for status, have, need in _facts(got, want):
-        if have != need:
+        if have != need and not (loose and status == "wrong-dtype" and _kind(got.dtype) == _kind(want.dtype)):
             return Verdict(status, f"{where} is {have}, the reference gives {need}")
     if not want.is_floating_point() and not want.is_complex():
         wrong = int((got != want).sum())
@@ -119,6 +129,10 @@ def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
     yield "wrong-shape", str(tuple(got.shape)), str(tuple(want.shape))
     yield "wrong-dtype", str(got.dtype), str(want.dtype)
     yield "wrong-device", str(got.device.type), str(want.device.type)
+
+
+def _kind(dtype: torch.dtype) -> str:
+    return "complex" if dtype.is_complex else "floating" if dtype.is_floating_point else "integer"
 
 
 CHUNK = 1 << 26

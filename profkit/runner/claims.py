@@ -39,7 +39,7 @@ class RemoteCall:
         self.remote = model.remote
         self._data = data
         self._answer = answer
-        self._tolerances = tolerances or {}
+        self._tolerances = {} if tolerances is None else tolerances
         self._chance = random.SystemRandom()
         self.remote.phase = "check"
         for arguments in data.sets:

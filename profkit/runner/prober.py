@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, precision
-from profkit.runner.check import equal, rtol_of, tensors
+from profkit.runner.check import Tolerances, equal, rtol_of, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
@@ -54,7 +54,7 @@ class Probe:
     `kinds`: what its outputs are made of.
     """
 
-    tolerances: dict[str, float] = field(default_factory=dict)
+    tolerances: Tolerances = field(default_factory=Tolerances)
     rounding: float | None = None
     passing: list[str] = field(default_factory=list)
     tightened: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
     noise = distances(again.thinned("float64"), answer)
-    tolerances = wider(answer, noise, again)
+    tolerances = Tolerances(wider(answer, noise, again))
     floors = _floors(answer, noise, depth)
     tightened: list[str] = []
     passing: list[str] = []
@@ -187,7 +187,8 @@ def _allowed(tolerances: Mapping[str, float], where: str, leaf: Any) -> float:
 
 def known(told: Mapping[str, Any], answer: Any, arguments: Any) -> Probe:
     """What another process has reported of this problem; `answer`: the reference's to these arguments."""
-    return Probe(**told, kinds=_kinds(answer, shared=shares(answer, arguments)))
+    given = {**told, "tolerances": Tolerances(told.get("tolerances") or {})}
+    return Probe(**given, kinds=_kinds(answer, shared=shares(answer, arguments)))
 
 
 def _kinds(answer: Any, *, shared: bool) -> frozenset[str]:

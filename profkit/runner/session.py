@@ -325,6 +325,7 @@ class Session:
                 how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
                 fix="",
             )
+        reference.probe.tolerances.any_dtype = bool(getattr(reference.module, "any_dtype", False))
 
     def _probed(self, reference: Implementation) -> prober.Probe:
         found = prober.probe(reference.model, self._fresh, judge.draw(2))

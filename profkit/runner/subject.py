@@ -134,7 +134,7 @@ class TimedCall:
         self._model = model
         self._data = data
         self._answer = answer
-        self._tolerances = tolerances or {}
+        self._tolerances = {} if tolerances is None else tolerances
         self._turns = Turns(data.sets)
         self._pending: Change | None = None
 

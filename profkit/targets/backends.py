@@ -20,6 +20,20 @@ _PACKAGES = {  # backend -> (package as imported, name to install), the first im
 }
 
 
+_USES_CUDA = re.compile(
+    r"#include\s*[<\"](cuda|cublas|cudnn|cufft|cusparse|cutlass|ATen/cuda/|c10/cuda/)"
+    r"|\b(at|c10)::cuda::|\bwith_cuda\s*=\s*True|\bcu(blas|dnn|fft|sparse)[A-Z]\w*\s*\("
+)
+"""C++ that works on a GPU without a kernel of its own: it calls NVIDIA's libraries or torch's own CUDA functions."""
+_RAW = re.compile(r"\bdata_ptr\b|\baccessor\b|\w+_data_ptr\b|\.\s*data\s*<")
+"""C++ that goes to a tensor's memory itself."""
+
+
+def of_tensors(source: str) -> bool:
+    """Whether C++ calls torch's operators alone, which run wherever the tensors are."""
+    return not _RAW.search(source)
+
+
 def detect(source: str) -> str:
     """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch."""
     imported = set(_imports(source))
@@ -29,7 +43,7 @@ def detect(source: str) -> str:
     if "__global__" in source or re.search(r"\bcuda_sources\s*=", source):
         return "cuda"
     if re.search(r"\b(load_inline|load)\s*\(", source) and "cpp_extension" in source:
-        return "cuda" if re.search(r"\.cu\b", source) else "cpp"
+        return "cuda" if re.search(r"\.cu\b", source) or _USES_CUDA.search(source) else "cpp"
     return "torch-compile" if re.search(r"\btorch\.compile\b", source) else "torch"
 
 

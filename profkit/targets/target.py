@@ -21,6 +21,8 @@ class Part:
 
     def runs_on(self, kind: str) -> bool:
         """Whether it can run on a device of this kind ("cuda" or "cpu")."""
+        if kind == "cuda" and self.backend == "cpp":
+            return backends.of_tensors(self.path.read_text("utf-8", "replace"))
         return self.backend in (backends.GPU if kind == "cuda" else backends.CPU)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import math
 import re
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from collectors import CollectError, nsys
 from collectors.frame import spelt, validate
 from collectors.nsys import frames
 from collectors.nsys import text as text_of_nsys
+from collectors.nsys.launches import shapes
 from collectors.nsys.reports import REPORTS, kind_of
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
@@ -75,6 +77,30 @@ def test_a_large_table_is_read_quickly(tmp_path, monkeypatch):
     assert quick.equals(exact)
     assert quick["kernel"].tolist() == [op.name for op in ops]
     assert quick["time"].tolist() == [op.time / 1e9 for op in ops]
+
+
+@pytest.mark.usefixtures("parser")
+def test_blocks_whose_texts_differ_are_put_together(tmp_path, monkeypatch):
+    names = ["relu", LONG, "größe_核", 'a "b", c<d>', "gemm"]
+    ops = [Op(1000 * at, 500 + at, names[at // 40 % 5 if at % 9 else at % 5]) for at in range(1, 400)]
+    path = write(tmp_path / "t.csv", gpu_trace(ops))
+    exact = nsys.read(path)
+    _quickly(monkeypatch)
+    monkeypatch.setattr(frames, "_ROWS", 7)
+    monkeypatch.setattr(frames, "_BYTES", 1024)
+    quick = nsys.read(path)
+    assert quick.equals(exact)
+    assert quick["kernel"].tolist() == [op.name for op in ops]
+
+
+@pytest.mark.parametrize("odd", [math.nan, -1.0])
+@pytest.mark.parametrize("large", [3.0, 70_000.0, 2.5])
+def test_shapes_are_spelt_and_none_is_empty(odd, large):
+    assert list(shapes([1, odd, large], [2, odd, 2], [1, odd, 1])) == ["1,2,1", "", f"{large:.0f},2,1"]
+    assert list(shapes([4.0, large], [1, odd], [1, 1])) == ["4,1,1", ""]
+    assert list(shapes([large] * 2, [1, 1], [1, 1])) == [f"{large:.0f},1,1"] * 2
+    assert list(shapes([odd] * 2, [odd] * 2, [odd] * 2)) == ["", ""]
+    assert list(shapes([], [], [])) == []
 
 
 @pytest.mark.usefixtures("parser")

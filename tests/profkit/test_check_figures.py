@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from profkit.runner import check
-from profkit.runner.check import RTOL, equal, rtol_of
+from profkit.runner.check import RTOL, Tolerances, equal, rtol_of
 
 compare = functools.partial(check.compare, figures=True)
 
@@ -117,6 +117,20 @@ def test_the_first_thing_wrong_decides_and_is_named():
     assert (empty.mean_rel, empty.median_rel) == (0, 0)
     assert (empty.status, empty.max_abs, empty.max_rel, empty.mean_abs, empty.median_abs) == ("ok", 0, 0, 0, 0)
     assert compare(torch.tensor([1, 2]), torch.tensor([1, 2])).tolerance == "equal"
+
+
+def test_a_task_that_compares_values_alone_takes_any_type_of_the_kind():
+    loose = Tolerances()
+    loose.any_dtype = True
+    told = [
+        (torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 2]), "ok"),
+        (torch.tensor([1, 3], dtype=torch.int32), torch.tensor([1, 2]), "mismatch"),
+        (torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor([1.0, 2.0]), "ok"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1, 2]), "wrong-dtype"),
+    ]
+    for got, want, status in told:
+        assert compare(got, want, loose).status == status
+        assert compare(got, want).status == "wrong-dtype"
 
 
 def test_zeros_are_right_and_have_no_error():

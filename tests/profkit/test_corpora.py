@@ -31,7 +31,10 @@ def wrongly_called(run, part: Part) -> set[str]:
     found = held(run, part.name)
     if part.role == "honest":
         return found
-    clean = run.verdicts[part.name].word in ("faster", "same", "slower", "undecided") and not found
+    word = run.verdicts[part.name].word
+    if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
+        return set()  # it never had the answer, and what it does then is not so much slower there that it would show
+    clean = word in ("faster", "same", "slower", "undecided") and not found
     return set() if found & set(part.called) and not clean else found or {"nothing"}
 
 

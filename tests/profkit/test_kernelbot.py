@@ -86,6 +86,7 @@ def task(tmp_path):
     fresh = SUBMISSION.replace('torch.addcmul(scale["b"], x, scale["a"], out=y)', 'x * scale["a"] + scale["b"]')
     (folder / "submissions/new-tensor.py").write_text(fresh)
     (folder / "submissions/wrong.py").write_text(fresh.replace(" + ", " - "))
+    (folder / "submissions/wide.py").write_text(fresh.replace('scale["b"]', 'scale["b"].double()'))
     return folder
 
 
@@ -98,6 +99,7 @@ def test_a_task_is_measured(task, tmp_path, monkeypatch, trust):
         "reference": "ok",
         "new_tensor": "ok",
         "submission": "ok",
+        "wide": "ok",  # as for the contest, whose check compares values
         "wrong": "mismatch",
     }
     right = next(i for i in run.manifest.impls if i.name == "submission")
@@ -112,7 +114,7 @@ def test_the_verb_takes_a_task_and_a_folder_of_tasks(task, tmp_path, capsys):
     assert formats.targets(task) == formats.targets(task.parent) == [task]
     options = ["--dry-run", "--device", "cpu", "--runs", str(tmp_path / "runs")]
     assert command.main([str(task.parent), *options], standalone_mode=False) == 0
-    assert "# scale_add on cpu: reference, new_tensor, submission, wrong" in capsys.readouterr().out
+    assert "# scale_add on cpu: reference, new_tensor, submission, wide, wrong" in capsys.readouterr().out
 
 
 def test_the_largest_benchmark_is_timed(task):

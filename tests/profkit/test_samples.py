@@ -10,6 +10,7 @@ from profkit.record.prepare import choose
 from profkit.record.request import Request
 from profkit.targets import find_samples, resolve
 from profkit.targets.backends import detect
+from profkit.targets.target import Part
 
 
 def test_names_do_not_matter(tmp_path):
@@ -80,6 +81,17 @@ def test_a_sample_nobody_can_run_here_says_so(tmp_path):
     assert choose(sample, Request(), "cuda") == sample.candidates
 
 
+@pytest.mark.parametrize(("body", "there"), [("return at::relu(x);", True), ("float* p = x.data_ptr<float>();", False)])
+def test_cpp_that_calls_torchs_operators_alone_runs_where_the_tensors_are(tmp_path, body, there):
+    """Refused before, with "no candidate runs on a GPU"."""
+    file = tmp_path / "candidate.py"
+    file.write_text(INLINE.format(body))
+    part = Part("candidate", file, detect(file.read_text()))
+    assert part.backend == "cpp"
+    assert part.runs_on("cpu")
+    assert part.runs_on("cuda") is there
+
+
 def test_a_typo_gets_a_suggestion(tmp_path):
     write_sample(tmp_path, "honest", name="ICVXKH")
     with pytest.raises(ProfkitError) as caught:
@@ -94,6 +106,9 @@ def test_find_samples(tmp_path):
     assert [path.name for path in find_samples(tmp_path)] == ["IAAAAA", "IBBBBB"]
 
 
+INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline(name='x', cpp_sources='''{}''')"
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -104,6 +119,10 @@ def test_find_samples(tmp_path):
         ),
         ("from torch.utils.cpp_extension import load_inline\nload_inline(name='x', cpp_sources=a)", "cpp"),
         ("from torch.utils.cpp_extension import load\nload(name='x', sources=['k.cu'])", "cuda"),
+        (INLINE.format("#include <ATen/cuda/CUDAContext.h>"), "cuda"),
+        (INLINE.format("cublasGemmStridedBatchedEx(handle);"), "cuda"),
+        (INLINE.format("auto s = at::cuda::getCurrentCUDAStream();"), "cuda"),
+        (INLINE.format("// no cublas here, and no cuda"), "cpp"),
         ("import torch\n", "torch"),
     ],
 )

@@ -52,6 +52,8 @@ class {model}(_torch.nn.Module):
     def forward(self, data):
         return {kernel}(_whole(data))
 '''
+_CHECKS = {"match_reference", "make_match_reference", "verbose_allclose", "verbose_allequal"}
+"""Functions of the contest that compare values, in whatever type they are."""
 _GETTERS = '''
 
 _CASES = {cases!r}
@@ -99,6 +101,7 @@ def read(folder: Path, device: str) -> Sources:
     put = buffers(reference)
     sizes = {key: value for key, value in cases[0].items() if key != "seed"}
     getters = _GETTERS.format(cases=cases) + GETTERS
+    getters += "\nany_dtype = True\n" if _CHECKS & used_names(reference.text) else ""
     found = Sources(
         folder.resolve().name,
         reference.text + _WHOLE.format(buffers=put, model="Model", kernel="ref_kernel") + getters,
