@@ -1,11 +1,11 @@
-"""The tables of docs/accuracy.md from the outputs under docs/recorded/.
+"""The tables of docs/accuracy.md and docs/compatibility.md from the outputs under docs/recorded/.
 
     python benchmarks/render_accuracy.py [--check]
 
 A recording is a text file: lines "# key: value" that say how it came about (command, date, commit, machine, versions), an
-empty line, then the output as the script printed it, without names of machines and users. In the page it stands between
+empty line, then the output as the script printed it, without names of machines and users. In a page it stands between
 `<!-- recorded: NAME -->` and `<!-- end -->`; Markdown tables as they are, other output indented. --check: write nothing,
-exit 1 when the page differs.
+exit 1 when a page differs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "accuracy.md"
+PAGES = (DOCS / "accuracy.md", DOCS / "compatibility.md")
 HEAD = ("command", "date", "commit", "machine", "versions")
 _BLOCK = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -45,12 +45,14 @@ def rendered(page: str) -> str:
 
 
 def main() -> int:
-    page = PAGE.read_text("utf-8")
-    made = rendered(page)
-    if "--check" in sys.argv[1:]:
-        return int(made != page)
-    PAGE.write_text(made, "utf-8")
-    return 0
+    differ = False
+    for file in PAGES:
+        page = file.read_text("utf-8")
+        made = rendered(page)
+        differ |= made != page
+        if "--check" not in sys.argv[1:]:
+            file.write_text(made, "utf-8")
+    return int(differ and "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":

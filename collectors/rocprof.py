@@ -109,8 +109,11 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
 
 
 def _names(header: str) -> list[str]:
-    """The columns of a header line as they are called here; a counter keeps its own name."""
-    cells = [cell.strip() for cell in next(csv.reader([header]), [])]
+    """The columns of a header line as they are called here, none where it is no line of CSV; a counter keeps its own name."""
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([header]), [])]
+    except csv.Error:  # A field beyond csv's limit; on Python 3.10 a NUL too.
+        return []
     return [_OURS.get(re.sub(r"[^a-z0-9]", "", cell.lower()), cell) for cell in cells]
 
 

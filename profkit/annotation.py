@@ -210,26 +210,8 @@ def _attached() -> Any:
         import nvtx
     except ImportError:
         return None
-    if not hasattr(nvtx, "get_domain"):
-        return _OldDomain(nvtx)
     domain = nvtx.get_domain(DOMAIN)
     return None if type(domain).__name__ == "DummyDomain" else domain
-
-
-class _OldDomain:
-    """The domain's calls in versions of nvtx that have none."""
-
-    def __init__(self, nvtx: Any) -> None:
-        self._nvtx = nvtx
-
-    def get_event_attributes(self, message: str) -> str:
-        return message
-
-    def push_range(self, message: str) -> None:
-        self._nvtx.push_range(message, domain=DOMAIN)
-
-    def pop_range(self) -> None:
-        self._nvtx.pop_range(domain=DOMAIN)
 
 
 def read_declared(file: Path) -> dict[str, Declared]:

@@ -46,7 +46,7 @@ def _pitch(size: float) -> float:
 def head(scene: Scene) -> Lines:
     """Title and subtitle; the device stands in for a missing subtitle."""
     width = WIDTH - 2 * LEFT
-    title = [(line, TITLE, "bold", "text") for line in wrap(showable(scene.title), TITLE * 1.06, width)]
+    title = [(line, TITLE, "bold", "text") for line in wrap(showable(scene.title), TITLE, width, "bold")]
     words = showable(scene.subtitle) or showable(scene.roofline.device)
     subtitle = [(line, SUBTITLE, "normal", "muted") for line in wrap(words, SUBTITLE, width)]
     return Lines((*title, *subtitle), above=0.16, below=0.06)

@@ -42,28 +42,28 @@ def _scratch() -> tuple[Any, Any]:
     return figure, FigureCanvasAgg(figure).get_renderer()
 
 
-def wrap(text: str, size: float, width: float) -> list[str]:
+def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[str]:
     """The text in lines no wider than `width` [inch], broken at spaces and between Chinese characters, no line beginning
     with a stop; a longer word is cut."""
     lines: list[str] = []
     line = ""
     for space, word in re.findall(rf"(\s*)({_CHINESE}{_STOPS}*|[^\s{_CHINESE[1:-1]}]+{_STOPS}*)", text):
         longer = f"{line}{' ' if space else ''}{word}".strip()
-        if line and measure(longer, size)[0] > width:
+        if line and measure(longer, size, weight)[0] > width:
             lines.append(line)
             longer = word
-        line = fit(longer, size, width)
+        line = fit(longer, size, width, weight)
     return [*lines, line] if line else lines
 
 
-def fit(text: str, size: float, width: float) -> str:
+def fit(text: str, size: float, width: float, weight: str = "normal") -> str:
     """The text, cut with an ellipsis where it is wider than `width` [inch]."""
-    if measure(text, size)[0] <= width:
+    if measure(text, size, weight)[0] <= width:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = math.ceil((low + high) / 2)
-        if measure(text[:middle] + "…", size)[0] <= width:
+        if measure(text[:middle] + "…", size, weight)[0] <= width:
             low = middle
         else:
             high = middle - 1

@@ -51,7 +51,7 @@ def draw_steps(scene: Steps) -> Any:
         lines = wrap(scene.subtitle, SUBTITLE, WIDTH - 0.4) if scene.subtitle else []
         head = HEAD + 0.17 * max(0, len(lines) - 1)
         sheet = new_figure(look, head + ROW * max(1, len(scene.steps)) + FOOT)
-        sheet.text(0.2, 0.14, fit(scene.title, TITLE, WIDTH - 0.4), TITLE, weight="bold")
+        sheet.text(0.2, 0.14, fit(scene.title, TITLE, WIDTH - 0.4, "bold"), TITLE, weight="bold")
         for row, line in enumerate(lines):
             sheet.text(0.2, 0.42 + 0.17 * row, line, SUBTITLE, color=look.muted)
         _bars(sheet, scene.steps, head)

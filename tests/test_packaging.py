@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
 import subprocess
 import sys
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -108,6 +110,59 @@ def test_what_is_pinned_is_in_the_declared_range():
     for pin in pins():
         (version,) = [Version(one.version) for one in pin.specifier]
         assert wanted.get(canonical(pin.name)) is None or version in wanted[canonical(pin.name)], pin
+
+
+def python_tests() -> ModuleType:
+    file = ROOT / "benchmarks" / "python_tests.py"
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_everything_that_runs_has_a_lower_bound_that_is_tested():
+    """`python_tests.py --lowest` installs just these."""
+    pinned = [Requirement(one) for one in python_tests().lower_bounds(PROJECT["project"])]
+    optional = PROJECT["project"]["optional-dependencies"]
+    lines = [
+        *PROJECT["project"]["dependencies"],
+        *(line for name in optional if name != "dev" for line in optional[name]),
+    ]
+    for wanted in map(Requirement, lines):
+        (pin,) = [one for one in pinned if one.name == wanted.name]
+        (low,) = [one.version for one in pin.specifier]
+        assert f">={low}" in str(wanted.specifier).split(",")
+        assert pin.marker == wanted.marker
+    # What a machine that only reads installs is no older.
+    reading = [Requirement(one) for one in (ROOT / "requirements-read.txt").read_text().splitlines() if one[0] != "#"]
+    assert {str(one) for one in reading} <= {str(Requirement(one)) for one in PROJECT["project"]["dependencies"]}
+
+
+def test_without_a_lower_bound_nothing_is_tested():
+    with pytest.raises(ValueError, match="numpy no lower bound"):
+        python_tests().lower_bounds({"dependencies": ["numpy<3"], "optional-dependencies": {}})
+
+
+def test_a_run_takes_the_place_of_the_one_before_with_the_same_python_and_dependencies():
+    made = python_tests()
+    row = ["3.13.0", made.NEWEST, "7", "1", "0", "0", "9", "2026-01-01", "abcdef1", "numpy 2"]
+    low, ten = ["3.10.13", made.LOWEST, *row[2:]], ["3.10.13", made.NEWEST, *row[2:]]
+    table = ""
+    for one in (row, low, ten, [*row[:2], "8", "0", *row[4:]]):
+        table = made.with_row(table, one)
+    head, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert (head, len(rule)) == (list(made.HEAD), len(head))
+    assert rows == [ten, low, [*row[:2], "8", "0", *row[4:]]]
+
+
+def test_an_error_is_a_failure_and_groups_are_no_part_of_a_name(tmp_path):
+    made, report = python_tests(), tmp_path / "report.xml"
+    report.write_text('<testsuites><testsuite errors="1" failures="2" skipped="3" tests="10" /></testsuites>')
+    assert made.counted(report) == {"passed": 4, "failed": 3, "skipped": 3}
+    said = "FAILED tests/a.py::test_b[x-1]@test_a - AssertionError: 1 - 2\nERROR tests/c.py::test_d\nFAILED: no\n"
+    assert made.failures(said) == ["tests/a.py::test_b[x-1]", "tests/c.py::test_d"]
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.13"])

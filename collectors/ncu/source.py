@@ -68,7 +68,10 @@ def read(path: str | os.PathLike[str]) -> list[Listing]:
         raise CollectError(f"{file}: {error.strerror}") from error
     if content and not content.endswith("\n"):
         raise CollectError(f"{file}: the last row is cut", fix="export the page again")
-    rows = list(csv.reader(line for line in content.splitlines() if not line.startswith("==")))
+    try:
+        rows = list(csv.reader(line for line in content.splitlines() if not line.startswith("==")))
+    except csv.Error as error:
+        raise CollectError(f"{file}: not CSV: {error}", fix="export the page again") from error
     found = [_listing(file, block) for block in _blocks(rows)]
     kernels = _joined([one for one in found if one.instructions])
     if not kernels:

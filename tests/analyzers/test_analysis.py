@@ -374,14 +374,20 @@ def test_nothing_measured_is_an_empty_judgement(h200):
     assert list(result.impls.columns) == list(IMPL_COLUMNS)
 
 
+def plain_texts(frame):
+    """Where pyarrow is installed pandas holds some texts there and some not."""
+    texts = [name for name in frame if pd.api.types.is_string_dtype(frame[name])]
+    return frame.astype(dict.fromkeys(texts, object))
+
+
 def test_document_round_trip(timings, counters, h200):
     result = analyze(
         timings, counters, [MODEL, Work({"fp32": 7e7}, ICVXKH_BYTES)], h200, counters_missing="half of them"
     )
     text = json.dumps(result.to_dict(), allow_nan=False)
     back = Analysis.from_dict(json.loads(text))
-    pd.testing.assert_frame_equal(result.impls, back.impls)
-    pd.testing.assert_frame_equal(result.kernels, back.kernels)
+    pd.testing.assert_frame_equal(plain_texts(result.impls), plain_texts(back.impls))
+    pd.testing.assert_frame_equal(plain_texts(result.kernels), plain_texts(back.kernels))
     assert (back.doubts, back.works, back.method, back.reference) == (
         result.doubts,
         result.works,

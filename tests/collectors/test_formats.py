@@ -64,6 +64,8 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
             "pointer of git LFS",
             "git lfs pull",
         ),
+        ("long.csv", "x" * 200_000 + "\nabc\n", "neither an Nsight", "--page raw"),
+        ("nul.csv", "a\0b\nabc\n", "neither an Nsight", "--page raw"),
         ("s.csv", 'kernel_id,kernel_name,grid_size,device\n1,k,"(224, 1, 1)",0\n', "neither an Nsight", "--page raw"),
     ],
 )

@@ -246,6 +246,13 @@ def test_instructions_and_their_lines_come_from_the_package(tmp_path, monkeypatc
         source.read(path)
 
 
+def test_a_source_page_that_is_no_csv_is_refused(tmp_path):
+    path = tmp_path / "page.csv"
+    path.write_text('"' + "x" * 200_000 + '"\n')
+    with pytest.raises(CollectError, match="not CSV"):
+        source.read(path)
+
+
 def test_without_the_package_ncus_source_page_is_read(tmp_path, monkeypatch, no_package):
     page = Path(__file__).parents[1] / "data/ncu/source_cuda.csv"
     fake_ncu(tmp_path, page.read_bytes())

@@ -21,7 +21,13 @@ from profkit.launch import process
 from profkit.launch.protocol import BARE
 from profkit.launch.warm import Warm
 
-RUN = "import sys; exec(sys.argv[1])"
+# As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
+RUN = """
+import os, sys
+if sys.version_info < (3, 11) and sys.path[0] in ("", os.getcwd()):
+    del sys.path[0]
+exec(sys.argv[1])
+"""
 SEEN = """
 import json, os, resource, signal, sys
 print(json.dumps({

@@ -25,6 +25,8 @@ pytest.importorskip("matplotlib")
 def _strict():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # What older versions of matplotlib ask of a newer pyparsing.
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"matplotlib\.")
         yield
 
 
@@ -171,6 +173,12 @@ def test_drawing_is_pure_and_ignores_the_users_settings():
 def test_an_unknown_theme_is_refused():
     with pytest.raises(RooflineError, match="sepia"):
         draw(replace(SCENES["single"], theme="sepia"))
+
+
+@pytest.mark.parametrize("title", ["ill " * 80, "l" * 400], ids=["words", "one word"])
+def test_a_title_is_folded_as_wide_as_it_is_drawn(title):
+    """Bold is wider, and how much by depends on the letters."""
+    assert_tidy(draw(replace(SCENES["single"], title=title)))
 
 
 @cache
