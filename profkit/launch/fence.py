@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import platform
+import select
 import signal
 import socket
 import struct
@@ -114,8 +115,8 @@ def _keep(listener: int, report: int) -> None:
         try:
             fcntl.ioctl(listener, _RECEIVE, question)
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINTR):
-                # Who asked has ended meanwhile.
+            # Who asked has ended meanwhile, or everybody has: newer kernels say the same of both, and say it for ever.
+            if error.errno in (errno.ENOENT, errno.EINTR) and not _deserted(listener):
                 continue
             return
         key, asker, _, number, _, _, *arguments = _QUESTION.unpack(question)
@@ -128,6 +129,13 @@ def _keep(listener: int, report: int) -> None:
             fcntl.ioctl(listener, _SEND, answer)
         except OSError:
             continue
+
+
+def _deserted(listener: int) -> bool:
+    """Whether nobody is left behind the fence."""
+    asked = select.poll()
+    asked.register(listener, select.POLLIN)
+    return any(event & select.POLLHUP for _, event in asked.poll(0))
 
 
 def _filtered() -> int:

@@ -538,17 +538,29 @@ class Session:
                     raise
                 self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
                 return
-            if compare(got, after, own).status != "ok":
-                kept = compare(got, before, own).status == "ok"
-                how = "it goes on with those it had" if kept else "its answer is wrong then"
-                lacks = f"it has nothing of the name or the numbers of {', '.join(missing[:_MOST_NAMED])}"
-                self._doubt_frozen(name, lacks if missing else how)
+            if compare(got, after, own).status == "ok":
+                return
+            if missing:
+                self._doubt_unfollowed(name, missing)
+                return
+            kept = compare(got, before, own).status == "ok"
+            self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
         if failed:
             self._forget([candidate])
 
     def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
         inputs.seed_all(seed)
         return inputs.clone(self._answer(inputs.clone(arguments), alive))
+
+    def _doubt_unfollowed(self, name: str, missing: list[str]) -> None:
+        self._events.send(
+            "doubt",
+            name,
+            what=f"weights: whether {name} follows when they change is not known",
+            how_much=f"it has nothing of the name or the numbers of {', '.join(missing[:_MOST_NAMED])}",
+            fix="name its weights as the reference does",
+            code="weights-unfollowed",
+        )
 
     def _doubt_frozen(self, name: str, how: str) -> None:
         self._events.send(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -191,3 +192,23 @@ def test_a_process_that_a_signal_waits_for_is_dying():
         assert waiting.dying(child.pid)
         os.kill(child.pid, signal.SIGCONT)
     assert waiting.dying(child.pid)
+
+
+def test_who_keeps_a_fence_round_nobody_ends(monkeypatch):
+    """Newer kernels answer at once, and for ever, when everybody behind it has gone: a core was spent on asking again."""
+    fcntl = pytest.importorskip("fcntl")
+    asked = []
+
+    def nobody(*_):
+        asked.append(1)
+        if len(asked) == 3:
+            os.close(ours)
+        raise OSError(errno.ENOENT, "")
+
+    theirs, ours = os.pipe()
+    report = os.open(os.devnull, os.O_WRONLY)
+    monkeypatch.setattr(fcntl, "ioctl", nobody)
+    fence._keep(theirs, report)
+    assert len(asked) == 3
+    os.close(theirs)
+    os.close(report)

@@ -1,4 +1,4 @@
-# expect: doubt weights-frozen
+# expect: doubt weights-unfollowed
 # runs: cpu
 """A plain class that is called; no nn.Module."""
 

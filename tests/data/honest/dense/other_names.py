@@ -1,4 +1,4 @@
-# expect: doubt weights-frozen
+# expect: doubt weights-unfollowed
 # runs: cpu
 """Names its weights differently and scales them once."""
 
