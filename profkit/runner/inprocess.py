@@ -23,7 +23,9 @@ from profkit.runner.subject import TimedCall
 
 
 class Repeated:
-    """The same call on the same arguments, again and again. `turn` and `recheck` are those of TimedCall."""
+    """The same call on the same arguments, again and again. `turn`, `recheck` and `refuse_habits` are those of
+    TimedCall.
+    """
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
         self._function = function
@@ -37,6 +39,10 @@ class Repeated:
 
     def recheck(self) -> None:
         """Nothing to compare with."""
+
+    def refuse_habits(self, _name: str, _device: torch.device) -> list[dict[str, str]]:
+        """Nobody is suspected of anything: it is one's own code."""
+        return []
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
