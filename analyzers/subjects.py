@@ -45,9 +45,12 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
     ran, moving = _names(kernels), _names(kernels, moving=True)
-    # The longest comes first; a frame without kernels may be without columns, too.
+    # The longest comes first, and is one where it is launched once; a frame without kernels may be without columns, too.
     first = kernels.drop_duplicates("impl").to_dict("records") if "share" in kernels else []
-    longest = {str(row["impl"]): (str(row["kernel"]), float(row["share"])) for row in first}
+    longest = {
+        str(row["impl"]): (str(row["kernel"]), float(row["share"]) if row.get("launches", 1) <= 1 else NAN)
+        for row in first
+    }
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}

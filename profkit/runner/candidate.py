@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSet, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -97,6 +97,8 @@ class Guest:
     """The candidate and what it is asked. Each public method after `load` is one question of the judge's."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
+        self._switched: set[str] = set()
+        self._was: tuple[Any, Watched] | None = None
         self._job = job
         self._notes = notes
         self._folder = Path(job.exchange)
@@ -190,10 +192,18 @@ class Guest:
         """Construct the model once more, with weights that are live while it is, or as they are without that."""
         loading.use(self._lock)
         before = settings.read()
-        self._construct(self._take(given, torch.device("cpu")), seed)
-        integrity.check()
+        self._was = self._model, self._watched
+        try:
+            self._construct(self._take(given, torch.device("cpu")), seed)
+            integrity.check()
+        finally:
+            self._keep(before)
         self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
-        self._keep(before)
+
+    def restore(self) -> None:
+        """Go on with what there was before `rebuild`."""
+        if self._was is not None:
+            (self._model, self._watched), self._was = self._was, None
 
     def shift(self, names: Sequence[str]) -> dict[str, Any]:
         """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
@@ -238,7 +248,7 @@ class Guest:
         self._watched.kinds, self._watched.tolerances = kinds, tolerances
         got = self._watched(*arguments)
         facts.settle(self._device)
-        self._keep(switches, called=True)
+        self._keep(switches, called=self._switched)
         told = self._give(got, output)
         if not same(arguments, before):
             told["changed"] = f"{Path(output).stem}-inputs.pt"
@@ -338,7 +348,7 @@ class Guest:
             self._clocks[method] = makers[method]()
         return self._clocks[method]
 
-    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]], *, called: bool = False) -> None:
+    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]], *, called: MutableSet[str] | None = None) -> None:
         settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:

@@ -107,7 +107,7 @@ class RemoteCall:
         """Raise OffenceError for a candidate that works before it is called, or out of answers to like data; else the
         doubts.
         """
-        return habits.refuse(name, self._look)
+        return habits.refuse(name, self._look, device)
 
     def _look(self) -> habits.Look:
         self.remote.phase, data = "time", self._data

@@ -22,7 +22,10 @@ from profkit.runner.offence import OffenceError
 _LOOKS = 4
 _SUSPECT, _SURE = 1.3, 1.6
 """Times by which one look may differ before more are taken, and by which every one of them has to."""
-_WORTH_WHILE = 50e-6
+_WORTH_WHILE = {"cuda": 0.2e-3}
+_WAKING = 1e-3
+"""Seconds that a habit has to win. On a CPU that is more than waking threads takes, which sleep while data are drawn and not while
+they are multiplied."""
 _LEAST_GAP, _MOST_GAP = 2e-3, 0.5
 _clock, _cpu_clock = time.perf_counter, time.process_time
 AT_ONCE, LATER, SCALED = 0, 1, 2
@@ -61,6 +64,11 @@ def look(call: Any, device: torch.device) -> Look:
     return Look(wall, cpu)
 
 
+def by_clock(seen: Look) -> Look:
+    """A look without the seconds of a core."""
+    return Look(seen.wall, [0.0] * len(seen.cpu))
+
+
 def _turned(call: Any, device: torch.device) -> None:
     """Bring in other data. A GPU copies them on its own time, which is none of the call that follows."""
     call.turn()
@@ -74,17 +82,18 @@ def _spent(call: Any, device: torch.device) -> tuple[float, float]:
     return _clock() - began, _cpu_clock() - working if device.type == "cpu" else 0.0
 
 
-def refuse(name: str, looks: Callable[[], Look]) -> list[dict[str, str]]:
+def refuse(name: str, looks: Callable[[], Look], device: torch.device) -> list[dict[str, str]]:
     """Raise OffenceError for a candidate that has one of these habits, as far as load does not explain what was seen: then
     the doubt about it is returned. `looks` takes one look more.
     """
+    worth = _WORTH_WHILE.get(device.type, _WAKING)
     watch, seen = busy.Watch(), [looks()]
-    while len(seen) <= _LOOKS and any(_suspect(seen, call, _SUSPECT) for call, _, _ in _FOUND):
+    while len(seen) <= _LOOKS and any(_suspect(seen, call, worth) for call, _, _ in _FOUND):
         seen.append(looks())
         watch.look()
     doubts = []
     for call, status, what in _FOUND if len(seen) > _LOOKS else ():
-        cpu, wall = _times([one.cpu for one in seen], call), _times([one.wall for one in seen], call)
+        cpu, wall = (_times(each, call, worth) for each in ([one.cpu for one in seen], [one.wall for one in seen]))
         if cpu > _SURE or wall > _SURE * watch.slower:
             raise OffenceError(status, what.format(max(cpu, wall)))
         if wall > _SURE:
@@ -92,16 +101,16 @@ def refuse(name: str, looks: Callable[[], Look]) -> list[dict[str, str]]:
     return doubts
 
 
-def _suspect(seen: list[Look], call: int, times: float) -> bool:
-    return any(_times([getattr(one, by) for one in seen], call) > times for by in ("wall", "cpu"))
+def _suspect(seen: list[Look], call: int, worth: float) -> bool:
+    return any(_times([getattr(one, by) for one in seen], call, worth) > _SUSPECT for by in ("wall", "cpu"))
 
 
-def _times(seen: list[Sequence[float]], call: int) -> float:
+def _times(seen: list[Sequence[float]], call: int, worth: float) -> float:
     """How many times faster a middling call of that kind is than every one made at once on new data, where that is worth
     while: load only ever adds to some. Else 1.
     """
     least, middle = min(one[AT_ONCE] for one in seen), statistics.median(one[call] for one in seen)
-    return float(least / max(middle, 1e-9)) if least - middle > _WORTH_WHILE else 1.0
+    return float(least / max(middle, 1e-9)) if least - middle > worth else 1.0
 
 
 def _unsure(name: str, how_much: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Implementation:
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
     sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process.
+    those that are in this process. `switched`: settings of torch's that its calls switched. `was`: the model before `rebuild`.
     """
 
     subject: Subject
@@ -34,6 +34,8 @@ class Implementation:
     alive: frozenset[str] = frozenset()
     counterparts: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
+    switched: set[str] = field(default_factory=set)
+    was: Any = None
 
     @property
     def remote(self) -> bool:
@@ -89,10 +91,18 @@ class Implementation:
             self.model.rebuild(told, seed)
             return
         dtype = precision.TYPES[self.precision]
+        self.was = self.model
         with birth.live(told["live"]) if told["live"] else contextlib.nullcontext():
             self.model = loading.instance(self.module, "ModelNew", told["init"], seed, device, dtype)
         if told["weights"] is not None and isinstance(self.model, torch.nn.Module):
             loading.take_weights(self.model, told["weights"])
+
+    def restore(self) -> None:
+        """Go on with what there was before `rebuild`."""
+        if isinstance(self.model, RemoteModel):
+            self.model.restore()
+        elif self.was is not None:
+            self.model, self.was = self.was, None
 
     def shift(self, names: Sequence[str]) -> list[str]:
         """Change its weights that stand for these of the reference's, in place; those for which it has none."""

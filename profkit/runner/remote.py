@@ -349,6 +349,11 @@ class RemoteModel:
         self._called = False
         self.remote.ask("rebuild", given=self.remote.hand_over(dict(told)), seed=seed)
 
+    def restore(self) -> None:
+        """Have it go on with what there was before `rebuild`."""
+        self._called = False
+        self.remote.ask("restore")
+
     def shift(self, names: Sequence[str]) -> list[str]:
         """Change its weights in place: see weights.shift_counterparts."""
         self.remote.phase = "check"

@@ -404,7 +404,7 @@ class Session:
             switches = settings.read()
             output = watched(*arguments)
             facts.settle(self._device)
-            settings.keep(switches, name, self._events, called=True)
+            settings.keep(switches, name, self._events, called=candidate.switched)
             return output
 
         return Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe)
@@ -485,7 +485,8 @@ class Session:
             # It does not bear that; what it is called rests on what it did before.
             traceback.print_exc(file=sys.stderr)
         candidate.alive = before
-        self._rebuild(candidate, {})
+        self._put(frozenset())
+        candidate.restore()
         return False
 
     def _rebuild(self, candidate: Implementation, live: Mapping[str, torch.Tensor]) -> None:
@@ -493,7 +494,13 @@ class Session:
         inputs.torch_seed(self._built_with)
         init, known = self.reference.module.get_init_inputs(), self.reference.model.state_dict()
         told = {"init": init, "weights": dict(known), "live": dict(live)}
-        candidate.rebuild(told, self._built_with, self._device)
+        if not candidate.remote:
+            loading.use(candidate.lock)
+        switches = settings.read()
+        try:
+            candidate.rebuild(told, self._built_with, self._device)
+        finally:
+            settings.keep(switches, candidate.subject.name, self._events)
 
     def _outlive(self, sound: list[Implementation]) -> None:
         """Say of right candidates whether their answers follow when the weights change after they were given: they may have
@@ -504,12 +511,14 @@ class Session:
             return
         for candidate in sound:
             arguments, seed = self._unseen(), judge.draw(1)[0]
+            own = self.reference.probe.tolerances
             self._events.phase("work", self.reference.subject.name, factor=2.0)
             try:
                 before = self._answer_at(seed, arguments, candidate.alive)
                 weights.shift(self.reference.model, names)
                 after = self._answer_at(seed, arguments, candidate.alive)
                 weights.shift(self.reference.model, names, back=True)
+                tells = weights.steady(before, after) and compare(after, before, own).status != "ok"
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
                 self._events.send(
@@ -519,8 +528,7 @@ class Session:
                     fix="",
                 )
                 return
-            own = self.reference.probe.tolerances
-            if weights.steady(before, after) and compare(after, before, own).status != "ok":
+            if tells:
                 self._follow(candidate, names, arguments, seed, before, after)
 
     def _follow(
@@ -530,7 +538,13 @@ class Session:
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
-            missing = candidate.shift(names)
+            try:
+                missing = candidate.shift(names)
+            except Exception as error:
+                if not _is_refusal(error):
+                    raise
+                self._doubt_unfollowed(name, f"they cannot be changed: {str(error).partition(chr(10))[0][:200]}")
+                return
             try:
                 got = candidate.plain(arguments, seed)
             except Exception as error:
@@ -541,10 +555,11 @@ class Session:
             if compare(got, after, own).status == "ok":
                 return
             if missing:
-                self._doubt_unfollowed(name, missing)
-                return
-            kept = compare(got, before, own).status == "ok"
-            self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
+                lacks = ", ".join(missing[:_MOST_NAMED])
+                self._doubt_unfollowed(name, f"it has no weights of the name of {lacks}")
+            else:
+                kept = compare(got, before, own).status == "ok"
+                self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
         if failed:
             self._forget([candidate])
 
@@ -552,12 +567,12 @@ class Session:
         inputs.seed_all(seed)
         return inputs.clone(self._answer(inputs.clone(arguments), alive))
 
-    def _doubt_unfollowed(self, name: str, missing: list[str]) -> None:
+    def _doubt_unfollowed(self, name: str, how: str) -> None:
         self._events.send(
             "doubt",
             name,
             what=f"weights: whether {name} follows when they change is not known",
-            how_much=f"it has nothing of the name or the numbers of {', '.join(missing[:_MOST_NAMED])}",
+            how_much=how,
             fix="name its weights as the reference does",
             code="weights-unfollowed",
         )
@@ -799,12 +814,12 @@ class Session:
         the samples go, and what is called, for other calls than those of get_inputs.
         """
         current: list[Subject] = []
-        switches = settings.read()
+        switches, switched = settings.read(), dict[str, set[str]]()
 
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
             if current and not any(one.remote for one in sound):
-                settings.keep(switches, current[0].name, self._once, called=True)
+                settings.keep(switches, current[0].name, self._once, called=switched.setdefault(current[0].name, set()))
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self._events.phase("time", name)
 

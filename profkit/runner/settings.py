@@ -6,7 +6,7 @@ Those that decide in which precision torch computes are read and put back by pre
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableSet
 from functools import partial
 from typing import Any
 
@@ -81,24 +81,33 @@ CALLED = "settings-called"
 
 
 def keep(
-    before: tuple[Mapping[str, Any], Mapping[str, Any]], name: str, events: precision.Listener, *, called: bool = False
+    before: tuple[Mapping[str, Any], Mapping[str, Any]],
+    name: str,
+    events: precision.Listener,
+    *,
+    called: MutableSet[str] | None = None,
 ) -> None:
-    """Undo what a candidate switched since `read`, and say so. called: whether it did it in a call, which it does in timed
-    ones as well; what was switched before is off when anything is timed.
+    """Undo what a candidate switched since `read`, and say so. called: of a call, the settings that
+    earlier ones switched. What it does again it does in the timed ones as well; what it did once is off when anything is timed.
     """
     precision.keep(before[0], name, events)
     _keep_others(before[1], name, events, called=called)
 
 
-def _keep_others(before: Mapping[str, Any], name: str, events: precision.Listener, *, called: bool) -> None:
-    switched = []
+def _keep_others(
+    before: Mapping[str, Any], name: str, events: precision.Listener, *, called: MutableSet[str] | None
+) -> None:
+    switched, again = [], False
     for key, (get, put) in _settings().items():
         with contextlib.suppress(RuntimeError, AttributeError):
             now = get()
             if key in before and now != before[key]:
                 put(before[key])
                 switched.append(f"{key}: {before[key]} -> {now}")
-    if switched and called:
+                again |= called is not None and key in called
+                if called is not None:
+                    called.add(key)
+    if again:
         events.send(
             "doubt",
             name,

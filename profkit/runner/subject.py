@@ -177,7 +177,8 @@ class TimedCall:
         if not isinstance(data, Data):
             return []
         made = (data.scaled, data.drawn, data.drawn, data.scaled)
-        return habits.refuse(name, lambda: habits.look(Ahead(self, made), device))
+        # In one process the threads of others are in its seconds of a core.
+        return habits.refuse(name, lambda: habits.by_clock(habits.look(Ahead(self, made), device)), device)
 
     def turn_to(self, change: Change) -> None:
         """Go to the input set that this change is of."""

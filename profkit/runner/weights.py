@@ -148,8 +148,11 @@ def steady(before: Any, after: Any) -> bool:
 
 
 def _rms(tensor: torch.Tensor) -> float:
-    finite = tensor[tensor.isfinite()].to(torch.float64)
-    return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0
+    finite = tensor.isfinite()
+    count = int(finite.sum())
+    # Picking them out would take many times their memory.
+    total = float(torch.where(finite, tensor, 0.0).to(torch.float64).square().sum())
+    return math.sqrt(total / count) if count else 0.0
 
 
 def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str] | None = None) -> None:
@@ -195,7 +198,8 @@ def _bare(
     model: Any, taken: Collection[str], missing: Collection[str], constructed: Mapping[str, torch.Tensor]
 ) -> tuple[str, ...]:
     """Names for which the candidate has no tensor left that holds as many numbers."""
-    sizes = [tensor.numel() for name, tensor in _held(model) if name not in taken and not is_lazy(tensor)]
+    held = ((name, tensor) for name, tensor in _held(model) if isinstance(tensor, torch.Tensor))
+    sizes = [tensor.numel() for name, tensor in held if name not in taken and not is_lazy(tensor)]
     return tuple(name for name in missing if not any(size >= constructed[name].numel() for size in sizes))
 
 
@@ -225,15 +229,15 @@ def _within(item: Any, depth: int) -> Iterator[torch.Tensor]:
 
 
 def changeable(model: Any, live: Collection[str]) -> list[str]:
-    """Names of a model's floating parameters, and of what else was drawn anew; what is one tensor is named once."""
+    """Names of a model's floating parameters, and of what else was drawn anew; of what is one tensor every name."""
     if not isinstance(model, torch.nn.Module):
         return []
-    found: dict[tuple[int, torch.Size], str] = {}
+    found = []
     for name, tensor in model.state_dict(keep_vars=True).items():
         wanted = isinstance(tensor, torch.nn.Parameter) or name in live
         if wanted and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel():
-            found.setdefault((tensor.data_ptr(), tensor.shape), name)
-    return list(found.values())
+            found.append(name)
+    return found
 
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
@@ -242,7 +246,8 @@ def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[s
     """
     if not isinstance(model, torch.nn.Module):
         return dict(pairs)
-    own = {name: tensor for name, tensor in model.state_dict().items() if not is_lazy(tensor)}
+    state = {name: one for name, one in model.state_dict().items() if isinstance(one, torch.Tensor)}
+    own = {name: one for name, one in state.items() if one.layout is torch.strided and not is_lazy(one)}
     same = {name: name for name, value in known.items() if name in own and own[name].shape == value.shape}
     found = {**same, **pairs}
     for name in [name for name, value in known.items() if name not in found and value.is_floating_point()]:
@@ -270,6 +275,10 @@ def shift(model: Any, names: Collection[str], *, back: bool = False) -> None:
 
 
 def shift_counterparts(model: Any, names: Collection[str], counterparts: Mapping[str, str]) -> list[str]:
-    """`shift` those of a candidate's tensors that stand for these of the reference's; the names that none stands for."""
-    shift(model, [counterparts[name] for name in names if name in counterparts])
-    return [name for name in names if name not in counterparts]
+    """`shift` those of a candidate's tensors that stand for these of the reference's; the names that it has not."""
+    # What was there as it was constructed may have gone by another name since.
+    state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    there = [name for name in names if counterparts.get(name) in state]
+    shift(model, [counterparts[name] for name in there])
+    # Another name with the same numbers may stand for something else.
+    return [name for name in names if name not in there or counterparts[name] != name]

@@ -25,7 +25,8 @@ _USES_CUDA = re.compile(
     r"|\b(at|c10)::cuda::|\bwith_cuda\s*=\s*True|\bcu(blas|dnn|fft|sparse)[A-Z]\w*\s*\("
 )
 """C++ that works on a GPU without a kernel of its own: it calls NVIDIA's libraries or torch's own CUDA functions."""
-_RAW = re.compile(r"\bdata_ptr\b|\baccessor\b|\w+_data_ptr\b|\.\s*data\s*<")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_RAW = re.compile(r"data_ptr\b|accessor|storage\s*\(|\.\s*data\s*<")
 """C++ that goes to a tensor's memory itself."""
 
 
@@ -43,7 +44,7 @@ def detect(source: str) -> str:
     if "__global__" in source or re.search(r"\bcuda_sources\s*=", source):
         return "cuda"
     if re.search(r"\b(load_inline|load)\s*\(", source) and "cpp_extension" in source:
-        return "cuda" if re.search(r"\.cu\b", source) or _USES_CUDA.search(source) else "cpp"
+        return "cuda" if re.search(r"\.cu\b", source) or _USES_CUDA.search(_COMMENT.sub(" ", source)) else "cpp"
     return "torch-compile" if re.search(r"\btorch\.compile\b", source) else "torch"
 
 

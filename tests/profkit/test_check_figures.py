@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from profkit.runner import check
-from profkit.runner.check import RTOL, Tolerances, equal, rtol_of
+from profkit.runner.check import RTOL, Tolerances, equal, rtol_of, share_off, small
 
 compare = functools.partial(check.compare, figures=True)
 
@@ -210,3 +210,14 @@ def test_means_and_medians_are_told_where_they_are_asked_for():
     found = check.compare(WANT + ERRORS, WANT)
     assert found.max_abs == pytest.approx(6e-10, rel=1e-3)
     assert (found.mean_abs, found.median_abs, found.mean_rel, found.median_rel) == (None, None, None, None)
+
+
+def test_denormals_flushed_to_zero_are_not_off():
+    want = torch.tensor([1.0, 1e-40, 2e-39, 3.0])
+    assert share_off(want.where(want > 1e-30, 0.0), want) == 0.0
+    assert share_off(torch.tensor([1.0, 0.0, 0.0, 0.0]), want) == 0.5
+
+
+def test_what_is_known_to_be_wrong_is_not_looked_at_closer():
+    known = Tolerances({small("output"): 0.05})
+    assert compare(torch.empty(4, device="meta"), torch.ones(4), known).status == "wrong-device"

@@ -81,7 +81,14 @@ def test_a_sample_nobody_can_run_here_says_so(tmp_path):
     assert choose(sample, Request(), "cuda") == sample.candidates
 
 
-@pytest.mark.parametrize(("body", "there"), [("return at::relu(x);", True), ("float* p = x.data_ptr<float>();", False)])
+@pytest.mark.parametrize(
+    ("body", "there"),
+    [
+        ("return at::relu(x);", True),
+        ("float* p = x.data_ptr<float>();", False),
+        ("x.packed_accessor32<float, 2>();", False),
+    ],
+)
 def test_cpp_that_calls_torchs_operators_alone_runs_where_the_tensors_are(tmp_path, body, there):
     """Refused before, with "no candidate runs on a GPU"."""
     file = tmp_path / "candidate.py"
@@ -123,6 +130,7 @@ INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline(name='x
         (INLINE.format("cublasGemmStridedBatchedEx(handle);"), "cuda"),
         (INLINE.format("auto s = at::cuda::getCurrentCUDAStream();"), "cuda"),
         (INLINE.format("// no cublas here, and no cuda"), "cpp"),
+        (INLINE.format("// as cublasSgemm() does\n/* at::cuda:: */"), "cpp"),
         ("import torch\n", "torch"),
     ],
 )

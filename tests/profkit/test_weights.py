@@ -153,9 +153,9 @@ def test_a_shift_is_taken_back_and_what_is_tied_is_shifted_once():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.BatchNorm1d(3))
     model[1].weight = model[0].weight
     names = weights.changeable(model, ["2.running_var"])
-    assert names == ["0.weight", "0.bias", "1.bias", "2.weight", "2.bias", "2.running_var"]
+    assert names == ["0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias", "2.running_var"]
     before, version = model[0].weight.detach().clone(), model[0].weight._version
-    weights.shift(model, [*names, "1.weight"])
+    weights.shift(model, names)
     assert torch.equal(model[1].weight.reshape(-1), before.reshape(-1).roll(1) / 2)
     assert model[0].weight._version > version
     weights.shift(model, names, back=True)
@@ -189,3 +189,25 @@ def test_who_follows_its_weights_is_right(tmp_path):
     assert {impl.name: impl.reason for impl in run.manifest.candidates if not impl.ok} == {}
     assert len(chosen) == len(run.manifest.candidates)
     assert not [doubt for doubt in run.manifest.doubts if doubt.code.startswith("weights")]
+
+
+def test_weights_that_go_by_another_name_by_now_are_missing():
+    """Said before: a KeyError, which made an error of a right candidate."""
+    model = nn.Sequential(nn.Linear(4, 4))
+    names = {"0.weight": "0.weight", "b": "0.bias"}
+    # By another name it is changed as well, and nobody can be sure that it is the same.
+    assert weights.shift_counterparts(model, list(names), names) == ["b"]
+    model[0] = nn.Sequential(model[0])
+    assert weights.shift_counterparts(model, list(names), names) == ["0.weight", "b"]
+
+
+def test_state_that_is_no_tensor_stands_for_nothing():
+    class Extra(nn.Linear):
+        def get_extra_state(self):
+            return {"made": "elsewhere"}
+
+        def set_extra_state(self, state):
+            pass
+
+    model, known = Extra(4, 4), nn.Linear(4, 4).state_dict()
+    assert weights.counterparts(model, known, {}) == {"weight": "weight", "bias": "bias"}
