@@ -211,3 +211,50 @@ def test_state_that_is_no_tensor_stands_for_nothing():
 
     model, known = Extra(4, 4), nn.Linear(4, 4).state_dict()
     assert weights.counterparts(model, known, {}) == {"weight": "weight", "bias": "bias"}
+
+
+ONCE = """
+import torch
+from torch import nn
+
+
+class {name}(nn.Module):
+    made = 0
+
+    def __init__(self):
+        super().__init__()
+        {first}
+        self.norm = nn.LayerNorm(8)
+        {then}
+
+    def forward(self, x):
+        return {answer}
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch, trust):
+    """Said before: an error, of what was constructed and answered."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "IONCE"
+    folder.mkdir()
+    plain = {"first": "pass", "then": "pass", "answer": "self.norm(x)"}
+    (folder / "reference.py").write_text(ONCE.format(name="Model", **plain))
+    once = {
+        "first": "ModelNew.made += 1\n        assert ModelNew.made == 1, 'once is enough'",
+        "then": "self.kept = self.norm.weight.detach().clone(), self.norm.bias.detach().clone()",
+        "answer": "nn.functional.layer_norm(x, (8,), *self.kept)",
+    }
+    (folder / "once.py").write_text(ONCE.format(name="ModelNew", **once))
+    options = {"device": "cpu", "counters": "off", "budget": 0.02, "trials": 1, "trust": trust}
+    run = profile(folder, runs=tmp_path / "runs", **options)
+    (impl,) = run.manifest.candidates
+    assert (impl.status, "ignores" in impl.reason) == ("mismatch", True)
