@@ -78,7 +78,7 @@ def _launch_bound(s: Subject) -> Case | None:
         if idle
         else Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below")
     )
-    variant = f"{_compiled(s)}-idle".strip("-") if idle else _compiled(s)
+    variant = _variant(s, "idle" if idle else "")
     return Case((Proof("kernels", count, 2 if idle else MANY), shown), _floor(s), params, 1.0, variant=variant)
 
 
@@ -177,10 +177,10 @@ def _fuse(s: Subject) -> Case | None:
     gaps = _gaps(s)
     stay = s["computing_share"] * (s.time - gaps)
     if not stay > 0:
-        return Case(proofs, _floor(s), params, 0.9, variant=_compiled(s))
+        return Case(proofs, _floor(s), params, 0.9, variant=_variant(s))
     parts = {"computing": stay, "moving": s.time - gaps - stay, "gaps": gaps}
     params |= {name: seconds(took) for name, took in parts.items()}
-    variant = "-".join(filter(None, (_compiled(s), "between")))
+    variant = _variant(s, "between")
     # Launches that are gone leave no gap between them: its bound holds the gaps, too.
     return Case(proofs, max(_floor(s), stay), params, 0.9, variant=variant, covers=s.moving | BETWEEN)
 
@@ -223,7 +223,7 @@ def _launch_gaps(s: Subject) -> Case | None:
         return None
     params = {"gaps": seconds(gaps), "time": seconds(s.time), "count": f"{count:.0f}"}
     proofs = (Proof("gaps/time", gaps / s.time, GAPS), Proof("kernels", count, 2))
-    return Case(proofs, s.time - gaps, params, 0.3, variant=_compiled(s), covers=BETWEEN)
+    return Case(proofs, s.time - gaps, params, 0.3, variant=_variant(s), covers=BETWEEN)
 
 
 @rule(
@@ -301,7 +301,7 @@ def _modelled(s: Subject) -> Case | None:
     took = s["longest_share"] * min(s.time, _busy(s))
     chain = "one" if took >= MOST * s.time else "chain"
     variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
-    variant = f"{_compiled(s)}-chain".strip("-") if variant == "chain" else variant
+    variant = _variant(s, variant) if variant == "chain" else variant
     params = {
         "ratio": f"{s['floor_ratio']:.3g}",
         "source": s.text["source"],
@@ -318,9 +318,9 @@ def _modelled(s: Subject) -> Case | None:
     return Case((far, most), max(_floor(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
 
 
-def _compiled(s: Subject) -> str:
-    """The variant of what torch.compile has been through: it is no advice there."""
-    return "compiled" if s.text.get("compiled") else ""
+def _variant(s: Subject, way: str = "") -> str:
+    """The variant of this name; another of what torch.compile has been through, for it is no advice there."""
+    return "-".join(filter(None, ("compiled" if s.text.get("compiled") else "", way)))
 
 
 def _busy(s: Subject) -> float:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.nn.modules import module as registry
 
-from profkit.runner import weights
+from profkit.runner import loading, weights
 
 
 class Values:
@@ -65,6 +66,17 @@ def live(values: Mapping[str, torch.Tensor]) -> Iterator[None]:
             hook.remove()
         for kind, init in own.items():
             delattr(kind, "__init__") if init is None else _put(kind, init)
+
+
+def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
+    """A candidate's model from the arguments `init`, with the values `live`, where told, for what is constant as constructed;
+    it is given `weights`, unless None.
+    """
+    with live(told["live"]) if told.get("live") else contextlib.nullcontext():
+        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype)
+    if told["weights"] is not None and isinstance(model, torch.nn.Module):
+        loading.take_weights(model, told["weights"])
+    return model
 
 
 def _init(kind: type) -> Callable[..., None]:

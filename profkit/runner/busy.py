@@ -46,6 +46,11 @@ class Watch:
         return f"{share}{queue:.3g} wanted one of {_cores()}"
 
 
+def unsure(what: str, how_much: str) -> dict[str, str]:
+    """The doubt about what load may explain."""
+    return {"what": what, "how_much": how_much, "fix": "measure again when nothing else runs", "code": "busy"}
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
 

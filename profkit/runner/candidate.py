@@ -6,7 +6,6 @@ this process says about itself is a claim, which the judge checks.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -183,13 +182,10 @@ class Guest:
 
     def _construct(self, told: dict[str, Any], seed: int) -> None:
         dtype = precision.TYPES[self._job.precision]
-        with birth.live(told.get("live", {})) if told.get("live") else contextlib.nullcontext():
-            self._model = loading.instance(self._module, "ModelNew", told["init"], seed, self._device, dtype)
-        if told["weights"] is not None and isinstance(self._model, torch.nn.Module):
-            loading.take_weights(self._model, told["weights"])
+        self._model = birth.construct(self._module, told, seed, self._device, dtype)
 
     def rebuild(self, given: str, seed: int) -> None:
-        """Construct the model once more, with weights that are live while it is, or as they are without that."""
+        """Construct the model once more, with weights that are live while it is."""
         loading.use(self._lock)
         before = settings.read()
         self._was = self._model, self._watched

@@ -110,8 +110,8 @@ class RemoteCall:
         return habits.refuse(name, self._look, device)
 
     def _look(self) -> habits.Look:
-        self.remote.phase, data = "time", self._data
-        changes = [self._told(change()) for change in (data.scaled, data.drawn, data.drawn, data.scaled)]
+        self.remote.phase = "time"
+        changes = [self._told(change()) for change in self._data.for_a_look()]
         told = self.remote.ask("habits", changes=changes)
         seen = [told.get("wall"), told.get("cpu")]
         if not all(isinstance(one, list) and [type(number) for number in one] == [float] * 3 for one in seen):

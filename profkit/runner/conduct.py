@@ -251,7 +251,8 @@ class Watched:
         )
         if spared or _faster(pairs, _SURELY_FASTER * watch.slower):
             raise OffenceError("caches-results", found)
-        self._events.send("doubt", self._name, **_unsure(self._name, f"{found}, on a busy machine: {watch.said()}"))
+        unknown = f"whether {self._name} keeps answers could not be told"
+        self._events.send("doubt", self._name, **busy.unsure(unknown, f"{found}, on a busy machine: {watch.said()}"))
 
     def _spared(self, pairs: list[tuple[_Spent, _Spent]], times: float) -> bool:
         """Whether the second calls spared this process its work on a CPU, however busy the machine."""
@@ -303,15 +304,6 @@ def _unwatched(name: str) -> dict[str, str]:
         "what": f"{name} was not asked again: no memory for a second set of its inputs",
         "how_much": "answers kept from call to call, and work on other streams, would not show",
         "fix": "check it on smaller inputs as well (get_more_inputs)",
-    }
-
-
-def _unsure(name: str, how_much: str) -> dict[str, str]:
-    return {
-        "what": f"whether {name} keeps answers could not be told",
-        "how_much": how_much,
-        "fix": "measure again when nothing else runs",
-        "code": "busy",
     }
 
 

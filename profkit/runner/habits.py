@@ -22,10 +22,10 @@ from profkit.runner.offence import OffenceError
 _LOOKS = 4
 _SUSPECT, _SURE = 1.3, 1.6
 """Times by which one look may differ before more are taken, and by which every one of them has to."""
-_WORTH_WHILE = {"cuda": 0.2e-3}
-_WAKING = 1e-3
-"""Seconds that a habit has to win. On a CPU that is more than waking threads takes, which sleep while data are drawn and not while
-they are multiplied."""
+_WORTH_WHILE = {"cuda": 0.2e-3, "cpu": 1e-3}
+"""Seconds that a habit has to win. On a CPU that is more than waking threads takes, which sleep while data are drawn and
+not while they are multiplied.
+"""
 _LEAST_GAP, _MOST_GAP = 2e-3, 0.5
 _clock, _cpu_clock = time.perf_counter, time.process_time
 AT_ONCE, LATER, SCALED = 0, 1, 2
@@ -86,7 +86,7 @@ def refuse(name: str, looks: Callable[[], Look], device: torch.device) -> list[d
     """Raise OffenceError for a candidate that has one of these habits, as far as load does not explain what was seen: then
     the doubt about it is returned. `looks` takes one look more.
     """
-    worth = _WORTH_WHILE.get(device.type, _WAKING)
+    worth = _WORTH_WHILE[device.type]
     watch, seen = busy.Watch(), [looks()]
     while len(seen) <= _LOOKS and any(_suspect(seen, call, worth) for call, _, _ in _FOUND):
         seen.append(looks())
@@ -97,7 +97,8 @@ def refuse(name: str, looks: Callable[[], Look], device: torch.device) -> list[d
         if cpu > _SURE or wall > _SURE * watch.slower:
             raise OffenceError(status, what.format(max(cpu, wall)))
         if wall > _SURE:
-            doubts.append(_unsure(name, f"{what.format(wall)}, on a busy machine: {watch.said()}"))
+            unknown = f"whether {name} works between its calls could not be told"
+            doubts.append(busy.unsure(unknown, f"{what.format(wall)}, on a busy machine: {watch.said()}"))
     return doubts
 
 
@@ -111,12 +112,3 @@ def _times(seen: list[Sequence[float]], call: int, worth: float) -> float:
     """
     least, middle = min(one[AT_ONCE] for one in seen), statistics.median(one[call] for one in seen)
     return float(least / max(middle, 1e-9)) if least - middle > worth else 1.0
-
-
-def _unsure(name: str, how_much: str) -> dict[str, str]:
-    return {
-        "what": f"whether {name} works between its calls could not be told",
-        "how_much": how_much,
-        "fix": "measure again when nothing else runs",
-        "code": "busy",
-    }

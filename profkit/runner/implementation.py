@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,12 +89,8 @@ class Implementation:
         if isinstance(self.model, RemoteModel):
             self.model.rebuild(told, seed)
             return
-        dtype = precision.TYPES[self.precision]
         self.was = self.model
-        with birth.live(told["live"]) if told["live"] else contextlib.nullcontext():
-            self.model = loading.instance(self.module, "ModelNew", told["init"], seed, device, dtype)
-        if told["weights"] is not None and isinstance(self.model, torch.nn.Module):
-            loading.take_weights(self.model, told["weights"])
+        self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
 
     def restore(self) -> None:
         """Go on with what there was before `rebuild`."""
@@ -128,12 +123,10 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
-    model = loading.instance(module, "ModelNew", init, seed, device, precision.TYPES[job.precision])
+    known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None
+    model = birth.construct(module, {"init": init, "weights": known}, seed, device, precision.TYPES[job.precision])
     match, names = weights.Match({}), {}
-    if isinstance(first.model, torch.nn.Module):
-        known = first.model.state_dict()
-        if isinstance(model, torch.nn.Module):
-            loading.take_weights(model, known)
+    if known is not None:
         match = weights.match(model, weights.constants(first.model), known)
         names = weights.counterparts(model, known, match.pairs)
     return Implementation(subject, module, lock, model, match=match, counterparts=names, precision=job.precision)

@@ -336,14 +336,14 @@ class Session:
                 reference.probe.report(self._events)
             facts.settle(self._device)
         except Exception as error:
-            traceback.print_exc(file=sys.stderr)
-            self._events.send(
-                "doubt",
-                what="it is not known which trivial answers would pass",
-                how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
-                fix="",
-            )
+            self._unknown("it is not known which trivial answers would pass", error)
         reference.probe.tolerances.any_dtype = bool(getattr(reference.module, "any_dtype", False))
+
+    def _unknown(self, what: str, error: Exception) -> None:
+        """Doubt what could not be found out, for this error."""
+        traceback.print_exc(file=sys.stderr)
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        self._events.send("doubt", what=what, how_much=why, fix="")
 
     def _probed(self, reference: Implementation) -> prober.Probe:
         found = prober.probe(reference.model, self._fresh, judge.draw(2))
@@ -476,7 +476,7 @@ class Session:
         candidate.alive = every
         self._events.phase("build", candidate.subject.name)
         try:
-            self._rebuild(candidate, self._live.live)
+            self._rebuild(candidate)
             if self._right(candidate, every):
                 return True
         except LostCandidateError:
@@ -489,7 +489,8 @@ class Session:
         candidate.restore()
         return False
 
-    def _rebuild(self, candidate: Implementation, live: Mapping[str, torch.Tensor]) -> None:
+    def _rebuild(self, candidate: Implementation) -> None:
+        live = self._live.live
         self._put(frozenset(live))
         inputs.torch_seed(self._built_with)
         init, known = self.reference.module.get_init_inputs(), self.reference.model.state_dict()
@@ -520,13 +521,7 @@ class Session:
                 weights.shift(self.reference.model, names, back=True)
                 tells = weights.steady(before, after) and compare(after, before, own).status != "ok"
             except Exception as error:
-                traceback.print_exc(file=sys.stderr)
-                self._events.send(
-                    "doubt",
-                    what="whether weights that change later are followed is not known",
-                    how_much=f"{type(error).__name__}: {str(error).partition(chr(10))[0]}",
-                    fix="",
-                )
+                self._unknown("whether weights that change later are followed is not known", error)
                 return
             if tells:
                 self._follow(candidate, names, arguments, seed, before, after)

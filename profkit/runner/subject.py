@@ -81,6 +81,10 @@ class Data:
         self._go_on()
         return self._drawn()
 
+    def for_a_look(self) -> tuple[Callable[[], Change], ...]:
+        """How the changes of a look at a candidate's habits are made, one after the other (habits.look)."""
+        return self.scaled, self.drawn, self.drawn, self.scaled
+
     def _go_on(self) -> None:
         self.at = self._chance.choice([n for n in range(len(self.sets)) if n != self.at] or [self.at])
 
@@ -176,9 +180,8 @@ class TimedCall:
         data = self._data
         if not isinstance(data, Data):
             return []
-        made = (data.scaled, data.drawn, data.drawn, data.scaled)
         # In one process the threads of others are in its seconds of a core.
-        return habits.refuse(name, lambda: habits.by_clock(habits.look(Ahead(self, made), device)), device)
+        return habits.refuse(name, lambda: habits.by_clock(habits.look(Ahead(self, data.for_a_look()), device)), device)
 
     def turn_to(self, change: Change) -> None:
         """Go to the input set that this change is of."""

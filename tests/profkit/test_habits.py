@@ -96,8 +96,7 @@ def test_who_has_seen_the_data_before_is_quicker_later_or_on_their_like(monkeypa
     def looks(quick):
         sets = Given(lambda: [torch.randn(8, 8)], 2)
         call = TimedCall(lambda x: (spin(1e-3 if quick() else 8e-3), x * 2)[1], sets)
-        made = (sets.scaled, sets.drawn, sets.drawn, sets.scaled)
-        return lambda: habits.look(Ahead(call, made), CPU)
+        return lambda: habits.look(Ahead(call, sets.for_a_look()), CPU)
 
     for status, quick in (
         ("works-before-call", lambda: came["long_ago"]),
