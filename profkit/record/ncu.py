@@ -74,16 +74,20 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
     if trouble is not None:
         known.why, known.fix = str(trouble), trouble.fix
     elif isinstance(target, Program) and not _asked(wanted, target):
-        known.why, known.fix = "this run recorded times alone", "profkit profile --ncu -- ..."
+        known.why, known.fix = "this run recorded times alone", "profkit profile --hot 5 -- ..."
     else:
         known.state = "planned"
     return known
 
 
 def _asked(wanted: Request, program: Program) -> bool:
-    """Whether a program is to be counted: asked for, or nothing else is and it is one process."""
+    """Whether a program is to be counted: asked for, or nothing else can tell of it. Counting every launch of a program takes
+    a hundred times its own time; recording its times takes next to none.
+    """
     named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
-    return bool(named or not (wanted.nsys or program.ranked))
+    which = wanted.deep or wanted.lines or wanted.ncu_set or wanted.kernel or wanted.include or wanted.skip or wanted.count
+    recorded = wanted.nsys or program.ranked or program.python or tools.find(tools.NSYS) is not None
+    return bool(named or which or not recorded)
 
 
 def _ranked(session: Session) -> bool:

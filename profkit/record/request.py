@@ -23,8 +23,8 @@ NARROW = ("tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 class Request:
     """What the user asked for.
 
-    counters: "auto" (use ncu where it works; for a program: where no nsys is asked for), "ncu" (asked for by name),
-    "off". nsys: record a timeline. deep: collect what `explain` asks for as well; lines: that, and which source lines the
+    counters: "auto" (use ncu where it works; for a program: where it is asked which launches or counters, or nothing else can
+    record it), "ncu" (asked for by name), "off". nsys: record a timeline. deep: collect what `explain` asks for as well; lines: that, and which source lines the
     kernels wait for. sanitize: tools of compute-sanitizer to run as well. ncu_set, keep_report, clock_control go to ncu as they are.
 
     A sample's: perturb: time it under other conditions, to infer what binds it. device: auto, cuda, cpu. only: the candidates to run, all by default. trials: correctness trials;

@@ -6,7 +6,9 @@ does not speed up what waits for a launch. Nothing is counted; the analyzers con
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +19,15 @@ import torch
 from profkit.runner import facts, inputs
 from profkit.runner.check import tensors
 from profkit.runner.clocks import CpuClock, CudaClock
-from profkit.runner.resident import LONGEST, Resident
+from profkit.runner.resident import Resident
 
 ROUNDS, LEAST = 15, 5
 """Rounds of all conditions: so many, or fewer where they take longer than the budget."""
 TRIES = 3
-ROOM = 0.9
-"""Share of the time that the resident kernel stays at most, from which the call found no room beside it."""
+ROOM = 4.0
+"""Times as long as usual from which a call found no room beside the resident kernel, and waited for it to go: half of the
+room makes it twice as long, or thrice where the last wave is short.
+"""
 RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
 """Condition -> what takes up the room."""
 
@@ -68,7 +72,9 @@ def conditions(
         shuffle.shuffle(order)
         for name in order:
             found[name].append(_sample(*plans[name], device))
-    return {name: seconds for name, seconds in found.items() if sorted(seconds)[len(seconds) // 2] < ROOM * LONGEST}
+    usual = statistics.median(found["usual"]) if "usual" in found else math.inf
+    crowded = [name for name in RESIDENTS if name in found and statistics.median(found[name]) > ROOM * usual]
+    return {name: seconds for name, seconds in found.items() if name not in crowded}
 
 
 def _clock(device: torch.device, *, cold: bool) -> CudaClock | CpuClock:

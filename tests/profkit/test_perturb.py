@@ -74,3 +74,22 @@ def test_what_takes_up_room_keeps_the_registers_it_has_to():
     for name, kept in KEPT.items():
         assert f"{name}(unsigned* go" in text
         assert f"unsigned kept[{kept}]" in text
+
+
+def test_a_call_that_waited_for_the_room_says_nothing_of_half_of_it(monkeypatch):
+    class Beside:
+        def enter(self, name):
+            self.name = name
+
+        leave = enter
+
+    seconds = {"usual": 1e-4, "whole": 1.9e-4, "half": 98e-4}
+
+    def sample(clock, call, device):
+        return seconds[getattr(call, "name", "usual")]
+
+    monkeypatch.setattr(perturb, "_sample", sample)
+    monkeypatch.setattr(perturb._Beside, "witness", lambda self: None)
+    found = perturb.conditions({"usual": lambda: None}, torch.device("cpu"), Beside(), 0.0)
+    assert "half_warps" not in found
+    assert sorted(found) == ["half_sms", "usual", "warm"]

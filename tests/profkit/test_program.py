@@ -20,6 +20,7 @@ from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.record.hot import hottest, sample, stretch
+from profkit.record.prepare import prepare
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import sections
@@ -360,10 +361,26 @@ def test_what_cannot_be_is_refused_before_anything_runs(runs):
 def test_when_ncu_is_refused_and_nobody_insists_the_timeline_stands_in(with_ncu, with_nsys, runs):
     with_nsys()
     with_ncu("permission")
-    run = profile_program(OK, runs=runs)
+    run = profile_program(OK, runs=runs, deep=True)
     assert run.manifest.status == "done"
     assert [one.tool for one in run.manifest.captures] == ["nsys"]
     assert "permission" in run.manifest.counters.why
+
+
+def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_tell_of_it(with_ncu, with_nsys, runs):
+    with_ncu("ok")
+    script, binary = Program.of(OK), Program.of(["true"])
+    assert [step.name for step in recorders(script, "")] == ["cupti"]
+    assert [step.name for step in recorders(binary, "")] == ["ncu"]
+    with_nsys()
+    assert [step.name for step in recorders(binary, "")] == ["nsys"]
+    for asked in ("deep", "lines", "kernel"):
+        assert [step.name for step in recorders(script, asked)] == ["ncu"]
+
+
+def recorders(program, asked):
+    wanted = Request(**{asked: "gemm" if asked == "kernel" else True} if asked else {})
+    return prepare(program, wanted).recorders
 
 
 def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):
