@@ -85,7 +85,9 @@ def _asked(wanted: Request, program: Program) -> bool:
     a hundred times its own time; recording its times takes next to none.
     """
     named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
-    which = wanted.deep or wanted.lines or wanted.ncu_set or wanted.kernel or wanted.include or wanted.skip or wanted.count
+    which = (
+        wanted.deep or wanted.lines or wanted.ncu_set or wanted.kernel or wanted.include or wanted.skip or wanted.count
+    )
     recorded = wanted.nsys or program.ranked or program.python or tools.find(tools.NSYS) is not None
     return bool(named or which or not recorded)
 
