@@ -43,7 +43,7 @@ class Cupti:
                 or session.missed(ended)
                 or ProfkitError(
                     f"torch's profiler wrote no record; see {run.logs / 'cupti.log'}",
-                    fix="a program that ends by os._exit cannot be traced from inside: install nsys",
+                    fix="a program that ends by os._exit cannot be traced from inside: install nsys, or count it with --ncu",
                 )
             )
         try:
@@ -53,7 +53,7 @@ class Cupti:
         if not (frame["kind"] == "kernel").any():
             raise ended.failed or ProfkitError(
                 "no kernels were captured: the program launched none on the GPU",
-                fix="does it use CUDA? children are seen by nsys, not by torch's profiler",
+                fix="does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler",
             )
         session.keep(Capture(FILE, "cupti", "times"), frame)
 
