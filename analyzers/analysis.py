@@ -148,6 +148,7 @@ def analyze(
     target: float = 0.01,
     threshold: float = THRESHOLD,
     recorded: Mapping[str, Recorded] = MappingProxyType({}),
+    spread: float = 0.0,
 ) -> Analysis:
     """Judge every implementation that was timed or counted.
 
@@ -157,13 +158,13 @@ def analyze(
     calls: calls of an implementation that `launches` holds. method: the timing method to judge by, "" the
     best there is. reference: "" where nothing is compared.
     l2_bytes: size of the L2 [B]. target: relative half-width wanted of the medians. threshold: of the
-    verdict. recorded: one whole call of each implementation, as far as there are any. Raises AnalyzeError on input
-    that cannot be judged.
+    verdict. recorded: one whole call of each implementation, as far as there are any. spread: what another process is
+    taken to differ by (statistics.ratio). Raises AnalyzeError on input that cannot be judged.
     """
     samples = timing.check(timings) if timings is not None and len(timings) else None
     chosen = timing.choose(samples, method) if samples is not None else None
-    timed = timing.spreads(chosen, samples) if chosen is not None else {}
-    ratios = timing.speedups(chosen, reference, threshold) if chosen is not None else {}
+    timed = timing.spreads(chosen, samples, spread) if chosen is not None else {}
+    ratios = timing.speedups(chosen, reference, threshold, spread) if chosen is not None else {}
     used = next((t.method for t in timed.values()), "")
     clocks = {}
     if samples is not None and chosen is not None:

@@ -15,7 +15,8 @@ Another process would give another ratio: other pages, another context, another 
 the median of its rounds, `value` is the mean of these (of logarithms), and the interval is Student's over them: it holds
 for the next run, not for one more round of this one. Where the processes differ by no more than their own rounds
 explain, the width comes from resampling these, so that an interval of a few processes is not needlessly wide; `within`
-says how wide the rounds alone would make it.
+says how wide the rounds alone would make it. Where one process was enough to tell (a campaign asks no more of them
+then), what processes are taken to differ by is added to its interval.
 
 So an effect is claimed only when it exceeds the threshold, not when it merely differs from 1; equivalence is
 claimed only when it is shown; swapping the two sides mirrors the verdict.
@@ -313,12 +314,14 @@ def ratio(
     level: float = LEVEL,
     resamples: int = RESAMPLES,
     seed: int = SEED,
+    spread: float = 0.0,
 ) -> Ratio:
     """The speed-up of b over a (times of reference and candidate) with its interval and verdict.
 
     `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are
-    left out. `processes`: process of each value of a, all of a round in one. The same input gives the same result. Raises AnalyzeError on times that are not above 0, or
-    lengths that differ.
+    left out. `processes`: process of each value of a, all of a round in one. `spread`: by how much (relative, at `level`)
+    another process is taken to differ where the values are of one alone; 0 leaves that out of the interval. The same input
+    gives the same result. Raises AnalyzeError on times that are not above 0, or lengths that differ.
     """
     x, y = _positive(a, "reference times"), _positive(b, "candidate times")
     rx = _same_length(rounds, x)
@@ -336,10 +339,20 @@ def ratio(
     if over is None:
         low, high = (math.exp(edge) for edge in _bootstrap(logs, level, resamples, seed))
         within = (high - low) / 2 / value
+        low, high = widened(value, low, high, spread)
         return Ratio(value, low, high, level, n, verdict(low, high, n, threshold), threshold, 1, within)
     value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
     decided = verdict(low, high, n, threshold)
     return Ratio(value, low, high, level, n, decided, threshold, over.count, over.within)
+
+
+def widened(value: float, low: float, high: float, spread: float) -> tuple[float, float]:
+    """The interval of a value above 0 with a relative half-width more that is independent of it: they add as squares do."""
+    more = math.log1p(spread)
+    if not (more > 0 and low > 0):
+        return low, high
+    below, above = math.hypot(math.log(value / low), more), math.hypot(math.log(high / value), more)
+    return value * math.exp(-below), value * math.exp(above)
 
 
 FEWEST = 4

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from analyzers.statistics import (
     precision_doubt,
     ratio,
     summary,
+    widened,
     winner_doubt,
 )
 from collectors.doubt import Doubt
@@ -137,10 +138,10 @@ def _rank(method: str) -> int:
     )
 
 
-def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None) -> dict[str, Timed]:
+def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None, spread: float = 0.0) -> dict[str, Timed]:
     """Each implementation's figures from the chosen samples, in order of appearance.
 
-    every: all samples, for the caller's seconds where the chosen method has none.
+    every: all samples, for the caller's seconds where the chosen method has none. spread: see statistics.ratio.
     """
     aside = _submitting(every) if every is not None else {}
     found = {}
@@ -151,13 +152,25 @@ def spreads(chosen: pd.DataFrame, every: pd.DataFrame | None = None) -> dict[str
             str(impl),
             str(rows["method"].iloc[0]),
             str(rows["l2"].iloc[0]),
-            summary(kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy(), kept["process"].to_numpy()),
+            _with_spread(
+                summary(
+                    kept["seconds"].to_numpy(dtype="float64"), kept["block"].to_numpy(), kept["process"].to_numpy()
+                ),
+                spread,
+            ),
             _first(_median(kept["host"]), aside.get(str(impl), NAN)),
             _median(kept["sm_clock"]),
             len(rows) - len(kept),
             float(slow.ne(0).mean()),
         )
     return found
+
+
+def _with_spread(found: Spread, spread: float) -> Spread:
+    if found.processes > 1 or not found.median > 0:
+        return found
+    low, high = widened(found.median, found.low, found.high, spread)
+    return replace(found, low=low, high=high)
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
@@ -182,8 +195,10 @@ def _median(values: pd.Series[float]) -> float:
     return float(known.median()) if len(known) else NAN
 
 
-def speedups(chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD) -> dict[str, Ratio]:
-    """The speed-up of every implementation over the reference; empty when that was not timed."""
+def speedups(
+    chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD, spread: float = 0.0
+) -> dict[str, Ratio]:
+    """The speed-up of every implementation over the reference; empty when that was not timed. spread: see statistics.ratio."""
     kept = chosen[chosen["kept"]]
     base = kept[kept["impl"] == reference]
     found = {}
@@ -196,6 +211,7 @@ def speedups(chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD)
                 rows["block"].to_numpy(),
                 base["process"].to_numpy(),
                 threshold=threshold,
+                spread=spread,
             )
     return found
 

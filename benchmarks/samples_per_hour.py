@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,10 @@ def ours(
 ) -> tuple[float, list[dict[str, Any]]]:
     """(seconds, rows of eval_results.json) of the command; `env`: nothing was ever built where it is not given."""
     env = env or cold(root / f"cold-{time.time_ns()}")
+    env |= {"PYTHONPATH": os.pathsep.join(filter(None, [str(asked.profkit), os.environ.get("PYTHONPATH", "")]))}
     argv = [sys.executable, "-m", "profkit", "kernelbench", "eval", str(root), str(root / "run"), "--level", "1"]
     argv += ["--runs", str(root / "runs"), "--device", asked.device, "--budget", str(asked.budget), *more]
+    argv += ["--processes", str(asked.processes)] if asked.processes else []
     argv += ["--jobs", asked.jobs] if jobs else []
     began = time.monotonic()
     with (asked.out / "profkit.log").open("ab") as log:
@@ -120,8 +122,22 @@ def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: P
     return found
 
 
-def walls(root: Path) -> list[tuple[str, float, float]]:
-    """(candidate, seconds of its processes, seconds of the build in them) of each run."""
+@dataclass(frozen=True)
+class Told:
+    """One run: `wall` seconds of its processes, `built` of them in its build, `processes` of every implementation, seconds
+    of timing by `part`, and the first line.
+    """
+
+    name: str
+    wall: float
+    built: float
+    processes: int
+    parts: dict[str, float]
+    line: str
+
+
+def told(root: Path) -> list[Told]:
+    """Each run, the longest first."""
     found = []
     for file in sorted((root / "runs").glob("*/*/run.json")):
         run = json.loads(file.read_text("utf-8"))
@@ -129,8 +145,22 @@ def walls(root: Path) -> list[tuple[str, float, float]]:
         # A judge and its candidates run side by side.
         steps = {c["step"] for c in run["commands"]}
         wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
-        found.append((run["sample"]["id"], wall, built))
-    return found
+        timing, name = run.get("timing") or {}, run["sample"]["id"]
+        many = 1 + sum(step.startswith("process-") for step in steps)
+        found.append(Told(name, wall, built, many, timing.get("seconds") or {}, line_of(file.parent)))
+    return sorted(found, key=lambda one: -one.wall)
+
+
+def line_of(run: Path) -> str:
+    """The verdict's word of each candidate and its interval, "" where nothing was reported."""
+    try:
+        rows = json.loads((run / "metrics.json").read_text("utf-8"))["impls"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    tried = [row for row in rows if row["impl"] != "reference"]
+    return "; ".join(
+        f"{r['verdict']} {r.get('speedup_low') or 0:.3g} to {r.get('speedup_high') or 0:.3g}" for r in tried
+    )
 
 
 def phases(root: Path) -> dict[str, float]:
@@ -148,7 +178,42 @@ def phases(root: Path) -> dict[str, float]:
                     doing = event.get("phase", "")
                 elif event["kind"] == "timing":
                     doing = "after timing"
-    return {name: seconds / max(1, len(runs)) for name, seconds in sorted(spent.items(), key=lambda pair: -pair[1])}
+    return by_share({name: seconds / max(1, len(runs)) for name, seconds in spent.items()})
+
+
+def parts(runs: Sequence[Told]) -> dict[str, float]:
+    """Mean seconds a sample that was timed in each part of the timing, over all its processes."""
+    timed = [one for one in runs if one.parts]
+    names = {name for one in timed for name in one.parts}
+    return by_share({name: sum(one.parts.get(name, 0.0) for one in timed) / len(timed) for name in names})
+
+
+def by_share(spent: dict[str, float]) -> dict[str, float]:
+    return dict(sorted(spent.items(), key=lambda pair: -pair[1]))
+
+
+def shown(spent: dict[str, float]) -> str:
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in spent.items())
+
+
+def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float) -> dict[str, Any]:
+    """Say it, and give it for the record."""
+    runs = told(root)
+    for one in runs:
+        mine = candidates[int(one.name.split("_")[3]) - 1]
+        print(
+            f"  {mine.name} ({mine.kind}): {one.wall:.1f} s in {one.processes} processes, building {one.built:.1f} s; {one.line}"
+        )
+    for kind in ("torch", "cuda"):
+        mine = [one.wall for one in runs if candidates[int(one.name.split("_")[3]) - 1].kind == kind]
+        if mine:
+            print(
+                f"  {kind}: {len(mine)} samples, {statistics.mean(mine):.2f} s each: {3600 / statistics.mean(mine):.0f} an hour"
+            )
+    print(f"  a sample on average: {shown(phases(root))}")
+    print(f"  of its timing: {shown(parts(runs))}")
+    print(f"  the device was somebody's for {sum(one.wall for one in runs):.0f} of {seconds:.0f} s", flush=True)
+    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs]}
 
 
 def agreement(
@@ -212,17 +277,9 @@ def main() -> None:
         seconds, rows = ours(root / "ours", asked, env=seen(env, 1) if asked.gpus else env)
         rate = 3600 * len(rows) / seconds
         print(f"profkit: {len(rows)} samples in {seconds:.0f} s: {rate:.0f} an hour", flush=True)
-        for name, wall, built in walls(root / "ours"):
-            number = int(name.split("_")[3]) - 1
-            print(
-                f"  {candidates[number].name} ({kinds[number]}): measured in {wall:.1f} s, of them building {built:.1f} s"
-            )
-        print("  a sample on average: " + ", ".join(f"{name} {s:.1f} s" for name, s in phases(root / "ours").items()))
-        busy = sum(wall for _, wall, _ in walls(root / "ours"))
-        print(f"  the GPU was somebody's for {busy:.0f} of {seconds:.0f} s", flush=True)
         document |= {
-            "phases": phases(root / "ours"),
-            "profkit": {"seconds": seconds, "rate": rate, "walls": walls(root / "ours")},
+            "profkit": {"seconds": seconds, "rate": rate},
+            **where_time_goes(root / "ours", candidates, seconds),
         }
         if asked.kernelbench is not None:
             (root / "theirs").mkdir()
@@ -248,6 +305,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cuda", type=int, default=20)
     parser.add_argument("--jobs", default="auto")
     parser.add_argument("--budget", type=float, default=5.0, help="profkit's seconds of timing, at most")
+    parser.add_argument("--processes", type=int, default=0, help="profkit's processes of each; default: as it decides")
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="KernelBench's side begins no candidate after so many"
     )
@@ -256,6 +314,9 @@ def arguments() -> argparse.Namespace:
         "--gpus", type=int, default=0, metavar="N", help="then once more, all built, on 1 and on N GPUs"
     )
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument(
+        "--profkit", type=Path, default=HERE.parent, metavar="CHECKOUT", help="another profkit's checkout"
+    )
     parser.add_argument("--out", type=Path, default=Path("."), help="where logs and samples_per_hour.json go")
     return parser.parse_args()
 

@@ -153,13 +153,21 @@ def _build(task: Task, say: Say) -> Answer:
                 subjects.append(Subject("reference", "reference", task.piece.reference))
             lines = task.request.lines and task.device == "cuda"
             job = Job(
-                "build", task.piece.sample, subjects, cache=str(cache.builds()), campaign=task.campaign, lines=lines
+                "build",
+                task.piece.sample,
+                subjects,
+                device=task.device,
+                cache=str(cache.builds()),
+                campaign=task.campaign,
+                lines=lines,
             )
             write_job(job, folder / "job.json")
             ended = process.run(
                 command(folder / "job.json", Path(os.devnull)),
                 log=folder / "log",
                 env=environment(extra),
+                # What it writes where it is started two of them would write over each other's.
+                cwd=folder,
                 limit=LIMITS["build"],
             )
             failed += ended.code != 0

@@ -69,6 +69,8 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
         timing.rounds += more.rounds
         timing.warmup += more.warmup
         timing.dropped += more.dropped
+        for part, spent in more.seconds.items():
+            timing.seconds[part] = timing.seconds.get(part, 0.0) + spent
         timing.reached = max(filter(None, (timing.reached, more.reached)), default=None)
 
 

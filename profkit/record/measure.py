@@ -14,6 +14,7 @@ from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
 from profkit.launch import isolation, runner
 from profkit.launch.protocol import Job
+from profkit.record import settled
 from profkit.record.absorb import absorb, absorb_again
 from profkit.record.job import job
 from profkit.record.session import Session
@@ -56,13 +57,20 @@ class Measure:
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
         began = time.monotonic()
-        outcome = _start(session, msgspec.structs.replace(made, budget=wanted.budget / many), self.name, absorb)
+        sparing = bool(run.manifest.campaign) and many > 1 and not wanted.processes
+        first = msgspec.structs.replace(made, budget=wanted.budget / many)
+        if sparing and "target" not in wanted.given:
+            first.target = max(first.target, settled.TARGET)
+        outcome = _start(session, first, self.name, absorb)
         took = time.monotonic() - began - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
         _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
             if not wanted.processes and took > PATIENCE:
                 run.manifest.doubts.append(_one_process(took, many))
+            elif sparing and _settled(session):
+                run.manifest.timing.spread = settled.SPREAD[session.device]
+                run.manifest.doubts.append(_enough(run.manifest.timing.spread, many))
             else:
                 _again(session, many)
         if not outcome.finished and not outcome.fallen:
@@ -96,6 +104,24 @@ def _one_process(took: float, many: int) -> Doubt:
     return Doubt(
         "the times come from one process of each implementation",
         f"checking and timing took {took:.0f} s in it; what another process would give is not in the interval",
+        f"--processes {many} takes the time",
+        "one-process",
+    )
+
+
+def _settled(session: Session) -> bool:
+    """Whether the first process tells enough. What other work may have made of it does not."""
+    run, reference = session.run, session.run.manifest.reference
+    if reference is None or any(doubt.code == "busy" for doubt in run.manifest.doubts):
+        return False
+    names = [impl.name for impl in run.manifest.candidates if impl.ok]
+    return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
+
+
+def _enough(spread: float, many: int) -> Doubt:
+    return Doubt(
+        "the times come from one process of each implementation",
+        f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval",
         f"--processes {many} takes the time",
         "one-process",
     )

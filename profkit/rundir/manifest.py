@@ -198,7 +198,8 @@ class Window(msgspec.Struct, frozen=True):
 class Timing(msgspec.Struct):
     """How the times of timings.csv were taken; `notes` one line a method; `offset` [s] taken off event pairs;
     `energy` [J] of a call by implementation, where it was asked for and the GPU counts it; `processes`: fresh ones of
-    every implementation they come from.
+    every implementation they come from; `spread`: the relative half-width by which another is taken to differ, where one was
+    enough to tell, else 0; `seconds` that went into each part of the timing, of all processes.
     """
 
     method: str = ""
@@ -213,7 +214,9 @@ class Timing(msgspec.Struct):
     dropped: int = 0
     offset: float = 0.0
     processes: int = 1
+    spread: float = 0.0
     notes: dict[str, str] = {}
+    seconds: dict[str, float] = {}
     energy: dict[str, float] = {}
 
 

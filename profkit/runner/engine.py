@@ -28,6 +28,7 @@ RECHECKS = 1 / 8
 _FIRST_ROUNDS = 2
 _LOADED = 2.0
 _PRESSED = 0.3
+_WORTH_A_WORD = 0.01
 _COMPARING = 0.5
 """Share of the time that comparing may take once the first rounds are over."""
 MOST_RECORDINGS = 6
@@ -46,6 +47,7 @@ def time_all(
     The event pairs (or the wall clock of a CPU) run until the wanted precision is reached; on CUDA the
     host's view, graphs of short calls and CUPTI follow; where it is done `again`, CUPTI alone. A cross-check that fails is a doubt, never the end.
     """
+    spent = _Spent()
     cold = job.l2 == "cold"
     own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
     clock = turns.over(own, calls)
@@ -68,12 +70,13 @@ def time_all(
         before(name)
         call()
         call.recheck()
+    spent.on(clock.method)
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
     samples = timing.drop_slow_rounds(result.samples, full)
     timing.write(samples, Path(job.timings))
     notes, offset = {clock.method: turns.notes(calls, clock)}, 0.0
     if isinstance(own, CudaClock):
-        more, offset = _cross_checks(job, calls, samples, own, device, events, before, after)
+        more, offset = _cross_checks(job, calls, samples, own, device, events, before, after, spent)
         samples = [_less(s, offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
@@ -87,13 +90,17 @@ def time_all(
         for method in {sample.method for sample in fresh}:
             notes[method] += f"; {best}, the fastest of {len(calls) - 1}, timed again"
             notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
+        spent.on("best again")
     if turns.suspects(calls):
         samples += _from_outside(calls, samples, device, events, before)
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
+        spent.on(outside.METHOD)
     if not job.again:
         _habits(job, calls, device, events, turn)
+        spent.on("habits")
     joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
+    spent.on("energy" if joules else "")
     used = {sample.method for sample in samples}
     return {
         "method": clock.method,
@@ -108,8 +115,24 @@ def time_all(
         "dropped": dropped,
         "offset": offset,
         "energy": joules,
+        "seconds": spent.seconds,
         "notes": {name: note for name, note in notes.items() if name in used},
     }
+
+
+class _Spent:
+    """Seconds by part of the timing."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.monotonic()
+
+    def on(self, part: str) -> None:
+        """What passed since the last time went into this; "" for nothing worth a word."""
+        now = time.monotonic()
+        if part and now - self._last > _WORTH_A_WORD:
+            self.seconds[part] = round(self.seconds.get(part, 0.0) + now - self._last, 3)
+        self._last = now
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:
@@ -151,21 +174,26 @@ def _cross_checks(
     events: Events,
     before: Callable[[str], None],
     after: Callable[[str, int], None],
+    spent: _Spent,
 ) -> tuple[list[timing.Sample], float]:
     """The same calls by the caller's clock, as graphs where they are short, and as CUPTI records them.
 
     The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
     """
     more = [] if job.again else _host(calls, device, events, before, after)
+    spent.on("host")
     for name, call in calls.items() if not job.again else ():
         median = statistics.median(s.seconds for s in samples if s.impl == name)
         if median < SHORT:
             more += _graph(name, call, device, before)
+    spent.on("graph")
     offset = 0.0
     try:
         judged, activities = _judged(job, calls, clock, before, after)
         more += judged
+        spent.on("cupti")
         offset = cupti.event_offset(clock, device)
+        spent.on("offset")
         if not job.again:
             cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except (cupti.CuptiError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""What a compiler has refused: in one campaign it is not asked the same again."""
+"""What a compiler was asked: in one campaign it is not asked the same again, whatever it said."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from profkit.runner.whole import whole_file
+from profkit.runner import alias
+from profkit.runner.whole import CannotWriteError, whole_file
 
 
 class BuildFailedError(RuntimeError):
@@ -21,6 +22,7 @@ class BuildFailedError(RuntimeError):
 _TRANSIENT = re.compile(
     r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
 )
+_BUILT = "built.json"
 _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
 
 
@@ -57,22 +59,21 @@ def unbuilt(told: Mapping[str, str]) -> str:
 
 
 def extensions(file: Path, campaign: str) -> Mapping[str, str]:
-    """From here on builds of torch's are looked at, and one that was refused in this campaign is refused at once, with what
-    was said then.
+    """From here on builds of torch's are looked at. One that was refused in this campaign is refused at once, with what
+    was said then; one that went well is not made again, though a source was written anew; and one extension under two names
+    is one (see alias.under_one_name).
 
     A candidate that catches the error and goes on without its kernels is built ahead like any other; without this it would
     ask the compiler again while it holds the GPU. Returned is what was said last of each build, by the name of its directory: ""
     where it went well. It grows with the builds.
     """
     told: dict[str, str] = {}
-    source = file.read_text("utf-8", "replace")
-    if "cpp_extension" not in source:
+    if "cpp_extension" not in file.read_text("utf-8", "replace"):
         return told
     from torch.utils import cpp_extension
 
-    # What asks which GPU there is may build something else where it sees one.
-    kept = "" if _ASKS.search(source) else campaign
-    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, kept, told)
+    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, told)
+    alias.under_one_name(cpp_extension)
     return told
 
 
@@ -81,6 +82,9 @@ def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) 
         place, key = Path(build_directory), ""
         try:
             known(place, key := _digest(place), campaign)
+            if (there := _libraries(place)) and _built(place) == {"campaign": campaign, "key": key, "libraries": there}:
+                told[place.name] = ""
+                return None
             found = build(build_directory, *rest, **more)
         except RuntimeError as error:
             told[place.name] = str(error) or "refused"
@@ -88,20 +92,42 @@ def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) 
                 _keep(_failure(place, key), campaign, str(error))
             raise
         told[place.name] = ""
+        if campaign and _libraries(place):
+            with contextlib.suppress(CannotWriteError), whole_file(place / _BUILT) as stream:
+                json.dump({"campaign": campaign, "key": key, "libraries": _libraries(place)}, stream)
         return found
 
     return asked
 
 
+def _built(place: Path) -> Any:
+    """What was built last in a directory; None where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((place / _BUILT).read_text("utf-8"))
+    return None
+
+
+def _libraries(place: Path) -> dict[str, list[int]]:
+    """Size and time of each library in a directory, by its name."""
+    found = {one.name: one.stat() for one in sorted(place.glob("*.so"))}
+    return {name: [one.st_size, one.st_mtime_ns] for name, one in found.items()}
+
+
 def _digest(place: Path) -> str:
-    """Of what is built in a directory and how; of nothing that is the same again where it cannot be read."""
+    """Of what is built in a directory and how, wherever relative sources lie; of nothing that is the same again where it
+    cannot be read.
+    """
     found = hashlib.sha256()
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
         steps = re.findall(r"^build .*: *\w*compile (.+)$", _read(place / "build.ninja"), re.M)
         for one in [*inside, *(Path(step.strip()) for step in steps)]:
             if one.is_file():
-                found.update(f"{one.name}\0{one.stat().st_size}\0".encode() + one.read_bytes())
+                data = one.read_bytes()
+                if one.suffix == ".ninja":
+                    for known_as, path in ((b"%", place), (b".", Path.cwd())):
+                        data = data.replace(f"{path}/".encode(), known_as + b"/")
+                found.update(f"{one.name}\0{len(data)}\0".encode() + data)
     except OSError:
         found.update(os.urandom(16))
     return found.hexdigest()[:24]

@@ -182,6 +182,7 @@ class Study:
             l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
             target=max(manifest.timing.target, 0.01),
             recorded=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
+            spread=manifest.timing.spread,
         )
         if launches is not None and not manifest.impls:
             doubts += outside_ranges(launches)

@@ -33,6 +33,7 @@ from profkit.campaign.worker import WorkerDiedError
 from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
+from profkit.launch import cache
 from profkit.launch.alone import alone
 from profkit.launch.protocol import Job, Subject
 from profkit.record import profile
@@ -339,6 +340,79 @@ def test_who_has_built_while_it_was_imported_needs_no_reference(place, monkeypat
     assert ahead.build(Job("build", "s", subjects, cache=str(place / "cache"), campaign="one")) == 0
     assert (place / "said").read_text() == "built"
     assert not (place / "imported").exists()
+
+
+LIGHT = """
+import os
+from torch.utils import cpp_extension
+import torch
+SOURCE = r'''
+#include <Python.h>
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+static PyObject *one(PyObject *, PyObject *) {{ return PyLong_FromLong({value}); }}
+static PyMethodDef methods[] = {{{{"one", one, METH_NOARGS, nullptr}}, {{nullptr, nullptr, 0, nullptr}}}};
+static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "one", nullptr, -1, methods}};
+PyMODINIT_FUNC CAT(PyInit_, TORCH_EXTENSION_NAME)() {{ return PyModule_Create(&module); }}
+'''
+class ModelNew:
+    def __init__(self):
+        self.one = None
+        try:
+            {build}
+        except RuntimeError as error:
+            print("refused:", str(error).partition(chr(10))[0])
+        print("said", self.one and self.one.one())
+"""
+INLINE = "self.one = cpp_extension.load_inline({name}, SOURCE, no_implicit_headers=True)"
+WRITTEN = "open('one.cpp', 'w').write(SOURCE); self.one = cpp_extension.load('one', ['one.cpp'])"
+ASKS = "self.one = torch.cuda.is_available() and cpp_extension.load_inline('one', SOURCE, no_implicit_headers=True)"
+HELD = """
+import os, sys
+from pathlib import Path
+from torch.utils import cpp_extension
+from profkit.runner import loading, refused
+asked = []
+ninja = cpp_extension._run_ninja_build
+def seen(*arguments, **more):
+    asked.append(arguments)
+    return ninja(*arguments, **more)
+cpp_extension._run_ninja_build = seen
+file = Path(sys.argv[1])
+loading.use(loading.BuildLock(Path(sys.argv[2]), loading.build_key(file)))
+refused.extensions(file, "one")
+import torch
+torch.cuda.is_available = lambda: True
+loading.import_file(file, "candidate").ModelNew()
+print("asked", len(asked))
+"""
+
+
+@pytest.mark.slow(20)
+@pytest.mark.parametrize(
+    ("how", "value", "said"),
+    [
+        (INLINE.format(name="f'one_{{os.getpid()}}'"), "1", "said 1"),
+        (INLINE.format(name="f'one_{{os.getpid()}}'"), "uno", "refused: Error building extension"),
+        (WRITTEN, "2", "said 2"),
+        (ASKS, "3", "said 3"),
+    ],
+    ids=["another name in each process", "the same, refused", "sources written anew", "asks for a GPU first"],
+)
+def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch, how, value, said):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
+    folder = place / "A"
+    folder.mkdir()
+    (folder / "reference.py").write_text("def get_init_inputs():\n    return []\n")
+    (folder / "candidate.py").write_text(LIGHT.format(value=value, build=how.replace("{{", "{").replace("}}", "}")))
+    piece = of_pair("s", folder / "reference.py", folder / "candidate.py", Request(device="cuda"))
+    piece = msgspec.structs.replace(piece, built=(str(folder / "candidate.py"),))
+    assert perform(Task("build", piece, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
+    assert not (place / "one.cpp").exists()
+    argv = [sys.executable, "-c", HELD, str(folder / "candidate.py"), str(cache.builds())]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=place)
+    assert "asked 0" in done.stdout, done.stdout + done.stderr
+    assert said in done.stdout
 
 
 @pytest.mark.parametrize(

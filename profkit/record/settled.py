@@ -1,0 +1,52 @@
+"""Whether one process of each implementation tells enough: a campaign, which has many samples, then starts no more of them.
+
+What one process cannot tell is how far another lies from it. It is not left out: `SPREAD` goes into the interval, and the
+verdict has to stand with it. So nothing is called the same after one process, and what is near the threshold, has a wide
+interval or was timed beside other work gets all of them. There is one such look at a sample, so that luck has one chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pandas as pd
+
+from analyzers import timing
+from analyzers.errors import AnalyzeError
+from analyzers.statistics import Ratio
+
+SPREAD = {"cuda": 0.04, "cpu": 0.1}
+"""Relative half-width by which the speed-up of another process is taken to differ. Of ten candidates of CUDA-L1, each timed in
+three processes of an H200, it would have held for seven; the others (a call of 5 us, and two that differed by 6 and by 24 %)
+were faster or slower by more than that.
+"""
+WIDE = 0.05
+"""Relative half-width, within the process, from which more are asked."""
+TARGET = 0.01
+"""Relative half-width of the medians to which that process times, unless another was asked for; the others go on to Request's."""
+
+
+def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:
+    """Whether the verdict of all of these is known. table: timings.csv of the process, its header first. False where there are
+    none, something was not timed, or two clocks disagree.
+    """
+    if not (table and names):
+        return False
+    try:
+        samples = timing.check(frame(table))
+        chosen = timing.choose(samples)
+        found = timing.speedups(chosen, reference, spread=SPREAD[device])
+    except (AnalyzeError, ValueError):
+        return False
+    mine = {name: found[name] for name in names if name in found}
+    known = len(mine) == len(names) and all(_known(one) for one in mine.values())
+    return known and not timing.two_clocks(samples, chosen, mine, reference)
+
+
+def _known(found: Ratio) -> bool:
+    return found.verdict != "undecided" and found.within <= WIDE
+
+
+def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:
+    """Rows of a file of samples, its header first."""
+    return pd.DataFrame([list(row) for row in table[1:]], columns=list(table[0]))

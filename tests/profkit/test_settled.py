@@ -1,0 +1,151 @@
+"""When a campaign does with one process of each implementation, and what its interval says then."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from analyzers.statistics import ratio, widened
+from analyzers.timing import check, choose, speedups, spreads
+from profkit.record import settled
+from profkit.record.measure import Measure
+from profkit.record.request import Request
+
+
+def table(quotient, noise=0.002, *, rounds=24, method="wall", seed=1):
+    """timings.csv of one process: `quotient` is the reference's time over the candidate's."""
+    chance = np.random.default_rng(seed)
+    rows = [["impl", "method", "round", "seconds"]]
+    for number in range(rounds):
+        for name, seconds in (("reference", 1e-3 * quotient), ("mine", 1e-3)):
+            rows += [
+                [name, method, str(number), f"{seconds * math.exp(chance.normal(0, noise)):.9g}"] for _ in range(3)
+            ]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("quotient", "noise", "device", "known"),
+    [
+        (1.5, 0.002, "cuda", True),
+        (0.7, 0.002, "cuda", True),
+        (1.0, 0.0002, "cuda", False),
+        (1.03, 0.0002, "cuda", False),
+        (1.08, 0.002, "cuda", True),
+        (1.08, 0.002, "cpu", False),
+        (5.0, 0.6, "cuda", False),
+    ],
+)
+def test_one_process_is_enough_for_what_is_far_from_the_threshold(quotient, noise, device, known):
+    assert settled.settled(table(quotient, noise), "reference", ["mine"], device) is known
+
+
+def test_all_that_were_timed_have_to_be_known():
+    rows = table(1.5) + [["near", *row[1:]] for row in table(1.5)[1:] if row[0] == "reference"]
+    assert settled.settled(rows, "reference", ["mine"], "cuda")
+    assert not settled.settled(rows, "reference", ["mine", "near"], "cuda")
+    assert not settled.settled(rows, "reference", ["mine", "gone"], "cuda")
+    assert not settled.settled(table(1.5, rounds=5), "reference", ["mine"], "cuda")
+    for nothing in ([], table(1.5)[:1]):
+        assert not settled.settled(nothing, "reference", ["mine"], "cuda")
+    assert not settled.settled(table(1.5), "reference", [], "cuda")
+
+
+def test_where_two_clocks_disagree_one_process_is_not_enough():
+    rows = table(1.5, method="cupti") + table(0.9, method="event")[1:]
+    assert not settled.settled(rows, "reference", ["mine"], "cuda")
+
+
+def test_what_another_process_may_differ_by_is_in_the_interval_and_in_that_of_the_times():
+    rows = check(settled.frame(table(1.5)))
+    chosen = choose(rows)
+    bare, wide = (speedups(chosen, "reference", spread=spread)["mine"] for spread in (0.0, 0.04))
+    assert (wide.value, wide.within) == (bare.value, bare.within)
+    assert wide.low < bare.value / 1.039 < bare.low < bare.high < bare.value * 1.039 < wide.high
+    assert wide.between == pytest.approx(0.04, rel=0.05)
+    timed = spreads(chosen, rows, 0.04)["mine"].spread
+    assert (timed.high / timed.median, timed.median / timed.low) > (1.04, 1.04)
+
+
+def test_several_processes_say_themselves_what_they_differ_by():
+    one, other = np.full(24, 1.5), np.full(24, 1.0)
+    arguments = one, other, np.arange(24), None, np.repeat([0, 1, 2], 8)
+    assert ratio(*arguments) == ratio(*arguments, spread=0.5)
+
+
+def test_an_interval_that_is_none_is_not_widened():
+    assert widened(1.0, math.nan, math.nan, 0.04) == pytest.approx((math.nan, math.nan), nan_ok=True)
+    assert widened(2.0, 1.9, 2.1, 0.0) == (1.9, 2.1)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_nothing_is_called_the_same_or_wrongly_ordered_after_one_process(device):
+    """Where processes differ as they are taken to, the verdict of one alone is wrong in less than one case of a hundred."""
+    chance, wrong = np.random.default_rng(5), 0
+    for seed in range(60):
+        shift = math.exp(chance.normal(0, math.log1p(settled.SPREAD[device]) / 1.96))
+        wrong += settled.settled(table(shift, 0.003, seed=seed), "reference", ["mine"], device)
+    assert wrong <= 1
+
+
+def _asked(monkeypatch, tmp_path, campaign, **options):
+    """(processes that were started, the first's target, the spread, codes of doubts) for a candidate that is clearly faster."""
+    from profkit.record import measure
+    from profkit.rundir.manifest import Impl
+
+    class Here:
+        chosen = parts = ()
+        device = "cpu"
+        request = Request(device="cpu", runs=tmp_path, **options)
+        progress = staticmethod(lambda _: None)
+        run = planned(tmp_path, campaign)
+
+    run = Here.run
+    run.manifest.impls = [
+        Impl("reference", "reference", "r.py", status="ok"),
+        Impl("mine", "candidate", "m.py", status="ok"),
+    ]
+    started = []
+
+    def start(session, made, stem, absorbing):
+        started.append(made)
+        measure.write_rows(made_file(made), table(3.0))
+        return measure.runner.Outcome(finished=True)
+
+    monkeypatch.setattr(measure, "_start", start)
+    Measure().record(Here)
+    codes = [doubt.code for doubt in run.manifest.doubts]
+    return len(started), started[0].target, run.manifest.timing.spread, codes
+
+
+def planned(tmp_path, campaign):
+    from profkit.rundir.directory import create_run
+    from profkit.rundir.manifest import SampleInfo
+
+    run = create_run(SampleInfo("A", str(tmp_path)), tmp_path / "runs")
+    run.manifest.campaign = campaign
+    return run
+
+
+def made_file(made):
+    from pathlib import Path
+
+    return Path(made.timings)
+
+
+@pytest.mark.parametrize(
+    ("campaign", "options", "found"),
+    [
+        ("id/piece", {}, (1, settled.TARGET, settled.SPREAD["cpu"], ["one-process"])),
+        ("id/piece", {"target": 0.002}, (1, 0.002, settled.SPREAD["cpu"], ["one-process"])),
+        ("id/piece", {"processes": 3}, (3, 0.005, 0.0, [])),
+        ("id/piece", {"budget": 1.0}, (1, 0.005, 0.0, [])),
+        ("", {}, (5, 0.005, 0.0, [])),
+    ],
+)
+def test_a_campaign_asks_no_more_processes_than_it_takes_unless_it_is_told_how_many(
+    tmp_path, monkeypatch, campaign, options, found
+):
+    assert _asked(monkeypatch, tmp_path, campaign, **options) == found
