@@ -95,7 +95,7 @@ trials = option(
     help="Correctness trials, fresh inputs each.",
 )
 budget = option(
-    "--budget", section=TIMING, default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing."
+    "--budget", section=TIMING, default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing, at most."
 )
 processes = option(
     "--processes",
@@ -103,7 +103,7 @@ processes = option(
     metavar="N",
     type=click.IntRange(1),
     callback=lambda _ctx, _param, count: count or 0,
-    help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each]",
+    help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign one where that tells]",
 )
 timeout = option(
     "--timeout", section=TIMING, default=1.0, show_default=True, metavar="FACTOR", help="Scales every time limit."

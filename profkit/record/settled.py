@@ -49,4 +49,5 @@ def _known(found: Ratio) -> bool:
 
 def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:
     """Rows of a file of samples, its header first."""
-    return pd.DataFrame([list(row) for row in table[1:]], columns=list(table[0]))
+    found: pd.DataFrame = pd.DataFrame([list(row) for row in table[1:]], columns=list(table[0]))
+    return found
