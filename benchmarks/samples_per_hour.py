@@ -124,7 +124,7 @@ def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: P
 
 @dataclass(frozen=True)
 class Told:
-    """One run: `wall` seconds of its processes, `built` of them in its build, `processes` of every implementation, seconds
+    """One run: `wall` seconds of its processes, those not counted in which they waited for others; `built` of them in its build, `processes` of every implementation, seconds
     of timing by `part`, and the first line.
     """
 
@@ -145,6 +145,7 @@ def told(root: Path) -> list[Told]:
         # A judge and its candidates run side by side.
         steps = {c["step"] for c in run["commands"]}
         wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
+        wall -= spent_by_phase(file.parent / "logs").get("wait", 0.0)
         timing, name = run.get("timing") or {}, run["sample"]["id"]
         many = 1 + sum(step.startswith("process-") for step in steps)
         found.append(Told(name, wall, built, many, timing.get("seconds") or {}, line_of(file.parent)))
@@ -163,22 +164,28 @@ def line_of(run: Path) -> str:
     )
 
 
-def phases(root: Path) -> dict[str, float]:
-    """Mean seconds a sample by what its judge did, over all its processes: until the first event, then by phase."""
+def spent_by_phase(logs: Path) -> dict[str, float]:
+    """Seconds of a run's judges in each phase: until the first event, then by phase."""
     spent: dict[str, float] = {}
-    runs = list((root / "runs").glob("*/*/logs"))
-    for logs in runs:
-        for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
-            before, doing = 0.0, "start"
-            for line in file.read_text("utf-8").splitlines():
-                event = json.loads(line)
-                spent[doing] = spent.get(doing, 0.0) + event["at"] - before
-                before = event["at"]
-                if event["kind"] == "phase":
-                    doing = event.get("phase", "")
-                elif event["kind"] == "timing":
-                    doing = "after timing"
-    return by_share({name: seconds / max(1, len(runs)) for name, seconds in spent.items()})
+    for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
+        before, doing = 0.0, "start"
+        for line in file.read_text("utf-8").splitlines():
+            event = json.loads(line)
+            spent[doing] = spent.get(doing, 0.0) + event["at"] - before
+            before = event["at"]
+            if event["kind"] == "phase":
+                doing = event.get("phase", "")
+            elif event["kind"] == "timing":
+                doing = "after timing"
+    return spent
+
+
+def phases(root: Path) -> dict[str, float]:
+    """Mean seconds a sample by what its judge did, over all its processes; `wait` is for other samples."""
+    every = [spent_by_phase(logs) for logs in (root / "runs").glob("*/*/logs")]
+    return by_share(
+        {name: sum(one.get(name, 0.0) for one in every) / len(every) for name in {n for e in every for n in e}}
+    )
 
 
 def parts(runs: Sequence[Told]) -> dict[str, float]:
@@ -207,12 +214,10 @@ def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float)
     for kind in ("torch", "cuda"):
         mine = [one.wall for one in runs if candidates[int(one.name.split("_")[3]) - 1].kind == kind]
         if mine:
-            print(
-                f"  {kind}: {len(mine)} samples, {statistics.mean(mine):.2f} s each: {3600 / statistics.mean(mine):.0f} an hour"
-            )
+            print(f"  {kind}: {len(mine)} samples, {statistics.mean(mine):.2f} s each, waiting for others not counted")
     print(f"  a sample on average: {shown(phases(root))}")
     print(f"  of its timing: {shown(parts(runs))}")
-    print(f"  the device was somebody's for {sum(one.wall for one in runs):.0f} of {seconds:.0f} s", flush=True)
+    print(f"  all of them took {sum(one.wall for one in runs):.0f} s, beside each other {seconds:.0f} s", flush=True)
     return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs]}
 
 

@@ -99,7 +99,7 @@ class Campaign:
         if self.dask:
             return Dask(self.dask, device)
         found = places(device)
-        gpus = len(found) // len(_PAIR) if device == "cuda" else 0
+        gpus = len(found) // len(_SHIFT) if device == "cuda" else 0
         return Local(found, pool(self.jobs, gpus), ledger.folder / "workers.log")
 
     def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, Piece], Task]:
@@ -124,18 +124,18 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 
-_PAIR = ("", "'")
-"""Two workers a GPU, one with its lock while the other gets ready."""
+_SHIFT = ("", "'", "''")
+"""Workers of a GPU: one times, and meanwhile stand those that share it for the rest."""
 
 
 def places(device: str) -> list[Place]:
-    """Who measures on this machine: a pair for every GPU that is visible, or one for the CPU."""
+    """Who measures on this machine: a few for every GPU that is visible, or one for the CPU."""
     if device != "cuda":
         return [Place("cpu", {})]
     cards: list[Mapping[str, str]] = list(gpu.visible())
     return [
         Place(f"gpu {n}{mark}", {"CUDA_VISIBLE_DEVICES": card["uuid"]})
-        for mark in _PAIR
+        for mark in _SHIFT
         for n, card in enumerate(cards)
     ]
 

@@ -175,7 +175,10 @@ def _build(task: Task, say: Say) -> Answer:
 
 
 def _measure(task: Task, say: Say) -> Answer:
-    answer = _once(task, say)
+    answer = _once(task, say, company=True)
+    if answer.run and task.device != "cpu" and _cramped(Path(answer.run)):
+        say("the GPU was short of memory: measured once more, alone")
+        answer = _once(task, say)
     if answer.run and _struck(open_run(answer.run).manifest, failed=bool(answer.error)):
         # Whoever did that, the system for want of memory or somebody by hand, may not have meant the candidate.
         say("a process was killed: measured once more")
@@ -198,12 +201,18 @@ def _on_purpose(command: Command) -> bool:
     return any(word in command.note for word in ("hung", "over its memory", "on purpose"))
 
 
-def _once(task: Task, say: Say) -> Answer:
+def _cramped(run: Path) -> bool:
+    """Whether anything in a run says that memory ran out: others may have had it."""
+    return "out of memory" in (run / "run.json").read_text("utf-8", "replace").lower()
+
+
+def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
+    """company: others may use the GPU while nothing is timed."""
     folder = Path(task.folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     answer = Answer("measure")
-    wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.piece.key}")
+    wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.piece.key}", company=company)
     try:
         with _quiet(task, say):
             task.piece.measure(wanted, say)

@@ -1,6 +1,7 @@
 """One measurement at a time on a device, across all processes of this machine: a lock of the kernel's for each device.
 
-The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them.
+The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. There are two a
+device: who wants it alone holds the gate while it waits, and who shares it goes through the gate, so that nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -30,17 +31,88 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
     """
     import fcntl  # on Linux alone; the module is loaded elsewhere as well
 
-    handle = _opened(folder() / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', device)}.lock")
-    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    def waits() -> None:
+        say(f"waiting: another process measures on {device}")
+
+    door = Door.of(device)
     try:
-        try:
-            fcntl.flock(handle, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting: another process measures on {device}")
-            fcntl.flock(handle, how)
+        if shared:
+            _take(door.main, fcntl.LOCK_SH, waits)
+        else:
+            door.alone(waits)
         yield
     finally:
-        os.close(handle)
+        door.close()
+
+
+class Door:
+    """A device that several share while they prepare, and that one has alone while it times. main, gate: descriptors of its
+    two files, which processes that stand for one measurement have in common: what one of them holds they all hold.
+    """
+
+    def __init__(self, main: int, gate: int) -> None:
+        self.main, self.gate = main, gate
+
+    @classmethod
+    def of(cls, device: str) -> Door:
+        """Of a device (its UUID, or CPU). Raises ProfkitError when its files cannot be made."""
+        name = re.sub(r"[^A-Za-z0-9.-]+", "-", device)
+        main = _opened(folder() / f"{name}.lock")
+        try:
+            return cls(main, _opened(folder() / f"{name}.gate"))
+        except BaseException:
+            os.close(main)
+            raise
+
+    def share(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Use the device beside others who share it, after whoever waits to have it alone. `waits` is called before waiting."""
+        import fcntl
+
+        fcntl.flock(self.main, fcntl.LOCK_UN)
+        _take(self.gate, fcntl.LOCK_SH, waits)
+        _take(self.main, fcntl.LOCK_SH, waits)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+
+    def alone(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Use the device alone: others are waited for, and let in by what they are doing at their next `step_aside`."""
+        import fcntl
+
+        fcntl.flock(self.main, fcntl.LOCK_UN)
+        _take(self.gate, fcntl.LOCK_EX, waits)
+        _take(self.main, fcntl.LOCK_EX, waits)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+
+    def stay(self) -> None:
+        """Of one who has the device, alone or not: share it from now on, and let nobody go first."""
+        import fcntl
+
+        fcntl.flock(self.main, fcntl.LOCK_SH)
+
+    def step_aside(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Of one who shares, with nothing of its own at work: let one who waits to be alone go first."""
+        import fcntl
+
+        try:
+            fcntl.flock(self.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.share(waits)
+        else:
+            fcntl.flock(self.gate, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Have no more to do with it. What another process still has open stays held."""
+        os.close(self.main)
+        os.close(self.gate)
+
+
+def _take(handle: int, how: int, waits: Callable[[], None]) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waits()
+        fcntl.flock(handle, how)
 
 
 def _opened(file: Path) -> int:

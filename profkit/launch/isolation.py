@@ -22,6 +22,7 @@ import msgspec
 
 from profkit.errors import ProfkitError
 from profkit.launch import fence, process
+from profkit.launch.alone import Door
 from profkit.launch.environment import environment
 from profkit.launch.protocol import LIMITS, Event, Job, Subject
 from profkit.launch.runner import (
@@ -148,9 +149,16 @@ class Child(threading.Thread):
 
 
 def run_isolated(
-    job: Job, logs: Path, *, stem: str = "", progress: Progress = lambda _: None, outcome: Outcome | None = None
+    job: Job,
+    logs: Path,
+    *,
+    stem: str = "",
+    progress: Progress = lambda _: None,
+    outcome: Outcome | None = None,
+    door: Door | None = None,
 ) -> Outcome:
-    """Run a "measure" job with every implementation in a process of its own; see runner.run_job.
+    """Run a "measure" job with every implementation in a process of its own; see runner.run_job. door: of a device that the
+    caller shares; the judge has it alone while it times.
 
     Should the judge itself fall while it deals with a candidate, everything starts again without that one. Should a
     candidate be ended from outside in another's turn, everything starts again; see _Strikes.
@@ -160,7 +168,7 @@ def run_isolated(
     strikes = _Strikes()
     while True:
         told, fallen = len(outcome.events), dict(outcome.fallen)
-        follower, ended, log = _sitting(job, subjects, logs, stem or job.mode, progress, outcome)
+        follower, ended, log = _sitting(job, subjects, logs, stem or job.mode, progress, outcome, door)
         if strikes.new(follower, ended):
             # What was found meanwhile is found again, or was the stroke's doing.
             del outcome.events[told:]
@@ -235,7 +243,13 @@ class _Names:
 
 
 def _sitting(
-    job: Job, subjects: Sequence[Subject], logs: Path, stem: str, progress: Progress, outcome: Outcome
+    job: Job,
+    subjects: Sequence[Subject],
+    logs: Path,
+    stem: str,
+    progress: Progress,
+    outcome: Outcome,
+    door: Door | None = None,
 ) -> tuple[JudgeFollower, process.Exit, Path]:
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
@@ -243,7 +257,7 @@ def _sitting(
     key, line = new_key()
     follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, key)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
-        lines = _Lines(subjects)
+        lines = _Lines(subjects, door)
         stack.callback(lines.close)
         scratch = Path(stack.enter_context(temporary()))
         candidates = [subject for subject in subjects if subject.role != "reference"]
@@ -254,6 +268,7 @@ def _sitting(
             mode="judge",
             subjects=list(subjects),
             channels=dict(lines.judges),
+            door=list(lines.door),
             marks={child.subject.name: child.mark for child in children},
             exchange=str(folder),
         )
@@ -283,9 +298,10 @@ def _sitting(
 
 
 class _Lines:
-    """A pair of connected sockets for every candidate, until they are handed over."""
+    """A pair of connected sockets for every candidate, and what the judge needs of a door, until they are handed over."""
 
-    def __init__(self, subjects: Sequence[Subject]) -> None:
+    def __init__(self, subjects: Sequence[Subject], door: Door | None) -> None:
+        self.door = [os.dup(door.main), os.dup(door.gate)] if door is not None else []
         self.judges: dict[str, int] = {}
         self.candidates: dict[str, int] = {}
         for subject in subjects:
@@ -294,13 +310,13 @@ class _Lines:
                 self.judges[subject.name], self.candidates[subject.name] = one.detach(), other.detach()
 
     def give_judges(self) -> list[int]:
-        given = list(self.judges.values())
-        self.judges = {}
+        given = [*self.judges.values(), *self.door]
+        self.judges, self.door = {}, []
         return given
 
     def close(self) -> None:
         """Close those that nobody took."""
-        for line in [*self.judges.values(), *self.candidates.values()]:
+        for line in [*self.judges.values(), *self.candidates.values(), *self.door]:
             os.close(line)
 
 

@@ -42,6 +42,7 @@ class Job(msgspec.Struct):
 
     For processes of their own: channels, the file descriptor of the socket to each candidate (in a candidate's
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
+    door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
     gpu_memory: bytes torch may allocate there, 0 for all.
 
@@ -64,6 +65,7 @@ class Job(msgspec.Struct):
     precision: str = ""
     channels: dict[str, int] = {}
     marks: dict[str, str] = {}
+    door: list[int] = []
     exchange: str = ""
     trials: int = 0
     memory: int = 0
@@ -126,6 +128,7 @@ LIMITS = {
     "time": 60.0,
     "count": 120.0,
     "sanitize": 300.0,
+    "wait": 24 * 3600.0,
 }
 """Seconds a phase may take before the child counts as hung; `--timeout` scales first, check, time and count. "first" is
 an implementation's first call; while a compiler is at work for it the limit waits, up to that of "build".
@@ -141,6 +144,7 @@ DOING = {
     "time": "timing",
     "count": "calling for the counters",
     "sanitize": "sanitizing",
+    "wait": "waiting for others on the device",
 }
 """What a person is told while a phase lasts, before the implementation it is of."""
 

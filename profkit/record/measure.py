@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
 from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
-from profkit.launch import isolation, runner
+from profkit.launch import gpu, isolation, runner
+from profkit.launch.alone import Door
 from profkit.launch.protocol import Job
 from profkit.record import settled
 from profkit.record.absorb import absorb, absorb_again
@@ -63,6 +66,7 @@ class Measure:
             first.target = max(first.target, settled.TARGET)
         outcome = _start(session, first, self.name, absorb)
         took = time.monotonic() - began - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
+        took -= _waited(outcome)
         _list_activities(session)
         _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
@@ -91,13 +95,34 @@ def _start(
     session: Session, made: Job, stem: str, absorbing: Callable[[Run, runner.Outcome, str], None]
 ) -> runner.Outcome:
     """One judge with its candidates, or one process for all of them, from start to end."""
-    outcome = runner.Outcome()
-    start = runner.run_job if session.request.trust else isolation.run_isolated
+    outcome, logs = runner.Outcome(), session.run.logs
     try:
-        start(made, session.run.logs, stem=stem, progress=session.progress, outcome=outcome)
+        if session.request.trust:
+            runner.run_job(made, logs, stem=stem, progress=session.progress, outcome=outcome)
+        else:
+            with _shared(session) as door:
+                isolation.run_isolated(made, logs, stem=stem, progress=session.progress, outcome=outcome, door=door)
     finally:
         absorbing(session.run, outcome, stem)
     return outcome
+
+
+@contextlib.contextmanager
+def _shared(session: Session) -> Iterator[Door | None]:
+    """The device as it is shared, None where the run has it alone."""
+    uuid = gpu.identity().get("uuid", "") if session.company else ""
+    if not uuid:
+        yield None
+        return
+    with contextlib.closing(Door.of(uuid)) as door:
+        door.share(lambda: session.progress(f"waiting: another process measures on {uuid}"))
+        yield door
+
+
+def _waited(outcome: runner.Outcome) -> float:
+    """Seconds that the judge waited for others."""
+    steps = [*outcome.of("phase"), *outcome.events[-1:]]
+    return sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
 
 
 def _one_process(took: float, many: int) -> Doubt:

@@ -50,6 +50,7 @@ def profile(
     prepared = prepare(found, wanted)
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
+    session.company = _company(session, prepared.recorders)
     run.manifest.doubts += cache.doubts()
     try:
         with warm.runners(), _alone(session):
@@ -99,8 +100,16 @@ def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
 
 def _alone(session: Session) -> AbstractContextManager[None]:
     """A sample has the GPU to itself. A program may measure samples, and a CPU is shared with much else."""
-    uuid = gpu.identity().get("uuid", "") if isinstance(session.target, Sample) and session.device == "cuda" else ""
+    mine = isinstance(session.target, Sample) and session.device == "cuda" and not session.company
+    uuid = gpu.identity().get("uuid", "") if mine else ""
     return alone(uuid, session.progress) if uuid else nullcontext()
+
+
+def _company(session: Session, steps: Sequence[Recorder]) -> bool:
+    """Whether it has the GPU alone only while it times, as a campaign may ask for: all else is judging in processes apart."""
+    wanted = session.request
+    apart = session.device == "cuda" and not wanted.trust and bool(session.chosen)
+    return wanted.company and apart and not wanted.wait_quiet and all(isinstance(one, Measure) for one in steps)
 
 
 def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitError]:

@@ -36,7 +36,8 @@ class Request:
     own otherwise. memory, gpu_memory: bytes a process that runs a candidate may take of the host's and of the GPU's, 0 for no
     limit. shapes: "all" to time get_more_inputs() as well, with the budget of one process each, "first" for get_inputs()
     alone. backward: compare the gradients and time them, with that budget too, as a sample may ask for itself. energy: measure what a call takes of it as well. wait_quiet: seconds to wait at most until nobody else works
-    on the device, 0 for not at all. campaign: the campaign and the piece of it that this is.
+    on the device, 0 for not at all. campaign: the campaign and the piece of it that this is; company: its other samples may use the GPU while nothing of this
+    one is timed.
 
     A program's: range: record only inside this range; after: pass over so many steps ("3") or seconds ("30s"); steps:
     then record so many (see rundir.manifest.Window). hot: rank first, then count only so many kernels. kernel, include, skip, count: ncu's -k,
@@ -73,6 +74,7 @@ class Request:
     energy: bool = False
     wait_quiet: float = 0.0
     campaign: str = ""
+    company: bool = False
     range: str = ""
     after: str = ""
     steps: int = 0

@@ -68,6 +68,7 @@ class Ended:
 class Session:
     """device: the one expected, "cuda" or "cpu"; the runner has the last word where it is asked to choose. frames: the
     launches that were captured, by tool. hot: what ranking the kernels gave. chosen: the candidates to run.
+    company: others may use the device while nothing is timed; else it is this run's alone.
     """
 
     target: Target
@@ -78,6 +79,7 @@ class Session:
     chosen: Sequence[Part] = ()
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     hot: Hot | None = None
+    company: bool = False
 
     @property
     def cc(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import torch
 
+from profkit.launch.alone import Door
 from profkit.launch.protocol import PATIENT, Job, Subject
 from profkit.runner import (
     backward,
@@ -126,9 +127,13 @@ class Session:
         self._built_with = 0
         self._once = Once(events)
         self._apart: list[str] = []
+        self._door = Door(*job.door) if job.door else None
 
     def run(self) -> None:
         """See `run`."""
+        if self._door is not None:
+            # A judge before this one may have had it alone when it fell; candidates are being loaded.
+            self._door.stay()
         self._events.send("facts", device=facts.device_facts(self._device), versions=facts.versions())
         torch.set_grad_enabled(False)
         if self._device.type == "cuda":
@@ -150,8 +155,32 @@ class Session:
         elif self._answers():
             self._measure(candidates)
 
+    def _wait(self) -> None:
+        self._events.phase("wait")
+
+    def _step_aside(self) -> None:
+        """Let somebody time who waits for the device: here nothing runs, and candidates stand still."""
+        if self._door is not None:
+            facts.settle(self._device)
+            self._door.step_aside(self._wait)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have the device alone in the block."""
+        if self._door is None:
+            yield
+            return
+        facts.settle(self._device)
+        self._door.alone(self._wait)
+        try:
+            yield
+        finally:
+            self._door.share(self._wait)
+
     def _measure(self, candidates: list[Implementation]) -> None:
+        self._step_aside()
         self._enliven()
+        self._step_aside()
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
@@ -377,6 +406,7 @@ class Session:
         trials = self._trials(candidate)
         least, verdict = 0.0, Verdict("ok")
         for number, (seed, shape) in enumerate(self._rounds()):
+            self._step_aside()
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self._events.phase("check" if number else "first", name, least=least)
             began = time.monotonic()
@@ -511,6 +541,7 @@ class Session:
         if not (names and self.reference.probe.repeatable):
             return
         for candidate in sound:
+            self._step_aside()
             arguments, seed = self._unseen(), judge.draw(1)[0]
             own = self.reference.probe.tolerances
             self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -601,6 +632,7 @@ class Session:
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         for trial in self._unusual(wanted):
             for candidate in list(sound):
+                self._step_aside()
                 if not self._bears(candidate, trial):
                     sound = [one for one in sound if one is not candidate]
             self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -683,6 +715,7 @@ class Session:
     def _work(self) -> None:
         """Report the declared and the modelled work; failing to model it is a doubt, not an error."""
         events, reference = self._events, self.reference
+        self._step_aside()
         events.phase("work", "")
         try:
             said = work.declared(reference.module)
@@ -821,7 +854,7 @@ class Session:
         while sound:
             current.clear()
             try:
-                with annotated(self._job.sample, "time"):
+                with self._alone(), annotated(self._job.sample, "time"):
                     calls = self._calls(sound, turn, plan or self._plan())
                     timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
                 if job is None:

@@ -1,0 +1,186 @@
+"""A device that several share while they prepare, and that one has alone while it times."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+import threading
+import time
+
+import pytest
+from candidates import write_sample
+
+from profkit.api import profile
+from profkit.campaign import task
+from profkit.launch.alone import Door, alone, folder
+from profkit.record import measure
+from profkit.record import profile as recording
+from profkit.record.measure import Measure
+from profkit.record.request import Request
+from profkit.record.session import Session
+from profkit.rundir.directory import planned_run
+from profkit.rundir.manifest import SampleInfo
+from profkit.targets.sample import resolve
+
+DEVICE = "GPU-1"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def free(how):
+    """Whether somebody else could have the device so now."""
+    door = Door.of(DEVICE)
+    try:
+        fcntl.flock(door.main, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        door.close()
+    return True
+
+
+def wait_for(what):
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def gate_held():
+    door = Door.of(DEVICE)
+    try:
+        fcntl.flock(door.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        door.close()
+    return False
+
+
+def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
+    one, other, order = Door.of(DEVICE), Door.of(DEVICE), []
+    one.share()
+    other.share()
+    other.step_aside(lambda: order.append("nobody waits"))
+
+    def times():
+        one.alone(lambda: order.append("waits"))
+        order.append("alone")
+        wait_for(lambda: "other waits" in order)
+        one.share()
+
+    thread = threading.Thread(target=times)
+    thread.start()
+    wait_for(gate_held)
+    assert order == ["waits"]
+    other.step_aside(lambda: order.append("other waits"))
+    thread.join()
+    assert sorted(order) == ["alone", "other waits", "waits"]
+    assert free(fcntl.LOCK_SH)
+    assert not free(fcntl.LOCK_EX)
+    for door in (one, other):
+        door.close()
+    assert free(fcntl.LOCK_EX)
+
+
+def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
+    sharer, had = Door.of(DEVICE), []
+    sharer.share()
+
+    def plain():
+        with alone(DEVICE):
+            had.append(free(fcntl.LOCK_SH))
+
+    thread = threading.Thread(target=plain)
+    thread.start()
+    wait_for(gate_held)
+    assert not had
+    sharer.step_aside()
+    thread.join()
+    assert had == [False]
+    sharer.close()
+
+
+def test_who_had_it_alone_shares_it_at_once_even_before_one_who_waits(place):
+    door = Door.of(DEVICE)
+    door.alone()
+    waiting = Door.of(DEVICE)
+    thread = threading.Thread(target=waiting.alone)
+    thread.start()
+    wait_for(gate_held)
+    door.stay()
+    assert not free(fcntl.LOCK_EX)
+    assert free(fcntl.LOCK_SH)
+    door.close()
+    thread.join()
+    waiting.close()
+    assert {one.name for one in folder().iterdir()} == {"GPU-1.lock", "GPU-1.gate"}
+
+
+@pytest.mark.slow(8)
+def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_after(place, monkeypatch, private_cache):
+    """On the CPU, as if it were a GPU's."""
+    monkeypatch.setattr(recording, "_company", lambda *_: True)
+    monkeypatch.setattr(measure.gpu, "identity", lambda: {"uuid": DEVICE})
+    seen, over = [], threading.Event()
+
+    def look():
+        while not over.is_set():
+            seen.append((free(fcntl.LOCK_SH), free(fcntl.LOCK_EX)))
+            time.sleep(0.01)
+
+    sharer = Door.of(DEVICE)
+    sharer.share()
+    watching = threading.Thread(target=look)
+    aside = threading.Thread(target=lambda: [sharer.step_aside() or time.sleep(0.01) for _ in iter(over.is_set, True)])
+    for thread in (watching, aside):
+        thread.start()
+    try:
+        wanted = {"device": "cpu", "counters": "off", "budget": 0.3, "trials": 2, "runs": place / "runs"}
+        run = profile(write_sample(place, "honest", "crash"), processes=2, **wanted)
+    finally:
+        over.set()
+        for thread in (watching, aside):
+            thread.join()
+        sharer.close()
+    assert {impl.name: impl.status for impl in run.manifest.impls} == {
+        "reference": "ok",
+        "honest": "ok",
+        "crash": "crash",
+    }
+    assert run.manifest.timing.processes == 2
+    shared = [sharing for sharing, _ in seen]
+    first = shared.index(False)
+    assert True in shared[:first]
+    assert True in shared[first:]
+    assert free(fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize(
+    ("options", "recorders", "company"),
+    [
+        ({"company": True}, [Measure()], True),
+        ({}, [Measure()], False),
+        ({"company": True, "trust": True}, [Measure()], False),
+        ({"company": True, "wait_quiet": 1.0}, [Measure()], False),
+        ({"company": True}, [Measure(), object()], False),
+        ({"company": True}, [], True),
+    ],
+)
+def test_a_gpu_is_shared_where_nothing_but_judging_is_asked_for(place, options, recorders, company):
+    target = resolve(write_sample(place, "honest"))
+    run = planned_run(SampleInfo("A", "."), place)
+    session = Session(target, Request(**options), run, "cuda", chosen=target.candidates)
+    assert recording._company(session, recorders) is company
+    session.device = "cpu"
+    assert recording._company(session, recorders) is False
+
+
+@pytest.mark.parametrize(("said", "again"), [("CUDA Out of Memory. Tried to allocate", True), ("fine", False)])
+def test_one_that_ran_out_of_memory_beside_others_is_measured_alone(tmp_path, said, again):
+    (tmp_path / "run.json").write_text(said)
+    assert task._cramped(tmp_path) is again
