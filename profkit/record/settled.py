@@ -20,8 +20,6 @@ SPREAD = {"cuda": 0.04, "cpu": 0.1}
 three processes of an H200, it would have held for seven; the others (a call of 5 us, and two that differed by 6 and by 24 %)
 were faster or slower by more than that.
 """
-WIDE = 0.05
-"""Relative half-width, within the process, from which more are asked."""
 TARGET = 0.01
 """Relative half-width of the medians to which that process times, unless another was asked for; the others go on to Request's."""
 
@@ -39,12 +37,13 @@ def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[st
     except (AnalyzeError, ValueError):
         return False
     mine = {name: found[name] for name in names if name in found}
-    known = len(mine) == len(names) and all(_known(one) for one in mine.values())
+    known = len(mine) == len(names) and all(_known(one, SPREAD[device]) for one in mine.values())
     return known and not timing.two_clocks(samples, chosen, mine, reference)
 
 
-def _known(found: Ratio) -> bool:
-    return found.verdict != "undecided" and found.within <= WIDE
+def _known(found: Ratio, spread: float) -> bool:
+    """Whether a verdict stands, and what the process itself leaves open is no more than what others are taken to."""
+    return found.verdict != "undecided" and found.within <= spread
 
 
 def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:

@@ -512,7 +512,7 @@ def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
     with profile._alone(session), profile._alone(session):
         pass
     assert [one.variables["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 3
-    assert len({one.name for one in places("cuda")}) == 4
+    assert len({one.name for one in places("cuda")}) == 6
     assert [one.name for one in places("cpu")] == ["cpu"]
 
 
