@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -59,14 +58,13 @@ class Measure:
             run.manifest.doubts.append(_TRUSTED)
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
-        began = time.monotonic()
         sparing = bool(run.manifest.campaign) and many > 1 and not wanted.processes
         first = msgspec.structs.replace(made, budget=wanted.budget / many)
         if sparing and "target" not in wanted.given:
             first.target = max(first.target, settled.TARGET)
         outcome = _start(session, first, self.name, absorb)
-        took = time.monotonic() - began - max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
-        took -= _waited(outcome)
+        took = max((ended.wall for _, ended, _ in outcome.exits), default=0.0) - _waited(outcome)
+        took -= max((impl.build_seconds or 0.0 for impl in run.manifest.impls), default=0.0)
         _list_activities(session)
         _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:

@@ -90,6 +90,22 @@ def test_nothing_is_called_the_same_or_wrongly_ordered_after_one_process(device)
     assert wrong <= 1
 
 
+@pytest.mark.parametrize(("quotient", "apart"), [(1.04, 0.01), (1.06, 0.02), (1.3, 0.02), (0.8, 0.01)])
+def test_what_one_process_says_three_say_too_and_its_interval_holds(quotient, apart):
+    """apart: standard deviation of the logarithms of what processes give."""
+    chance, one, rounds = np.random.default_rng(6), np.ones(24), np.arange(24)
+    missed = []
+    for _ in range(100):
+        every = [quotient * np.exp(chance.normal(0, apart) + chance.normal(0, 0.006, 24)) for _ in range(3)]
+        first = ratio(every[0], one, rounds, spread=settled.SPREAD["cuda"], resamples=400)
+        if first.verdict != "undecided":
+            whole = np.concatenate(every)
+            all_ = ratio(whole, np.ones(72), np.arange(72), processes=np.repeat([0, 1, 2], 24), resamples=400)
+            missed.append(not first.low <= quotient <= first.high)
+            assert all_.verdict in (first.verdict, "undecided")
+    assert sum(missed) <= max(2, 0.12 * len(missed))
+
+
 def _asked(monkeypatch, tmp_path, campaign, **options):
     """(processes that were started, the first's target, the spread, codes of doubts) for a candidate that is clearly faster."""
     from profkit.record import measure
