@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analyzers.counts import Array, beyond_l1, column
-from analyzers.pipes import LEVELS, PIPES, TENSOR
+from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR
 from analyzers.usage import Use, binding_times
 from roofline.ceilings import Roofline
 
@@ -111,7 +111,11 @@ def _quotient(a: str, b: str) -> Callable[[View], Array]:
 
 
 def _peak_share(level: str) -> Callable[[View], Array]:
-    return lambda view: divide(view[f"{level}_bandwidth"], view.use.peak(level))
+    def formula(view: View) -> Array:
+        share = divide(view[f"{level}_bandwidth"], view.use.peak(level))
+        return np.where(np.isnan(share), view[DRAM_TOLD], share) if level == "dram" else share
+
+    return formula
 
 
 def _attainable(view: View) -> Array:
@@ -166,6 +170,10 @@ def _arithmetic() -> list[Metric]:
 
 
 _LEVEL_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_SHARES_SAY = {
+    "dram": " Where bytes or ceiling are not known: ncu's own share of the peak (DRAM Throughput).",
+    "l1": " NaN for traffic that passes L1 by (TMA).",
+}
 
 
 def _traffic() -> list[Metric]:
@@ -184,8 +192,8 @@ def _traffic() -> list[Metric]:
             f"{level}_fraction",
             "1",
             f"{name} bandwidth over its ceiling."
-            + (" NaN for traffic that passes L1 by (TMA)." if level == "l1" else ""),
-            (f"{level}_bandwidth",),
+            + _SHARES_SAY.get(level, ""),
+            (f"{level}_bandwidth", *((DRAM_TOLD,) if level == "dram" else ())),
             _peak_share(level),
         )
         for level, name in _LEVEL_NAMES.items()

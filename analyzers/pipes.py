@@ -12,6 +12,9 @@ from roofline.ceilings import BANDWIDTH
 LEVELS = {level: f"{level}_bytes" for level in BANDWIDTH}
 """Memory level -> its counter of bytes."""
 
+DRAM_TOLD = "dram_throughput"
+"""The counter with the share of DRAM's peak that ncu gives by itself, in its basic set, where it counts no bytes."""
+
 TENSOR = "tensor_"
 _CORES = ("fp64", "fp32", "fp16")
 

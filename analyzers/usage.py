@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analyzers.counts import Array, beyond_l1, by_pipe, column, has_operations, known_by_pipe, lacks
 from analyzers.floor import AGREE
-from analyzers.pipes import LEVELS, PIPES, TENSOR, peak_counter
+from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR, peak_counter
 from roofline.ceilings import Roofline
 
 
@@ -58,13 +58,16 @@ class Use:
     @cached_property
     def roof_times(self) -> dict[str, Array]:
         """Seconds each launch needs at each ceiling, by pipe and level; NaN where unknown, 0 for no work. At L1
-        nothing is known of traffic that passes it by.
+        nothing is known of traffic that passes it by. Where DRAM's bytes or its ceiling are not known, ncu's own share
+        of DRAM's peak says it.
         """
         amounts = {pipe: self.known[pipe] for pipe in PIPES}
         amounts |= {level: column(self.frame, counter) for level, counter in LEVELS.items()}
         amounts["l1"] = np.where(beyond_l1(self.frame), np.nan, amounts["l1"])
         with np.errstate(divide="ignore", invalid="ignore"):
-            return {n: np.where(amount == 0, 0.0, amount / self.peak(n)) for n, amount in amounts.items()}
+            times = {n: np.where(amount == 0, 0.0, amount / self.peak(n)) for n, amount in amounts.items()}
+        told = column(self.frame, DRAM_TOLD) * column(self.frame, "time")
+        return times | {"dram": np.where(np.isnan(times["dram"]), told, times["dram"])}
 
     @property
     def shares(self) -> dict[str, Array]:
