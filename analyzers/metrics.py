@@ -191,8 +191,7 @@ def _traffic() -> list[Metric]:
         Metric(
             f"{level}_fraction",
             "1",
-            f"{name} bandwidth over its ceiling."
-            + _SHARES_SAY.get(level, ""),
+            f"{name} bandwidth over its ceiling." + _SHARES_SAY.get(level, ""),
             (f"{level}_bandwidth", *((DRAM_TOLD,) if level == "dram" else ())),
             _peak_share(level),
         )

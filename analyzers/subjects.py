@@ -16,6 +16,7 @@ from analyzers.kernel_names import compiled, library
 from analyzers.program import Budget
 from analyzers.rules.rule import Subject
 from analyzers.usage import Use
+from collectors.doubt import RANGES_OVERLAP
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -51,10 +52,13 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         str(row["impl"]): (str(row["kernel"]), float(row["share"]) if row.get("launches", 1) <= 1 else NAN)
         for row in first
     }
+    # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
+    summary = any(doubt.code == RANGES_OVERLAP for doubt in analysis.doubts)
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}
         values["floor_time"] = _number(row, "floor_own_time")
+        values["summed"] = float(not analysis.method and (not name or summary))
         values["distinct"] = float(distinct[name]) if len(kernels) else NAN
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}

@@ -9,6 +9,9 @@ import msgspec
 TRACE_CUT = "gpu-trace-cut"
 """Code of every doubt that a record of GPU work may have lost its end: an nsys older than the driver does that."""
 
+RANGES_OVERLAP = "ranges-overlap"
+"""Code of the doubt that an export counts a launch under every range round it: its rows do not add up."""
+
 
 class Doubt(msgspec.Struct, frozen=True):
     """What is doubtful, by how much (numbers, for people), and which action would settle it.

@@ -7,7 +7,7 @@ import math
 from analyzers.busy import in_call
 from analyzers.kernel_names import library
 from analyzers.placement import LAUNCH_FLOOR, MANY, MOSTLY_IDLE, NEAR, launch_bound
-from analyzers.rules.rule import CALL, HOST, Case, Proof, Subject, rule
+from analyzers.rules.rule import CALL, HINT, HOST, Case, Proof, Subject, rule
 from roofline.wording import seconds
 
 HOST_RATIO = 1.2
@@ -51,6 +51,18 @@ _SHORT = {
     "en": "launch-bound: {count} kernels in {time}, {each} each",
     "zh": "受限于 kernel 启动：{time}内有 {count} 个 kernel，平均每个 {each}",
 }
+_SUMMED = {
+    "en": (
+        "{count} kernels, {each} each, about what a launch costs: what launching adds is in no sum of their times",
+        "record a timeline (nsys's cuda_gpu_trace or its sqlite export, torch.profiler, profkit profile --nsys -- COMMAND): its gaps are what a CUDA graph or fusing them would win",
+        "the gaps between the kernels have a size, or there are none",
+    ),
+    "zh": (
+        "{count} 个 kernel，平均每个 {each}，与一次启动的开销相当：启动本身耗时多少，这些时间之和看不出来",
+        "记录时间线（nsys 的 cuda_gpu_trace 或 sqlite 导出、torch.profiler、profkit profile --nsys -- COMMAND）：其中的间隙就是 CUDA graph 或融合能省下的时间",
+        "得知 kernel 之间的间隙有多大，或没有间隙",
+    ),
+}
 _IDLE = {
     "en": "launch-bound: {count} kernels run for {busy} of {time}",
     "zh": "受限于 kernel 启动：{time}内 {count} 个 kernel 只运行了 {busy}",
@@ -65,7 +77,8 @@ _IDLE = {
         f"{way}{title}".strip("-"): {lang: (said[lang], *texts[lang]) for lang in texts}
         for way, texts in _LAUNCHES.items()
         for title, said in (("", _SHORT), ("-idle", _IDLE))
-    },
+    }
+    | {"summed": _SUMMED},
 )
 def _launch_bound(s: Subject) -> Case | None:
     count, busy = s["kernels"], _busy(s)
@@ -78,6 +91,8 @@ def _launch_bound(s: Subject) -> Case | None:
         if idle
         else Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below")
     )
+    if s["summed"] > 0:
+        return Case((Proof("kernels", count, MANY), shown), s.time, params, 0.1, HINT, variant="summed")
     variant = _variant(s, "idle" if idle else "")
     return Case((Proof("kernels", count, 2 if idle else MANY), shown), _floor(s), params, 1.0, variant=variant)
 

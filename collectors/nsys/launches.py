@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors.doubt import TRACE_CUT, Doubt
+from collectors.doubt import RANGES_OVERLAP, TRACE_CUT, Doubt
 from collectors.frame import build
 
 TRACES = ("gpu_trace", "kern_exec_trace")
@@ -306,8 +306,9 @@ def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
     made.attrs["doubts"] = [
         Doubt(
             "nvtx_kern_sum counts a kernel under every range round it, and twice on a shared border",
-            "times of ranges do not add up",
+            "times of ranges do not add up; the totals are of the range that holds most of each kernel, at least",
             "export sqlite: `nsys export --type sqlite REPORT`",
+            RANGES_OVERLAP,
         ),
         *empty_ranges("nvtx_kern_sum", frame),
     ]

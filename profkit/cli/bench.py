@@ -21,7 +21,14 @@ from profkit.rundir.files import write_atomic
 @shared.budget
 @shared.processes
 @shared.trials
-@click.option("--limit", default=900.0, show_default=True, metavar="SECONDS", help="Time run_code.py may take.")
+@click.option(
+    "--limit",
+    type=shared.Amount(above=True),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time run_code.py may take.",
+)
 @shared.fenced(sanitize=False)
 @shared.runs
 @shared.as_json

@@ -18,7 +18,7 @@ PAGES = (".html", ".htm")
 
 
 def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """ "5%" or "0.05" as a fraction."""
+    """ "5%" or "0.05" as a fraction; a bare 5 is neither 5 % nor meant as 500 %."""
     if value is None:
         return None
     try:
@@ -27,6 +27,8 @@ def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float 
         raise click.BadParameter(f"{value!r} is no share; write 5% or 0.05") from error
     if not 0 <= number < 10:
         raise click.BadParameter(f"{value!r} is no share between 0 and 1000%")
+    if number >= 1 and not value.strip().endswith("%"):
+        raise click.BadParameter(f"{value!r} is {number:.0%}; write {value.strip()}% if that is meant")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,19 @@ class Option(click.Option):
     def __init__(self, *arguments: Any, section: str = "Options", **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.section = section
+
+
+class Amount(click.FloatRange):
+    """A number from 0 on, or above 0; neither infinite nor NaN."""
+
+    def __init__(self, *, above: bool = False) -> None:
+        super().__init__(min=0, min_open=above)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not finite", param, ctx)
+        return number
 
 
 class Sectioned(click.Command):
@@ -95,7 +109,13 @@ trials = option(
     help="Correctness trials, fresh inputs each.",
 )
 budget = option(
-    "--budget", section=TIMING, default=5.0, show_default=True, metavar="SECONDS", help="Time spent on timing, at most."
+    "--budget",
+    section=TIMING,
+    type=Amount(),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time spent on timing, at most.",
 )
 processes = option(
     "--processes",
@@ -106,12 +126,18 @@ processes = option(
     help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign one where that tells]",
 )
 timeout = option(
-    "--timeout", section=TIMING, default=1.0, show_default=True, metavar="FACTOR", help="Scales every time limit."
+    "--timeout",
+    section=TIMING,
+    type=Amount(above=True),
+    default=1.0,
+    show_default=True,
+    metavar="FACTOR",
+    help="Scales every time limit.",
 )
 wait_quiet = option(
     "--wait-quiet",
     section=TIMING,
-    type=float,
+    type=Amount(),
     default=0.0,
     metavar="SECONDS",
     help="Begin when nobody else works on the device; exit 3 if that takes longer.",

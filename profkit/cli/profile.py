@@ -70,6 +70,8 @@ class WithProgram(Sectioned):
 @option(
     "--target",
     section=TIMING,
+    type=shared.Amount(),
+    metavar="FLOAT",
     default=0.005,
     show_default=True,
     help="Stop when medians are known this well (relative).",
@@ -89,7 +91,7 @@ class WithProgram(Sectioned):
     "--time-limit",
     "limit",
     section=TIMING,
-    type=float,
+    type=shared.Amount(above=True),
     metavar="SECONDS",
     help="Commands: kill one that runs longer.",
 )

@@ -60,6 +60,8 @@ def command(
 
 command.params += [option for one in DIALECTS.values() for option in one.options]
 
+_TEXT = (".md", ".markdown", ".txt")
+
 
 def _by_name(output: Path | None) -> str:
     """The dialect that an output's name asks for, "" for none."""
@@ -86,6 +88,8 @@ def _again(run: str, output: Path | None, force: bool, as_json: bool) -> int:
     study = open_study(run)
     if as_json or output is not None:
         metrics = as_json or (output is not None and output.suffix == ".json")
+        if not metrics and output is not None and output.suffix not in ("", *_TEXT):
+            raise click.UsageError(f"{output}: a report is written as .md, .html or .json; pictures: profkit roofline")
         _write(json.metrics(study) if metrics else markdown.report(study), output or Path("-"), force)
         return 0
     files = write(study)

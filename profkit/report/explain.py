@@ -53,10 +53,27 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
     if silent and (unchecked := [one for one in findings if one.impl in silent]):
         parts += ["", *_impl(study, list({one.rule: one for one in unchecked}.values()))]
     for impl in (name for name in in_order(study) if name not in silent):
-        parts += ["", headline(study, impl), *_impl(study, [one for one in findings if one.impl == impl])]
+        own = _impl(study, [one for one in findings if one.impl == impl])
+        parts += ["", headline(study, impl), *(own or [_nothing(study, impl)])]
     if all(one.severity == COLLECT for one in findings):
-        parts += ["", "no rule found a reason"]
+        parts += ["", unexplained(findings)]
     return "\n".join(parts)
+
+
+def _nothing(study: Study, impl: str) -> str:
+    """Of a part without a finding: that its rules were silent, or that it has no kernels of its own to hold against them."""
+    kernels = study.analysis.kernels
+    own = len(kernels) and bool((kernels["impl"] == impl).any())
+    return "  nothing found: no rule's evidence holds" if own else "  what was found is told of the ranges inside it"
+
+
+def unexplained(findings: Sequence[Finding], lang: str = "en") -> str:
+    """That no rule found a reason, and how many could not look for want of counters: silence of those proves nothing."""
+    blind = len({one.rule for one in findings if one.severity == COLLECT})
+    if not blind:
+        return say("p_no_reason", lang)
+    every = sum(one.level != PROGRAM for one in RULES.values())
+    return say("p_no_reason_blind", lang, count=str(blind), every=str(every))
 
 
 def _whole(one: Finding) -> bool:
@@ -126,7 +143,7 @@ def _impl(study: Study, findings: Sequence[Finding]) -> list[str]:
         lines.append(f"  not checked, counters missing: {', '.join(missing)}")
         step = next(one.next_step for one in findings if one.severity == COLLECT)
         lines.append(f"    collect: {runnable(step, study)}")
-    return lines or ["  nothing found: no rule's evidence holds"]
+    return lines
 
 
 def _finding(study: Study, number: int, one: Finding) -> list[str]:

@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from analyzers.program import Budget
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
+from profkit.report.explain import NO_RANGE
 from profkit.report.names import short_names
 from profkit.report.units import number
-from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, wall_blocks
+from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
 from profkit.report.words import named, say
 from profkit.study.study import Study
 from roofline import plot
@@ -50,11 +51,11 @@ def steps_of(study: Study, theme: str = "light") -> Steps | None:
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         return _wall_steps(study, *wall, theme)
-    falls = study.waterfalls
-    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
-    if best not in falls:
+    falls, best = study.waterfalls, shown_fall(study)
+    if best is None:
         return None
-    where = {"time": units.text(falls[best].time, "s"), "impl": best or "all kernels"}
+    everything = "all kernels" if len(falls) == 1 else NO_RANGE
+    where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
     title = say("fall_title", "en", sample=study.manifest.sample.id, **where)
     subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
     return Steps(_steps(say("p_now", "en"), falls[best].time, blocks(study, best)), title, subtitle, theme)

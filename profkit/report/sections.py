@@ -242,7 +242,7 @@ def _how_much(study: Study, lang: str) -> str:
         return say("cap_nothing", lang)
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
     said = say(
-        "cap_layers" if _tool(study) == "trtexec" else "cap_kernels",
+        "cap_least" if study.overlapping else "cap_layers" if _tool(study) == "trtexec" else "cap_kernels",
         lang,
         launches=f"{float(kernels['launches'].sum()):.0f}",
         count=str(len(kernels)),
@@ -356,10 +356,11 @@ def _declared(study: Study, names: Iterable[str], lang: str) -> Iterator[Column]
 def _placed(rows: _Rows, lang: str) -> list[Column]:
     """Where rows stand under the roofs; intensity is of DRAM's bytes."""
     own = [{"intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
+    moved = any(math.isfinite(units.number(row, "dram_bandwidth")) for row in rows)
     return [
         column(say("achieved", lang), rows, "achieved_flops", "FLOP/s", 4),
         column("DRAM", rows, "dram_bandwidth", "B/s", 5),
-        column(say("of_peak", lang), rows, "dram_fraction", "%", 5),
+        column(say("of_peak" if moved else "dram_of_peak", lang), rows, "dram_fraction", "%", 5),
         column("FLOP/B", own, "intensity", "", 6),
         column(say("attainable", lang), rows, "attainable_fraction", "%", 3),
         Column(say("bound_by", lang), [named(str(row.get("bound_by", units.MISSING)), lang) for row in rows], 2),

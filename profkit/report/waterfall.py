@@ -35,6 +35,13 @@ _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | di
 """Slices of a program's wall time are drawn as the kind of a call's time that is nearest."""
 
 
+def shown_fall(study: Study) -> str | None:
+    """Whose waterfall a report shows: the best implementation's, or the longest range's; None without one."""
+    falls = study.waterfalls
+    best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
+    return best if best in falls else None
+
+
 @dataclass(frozen=True)
 class Block:
     """One step down: `seconds` long, from `top` [s] above zero. `kernels`: how many it stands for, 0 where it is of

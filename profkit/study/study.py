@@ -20,6 +20,7 @@ import pandas as pd
 from analyzers import shapes as by_shape
 from analyzers.analysis import Analysis, analyze
 from analyzers.busy import in_kernels
+from analyzers.counts import at_least
 from analyzers.errors import AnalyzeError
 from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
@@ -35,7 +36,7 @@ from analyzers.timeline import Timeline, device_labels, timeline
 from analyzers.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
-from collectors.doubt import Doubt, unique
+from collectors.doubt import RANGES_OVERLAP, Doubt, unique
 from collectors.frame import host_of
 from collectors.ncu import source
 from collectors.recipes import capability
@@ -214,7 +215,7 @@ class Study:
         if not roof.ceilings:
             yield Doubt(
                 f"no ceiling is known for {roof.device}",
-                "no roofline, no floor, no share of peak",
+                "no roofline, no floor, no share of peak but ncu's own of DRAM",
                 "add it to roofline/devices.toml, with its source",
             )
         elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
@@ -310,8 +311,15 @@ class Study:
             told = in_step(every, self.step, sum(one.step for one in self.budgets.values()))
             frame = self.captured.timeline
             return of_whole(told, frame, self.wall) if self.filtered and frame is not None else told
+        if self.overlapping:
+            every = at_least(every, self.analysis.kernels)
         shared: pd.DataFrame = every.assign(share=every["time"] / (every["time"].sum() or math.nan))
         return shared
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether the ranges of an export count what lies in several of them several times."""
+        return any(doubt.code == RANGES_OVERLAP for doubt in self.analysis.doubts)
 
     def _by_rank(self, kernels: pd.DataFrame) -> pd.DataFrame:
         at = {part.name: place for place, part in enumerate(self.ranked)}

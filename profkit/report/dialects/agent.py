@@ -19,7 +19,7 @@ from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
 from profkit.report.dialect import Dialect, Written, the_one
-from profkit.report.explain import proof, runnable, worded
+from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
 from profkit.report.names import short_name
 from profkit.report.places import place_of
@@ -109,7 +109,7 @@ def _content(
         "device": cut(sections.device(study), room.letters),
         "says": [cut(line, room.letters) for line in _says(study, subject, lang)[: room.results]],
         "subject": subject.name if subject is not None else "",
-        "next": cut(_next(study, subject, told, lang), max(room.letters, 240)),
+        "next": cut(_next(study, subject, told, mine, lang), max(room.letters, 240)),
         "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
         "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
         "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
@@ -291,7 +291,7 @@ def _source(study: Study, one: Finding) -> str | None:
     return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
 
 
-def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str) -> str:
+def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding], lang: str) -> str:
     """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
@@ -305,7 +305,7 @@ def _next(study: Study, subject: Part | None, told: Sequence[Finding], lang: str
     if study.manifest.counters.state != "collected" and again:
         how = said_in(lang, study.manifest.counters.fix) or again.replace("--events", "--ncu")
         return say("a_collect", lang, how=how)
-    return say("a_no_reason", lang)
+    return say("a_no_reason_blind" if mine else "a_no_reason", lang, silent=unexplained(mine, lang))
 
 
 def _no_time_counts(verdict: Verdict) -> bool:

@@ -16,7 +16,7 @@ from analyzers.waterfall import WORDS
 from collectors.kineto import OVERHEAD
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
-from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, worded
+from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
 from profkit.report.units import number
@@ -216,7 +216,7 @@ def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
         _time_card(row),
         _bound_card(row),
         _trust_card(study, found),
-        _next_card(study, first, row),
+        _next_card(study, first, row, found),
     ]
 
 
@@ -311,11 +311,13 @@ def unrun(study: Study, found: Sequence[Finding]) -> int:
     return len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
 
 
-def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any]) -> Card:
+def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], found: Sequence[Finding]) -> Card:
     question = told("p_next")
     if first is None:
         near = number(row, "roof_share") >= 0.8
-        return Card(question, told("p_near" if near else "p_no_reason"), kind="wide")
+        best = study.best.name if study.best is not None else None
+        mine = [one for one in found if best in (None, one.impl)]
+        return Card(question, told("p_near") if near else both(lambda tag: unexplained(mine, tag)), kind="wide")
     answer = both(lambda tag: runnable(worded(first, tag)[1], study))
     where = short_name(first.kernel, 48) if first.kernel else ""
     worth = both(
@@ -345,7 +347,7 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         Card(told("p_faster"), told("p_no_baseline"), _baseline_note(study, whole)),
         Card(told("p_right"), told("p_not_compared"), told("p_program_note")),
         _trust_card(study, found),
-        _next_card(study, first, hot),
+        _next_card(study, first, hot, found),
     ]
 
 
@@ -617,6 +619,8 @@ class Of:
     unchecked: Text
     collect: str
     best: bool
+    silent: Text
+    """What is said where nothing was found."""
 
     @property
     def top(self) -> list[Told]:
@@ -651,6 +655,7 @@ def _of(study: Study, name: str, head: Text, mine: Sequence[Finding], at: int) -
         both(lambda tag: say("listed", tag).join(dict.fromkeys(named(one.rule, tag) for one in missing))),
         runnable(missing[0].next_step, study) if missing else "",
         at == 0,
+        both(lambda tag: unexplained(mine, tag)),
     )
 
 

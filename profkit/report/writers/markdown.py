@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from profkit.report import sections
+from profkit.report.explain import NO_RANGE
 from profkit.report.layout import pipe_table, without_markup, words
 from profkit.report.sections import Section
-from profkit.report.waterfall import blocks, floor_line, table, wall_blocks
+from profkit.report.waterfall import blocks, floor_line, shown_fall, table, wall_blocks
 from profkit.report.words import say
 
 if TYPE_CHECKING:
@@ -45,10 +46,11 @@ def _fall(study: Study) -> Iterator[Section]:
         shown = table(wall_blocks(budget, name, found), sections.per(study, "p_one", "en"), budget.step)
         yield Section(say("p_fall_title", "en"), tables=(shown,))
         return
-    best = study.best.name if study.best is not None else ""
-    mine = blocks(study, best, found)
-    if mine:
-        head = f"{best}: {say('p_now', 'en')}" if best else say("p_now_gpu", "en")
+    best = shown_fall(study)
+    mine = blocks(study, best, found) if best is not None else []
+    if best is not None and mine:
+        head = say("p_now" if study.manifest.impls else "p_now_gpu", "en")
+        head = f"{best or NO_RANGE}: {head}" if len(study.parts) > 1 or best else head
         note = floor_line(study, best)
         shown = table(mine, head, study.waterfalls[best].time)
         yield Section(say("p_fall_title", "en"), f"{note}." if note else "", tables=(shown,))

@@ -1,0 +1,120 @@
+"""What is read first of an import holds for the numbers below it: totals, what binds, and what nobody could look for."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from profkit.cli.group import invoke
+from profkit.record.importing import import_files
+from profkit.report import sections
+from profkit.report.writers import markdown
+from profkit.study.study import Study
+
+NVTX_HEADER = (
+    "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
+    "Kernel Name"
+)
+KERNEL_HEADER = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+
+
+def nvtx_row(path, count, each, kernel):
+    return f":{path},PushPop,1,1,1,{count},{count * each},{each},{each},{each},{each},0,{kernel}"
+
+
+@pytest.fixture
+def nested(tmp_path):
+    """40 launches of a kernel in a loop, each counted once more in one of two parts of it, and one launch in no range."""
+    file = tmp_path / "sum.csv"
+    rows = [("loop", 40, 100, "gemm"), ("one", 30, 100, "gemm"), ("two", 10, 100, "gemm"), ("two", 5, 20, "relu")]
+    lines = [NVTX_HEADER, *(nvtx_row(*row) for row in rows)]
+    file.write_text("\n".join(lines) + "\n")
+    return Study(import_files([file], tmp_path / "run").run)
+
+
+def test_a_kernel_counted_under_every_range_round_it_is_not_added_up(nested):
+    (first,) = sections.first_lines(nested)
+    assert first.startswith("at least 45 launches of 2 kernels, at least 4.10 us of GPU time; hottest: gemm, 97.6%")
+    (chinese,) = sections.first_lines(nested, "zh")
+    assert "至少共启动 45 次" in chinese
+    assert "GPU 时间至少 4.10 us" in chinese
+    told = {row[0]: row[-1] for row in sections.parts_table(nested).rows}
+    assert told == {"loop": "97.6%", "one": "73.2%", "two": "26.8%"}
+
+
+def test_where_the_time_goes_is_that_of_the_longest_range_and_says_so(nested):
+    text = markdown.report(nested)
+    assert "| loop: GPU time of all launches | 4.00 | 100% |" in text
+
+
+def basic(folder, share, *, kernel="copy", time=50_000):
+    """What `ncu --csv` prints of its basic set: no bytes, no FLOP, ncu's own share of DRAM's peak."""
+    header = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size"]
+    header += ["Grid Size", "Device", "CC", "gpu__time_duration.sum"]
+    header += ["gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"]
+    units = [""] * (len(header) - 2) + ["ns", "%"]
+    row = ["0", "1", "app", "host", kernel, "1", "7", "(256, 1, 1)", "(4096, 1, 1)", "0", "8.6", str(time), str(share)]
+    with (folder / "basic.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([header, units, row])
+    return folder / "basic.csv"
+
+
+@pytest.mark.parametrize(("share", "bound"), [(91.0, "dram"), (30.0, "unknown")])
+def test_the_share_of_dram_that_ncu_gives_by_itself_places_a_kernel(tmp_path, capsys, share, bound):
+    study = Study(import_files([basic(tmp_path, share)], tmp_path / "run").run)
+    (kernel,) = study.kernels.to_dict("records")
+    assert kernel["dram_fraction"] == pytest.approx(share / 100)
+    assert kernel["bound_by"] == bound
+    (first,) = sections.first_lines(study)
+    assert first.endswith(", bound by dram") is (bound == "dram")
+    assert invoke(["explain", str(study.path)]) == 0
+    said = capsys.readouterr().out
+    assert ("DRAM-bound: at 91% of the DRAM roof" in said) is (bound == "dram")
+    assert ("no reason found so far: " in said) is (bound == "unknown")
+
+
+def test_rules_that_could_not_look_are_no_rules_that_found_nothing(tmp_path, capsys):
+    study = Study(import_files([basic(tmp_path, 30.0)], tmp_path / "run").run)
+    assert invoke(["explain", str(study.path)]) == 0
+    said = capsys.readouterr().out
+    assert "rules could not look, their counters were not collected" in said
+    assert "no rule found a reason" not in said
+    assert invoke(["explain", str(study.path), "--for", "agent"]) == 0
+    assert "could not look" in json.loads(capsys.readouterr().out)["next"]
+    page = tmp_path / "page.html"
+    assert invoke(["report", str(study.path), "-o", str(page)]) == 0
+    assert "rules could not look" in page.read_text()
+    assert "no rule found a reason" not in page.read_text()
+
+
+def test_a_sum_of_times_is_not_called_launch_bound(tmp_path, capsys):
+    file = tmp_path / "kern.csv"
+    file.write_text(f"{KERNEL_HEADER}\n100.0,2000000,1000,2000.0,2000.0,2000,2000,0,add\n")
+    study = Study(import_files([file], tmp_path / "run").run)
+    (found,) = [one for one in study.findings() if one.rule == "launch-bound"]
+    assert found.severity == "hint"
+    assert invoke(["explain", str(study.path)]) == 0
+    assert "up to 100%" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compare", "a", "b", "--fail-on-regression", "5"), "'5' is 500%; write 5% if that is meant"),
+        (("gate", "a", "b", "--fail-on-regression", "1"), "'1' is 100%"),
+        (("profile", "a", "--budget", "-3"), "-3.0 is not in the range"),
+        (("profile", "a", "--budget", "nan"), "'nan' is not finite"),
+        (("profile", "a", "--timeout", "0"), "0.0 is not in the range"),
+    ],
+)
+def test_a_number_that_cannot_be_meant_is_refused(arguments, said, capsys):
+    assert invoke(list(arguments)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_report_is_not_written_into_a_file_of_another_format(nested, tmp_path, capsys):
+    assert invoke(["report", str(nested.path), "-o", str(tmp_path / "report.pdf")]) == 2
+    assert "written as .md, .html or .json" in capsys.readouterr().err
+    assert not (tmp_path / "report.pdf").exists()
