@@ -152,7 +152,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
                 {
                     "cc": str(row.get("cc", "")),
                     "work_pipe": task.pipe,
-                    "library": _library(str(row["kernel"]), made.get(name, False)),
+                    "library": _library(row, made.get(name, False)),
                     "cause": str(row.get("cause", "")),
                 },
                 _scale(call, row),
@@ -161,9 +161,9 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     return found
 
 
-def _library(kernel: str, made: bool) -> str:
+def _library(row: Mapping[Any, Any], made: bool) -> str:
     """Whose kernel it is; "" for nobody's. made: whether torch.compile has been at its part."""
-    name = library(kernel)
+    name = "TensorRT" if row.get("tool") == "trtexec" else library(str(row["kernel"]))
     return f"{name} (compiled)" if made and name == "ATen" else name
 
 

@@ -103,10 +103,44 @@ def _pipe_bound(s: Subject) -> Case | None:
     )
 
 
+_TENSOR_OF_LIBRARIES = {
+    f"@{library}": {
+        "en": (
+            "a matrix product on the {pipe} pipe: {twin} has {gain}x its peak",
+            f"{english}; {{twin}} rounds its inputs, so check the tolerance",
+            "tensor_share near 1, time below the {pipe} roof",
+        ),
+        "zh": (
+            "矩阵乘只用了{pipe}：{twin}的峰值为其 {gain} 倍",
+            f"{chinese}；即{{twin}}，输入会被舍入，须核对精度",
+            "Tensor Core 运算占比（tensor_share）接近 1，时间低于{pipe}给出的下限",
+        ),
+    }
+    for library, english, chinese in (
+        (
+            "cuBLAS",
+            "let cuBLAS use the tensor cores: in PyTorch torch.set_float32_matmul_precision('high'), or bf16 or fp16 by autocast",
+            "让 cuBLAS 使用 Tensor Core：在 PyTorch 中设 torch.set_float32_matmul_precision('high')，或用 autocast 换成 bf16、fp16",
+        ),
+        (
+            "cuDNN",
+            "let cuDNN use the tensor cores: in PyTorch torch.backends.cudnn.allow_tf32 = True, or bf16 or fp16 by autocast",
+            "让 cuDNN 使用 Tensor Core：在 PyTorch 中设 torch.backends.cudnn.allow_tf32 = True，或用 autocast 换成 bf16、fp16",
+        ),
+        (
+            "TensorRT",
+            "let the builder use the tensor cores: no --noTF32, or --fp16 or --int8 where the task allows it; few or odd channels (an RGB input) keep a layer off them, padding helps",
+            "让构建器使用 Tensor Core：不加 --noTF32，任务允许时用 --fp16 或 --int8；通道数少或为奇数（如 RGB 输入）时该层用不上，可补齐通道",
+        ),
+    )
+}
+
+
 @rule(
     "use-tensor-cores",
     ("flops",),
-    words={
+    words=_TENSOR_OF_LIBRARIES
+    | {
         "": {
             "en": (
                 "a matrix product on the {pipe} pipe: {twin} has {gain}x its peak",

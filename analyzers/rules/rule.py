@@ -97,6 +97,18 @@ LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "其时间被其他 kernel 掩盖，或随通信量下降",
         ),
     },
+    "TensorRT": {
+        "en": (
+            "it is a layer that TensorRT built: build it in a precision that the task allows (--fp16, --int8, --best), with "
+            "a longer search (--builderOptimizationLevel), other shapes or channels, neighbours that it can take in, or "
+            "replace it by a plugin of your own",
+            "another tactic runs the layer, or the layer is part of its neighbour",
+        ),
+        "zh": (
+            "这是 TensorRT 构建的层：可以用任务允许的更低精度构建（--fp16、--int8、--best），延长搜索（--builderOptimizationLevel），换形状或通道数，让前后的层与它融合，或用自写的 plugin 替换",
+            "该层换用另一种 tactic，或并入相邻的层",
+        ),
+    },
 }
 """Library -> language -> next step and expectation for a kernel of its own."""
 
@@ -251,14 +263,17 @@ class Finding:
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation in a language; a variant without words has the rule's own.
 
-        A library's kernel cannot be rewritten: its next step is what its callers can do.
+        A library's kernel cannot be rewritten: its next step is what its callers can do, which a rule may know better
+        than LIBRARIES does (its variant "@cuBLAS").
         """
         texts = UNDECIDED if self.severity == COLLECT else RULES[self.rule].words
         spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
+        library = self.params.get("library", "")
+        own = texts.get(f"{self.variant}@{library}")
         title, then, expect = (
-            _instead(text, spoken).format_map(self.params) for text in texts.get(self.variant, texts[""])[lang]
+            _instead(text, spoken).format_map(self.params) for text in (own or texts.get(self.variant, texts[""]))[lang]
         )
-        return (title, *LIBRARIES[self.params["library"]][lang]) if "library" in self.params else (title, then, expect)
+        return (title, *LIBRARIES[library][lang]) if library and own is None else (title, then, expect)
 
     @property
     def title(self) -> str:
