@@ -12,6 +12,9 @@ TRACE_CUT = "gpu-trace-cut"
 RANGES_OVERLAP = "ranges-overlap"
 """Code of the doubt that an export counts a launch under every range round it: its rows do not add up."""
 
+TARGET_FAILED = "ncu-target"
+"""Code of the doubt that the profiled program ended with an error: it may have launched less than it would have."""
+
 
 class Doubt(msgspec.Struct, frozen=True):
     """What is doubtful, by how much (numbers, for people), and which action would settle it.

@@ -20,6 +20,9 @@ UNLIMITED = 10_000
 NARROWEST = 16
 """Characters of a name, or of the words at the end of a row, that a narrow terminal keeps at least."""
 
+_BY_FLOP = ("achieved_flops", "intensity")
+"""Figures that are lower bounds where the FLOP are."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -54,15 +57,14 @@ class Table:
 def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, rank: int = 0) -> Column:
     """The values `name` of rows in one unit, which stands in the head: "s", "FLOP/s", ...; "" and "%" have none."""
     values = [units.number(row, name) for row in rows]
-    if unit in ("", "%"):
-        return Column(head, [units.percent(value) if unit else units.digits(value) for value in values], rank)
-    label, cells = units.column(values, unit)
-    if name == "achieved_flops":
+    label, cells = "", [units.percent(value) if unit else units.digits(value) for value in values]
+    if unit not in ("", "%"):
+        label, cells = units.column(values, unit)
+    if name in _BY_FLOP:
         # Of a sum with a counter missing the least is known.
-        cells = [
-            f">= {cell}" if row and row.get("flops_lower") else cell for cell, row in zip(cells, rows, strict=True)
-        ]
-    return Column(f"{head} [{label}]", cells, rank)
+        told = zip(cells, rows, strict=True)
+        cells = [f">= {one}" if row and row.get("flops_lower") and one != units.MISSING else one for one, row in told]
+    return Column(f"{head} [{label}]" if label else head, cells, rank)
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:

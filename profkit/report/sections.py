@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED, brief
+from collectors.doubt import TARGET_FAILED
 from profkit.report import lines, units
 from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, NO_RANGE, ending, gain, runnable, worded
@@ -71,7 +72,9 @@ def first_lines(study: Study, lang: str = "en") -> list[str]:
     if reference is not None and not reference.ok:
         return [say("reference_failed", lang, status=reference.status, reason=brief(reference.reason))]
     if not study.manifest.impls:
-        return [*wall_time(study, lang), _how_much(study, lang)]
+        ran = _how_much(study, lang)
+        failed = any(doubt.code == TARGET_FAILED for doubt in study.analysis.doubts)
+        return [*wall_time(study, lang), say("cap_failed", lang, said=ran) if failed else ran]
     verdicts = study.verdicts
     said = [_sentence(part, part.impl, verdicts.get(part.name), lang) for part in study.ranked if part.impl is not None]
     nothing = "no_candidate" if reference is not None else "nothing_timed"
@@ -239,17 +242,17 @@ def _how_much(study: Study, lang: str) -> str:
         return _step_work(study, lang)
     kernels = study.hottest
     if not len(kernels):
-        return say("cap_nothing", lang)
+        return say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing", lang)
     total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
-    said = say(
-        "cap_least" if study.overlapping else "cap_layers" if _tool(study) == "trtexec" else "cap_kernels",
-        lang,
-        launches=f"{float(kernels['launches'].sum()):.0f}",
-        count=str(len(kernels)),
-        time=units.text(total, "s"),
-    )
+    layers = _tool(study) == "trtexec"
+    many = say("cap_layers" if layers else "cap_kernels", lang, count=str(len(kernels)))
+    if len(kernels) == 1:
+        many = say("cap_layers_one" if layers else "cap_kernels_one", lang)
+    launches = f"{float(kernels['launches'].sum()):.0f}"
+    ran = say("cap_launches_one" if launches == "1" else "cap_launches", lang, launches=launches, kernels=many)
     if not total > 0:
-        return said
+        return say("cap_untimed", lang, ran=ran)
+    said = say("cap_least" if study.overlapping else "cap_timed", lang, ran=ran, time=units.text(total, "s"))
     frame = study.captured.timeline
     if study.filtered and frame is not None:
         said = say("cap_counted", lang, counted=said, total=units.text(float(frame["time"].sum()), "s"))
@@ -355,7 +358,7 @@ def _declared(study: Study, names: Iterable[str], lang: str) -> Iterator[Column]
 
 def _placed(rows: _Rows, lang: str) -> list[Column]:
     """Where rows stand under the roofs; intensity is of DRAM's bytes."""
-    own = [{"intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
+    own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
     moved = any(math.isfinite(units.number(row, "dram_bandwidth")) for row in rows)
     return [
         column(say("achieved", lang), rows, "achieved_flops", "FLOP/s", 4),
@@ -581,10 +584,10 @@ def _findings(study: Study) -> Iterator[Section]:
 
 
 def _plot(study: Study) -> Iterator[Section]:
-    if study.stepwise and not placed(study):
-        yield Section(say("p_fall_title", "en"), after="![where the time goes](waterfall.png)")
-    else:
+    if placed(study):
         yield Section("Roofline", after="![roofline](roofline.png)")
+    elif study.stepwise or study.waterfalls:
+        yield Section(say("p_fall_title", "en"), after="![where the time goes](waterfall.png)")
 
 
 def placed(study: Study) -> bool:

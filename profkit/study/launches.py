@@ -11,12 +11,17 @@ from typing import Any
 import pandas as pd
 
 from collectors import format_of, read
-from collectors.doubt import Doubt
+from collectors.doubt import TARGET_FAILED, Doubt
 from collectors.frame import host_of, renamed, set_host, spelt
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
 
+NO_LAYER_TIME = Doubt(
+    "not in this export: time",
+    "no rates, no shares, no place under the roofs",
+    "import what trtexec writes with --exportProfile beside it",
+)
 NO_TIME = Doubt(
     "not in this export: time",
     "no rates, no shares, no place under the roofs",
@@ -92,7 +97,7 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
         options |= {name: str(run.manifest.device.get(key, "")) for name, key in (("device", "name"), ("cc", "cc"))}
     frame: pd.DataFrame = read(run.path / capture.file, capture.tool, partial=capture.partial, **options)
     if capture.ended:
-        frame.attrs["doubts"] = [one for one in frame.attrs.get("doubts", ()) if one.code != "ncu-target"]
+        frame.attrs["doubts"] = [one for one in frame.attrs.get("doubts", ()) if one.code != TARGET_FAILED]
     return frame
 
 
@@ -118,7 +123,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
     merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if "time" not in merged or merged["time"].isna().all():
         merged = merged.assign(time=math.nan)
-        doubts.append(NO_TIME)
+        doubts.append(NO_LAYER_TIME if set(merged["tool"]) == {"trtexec"} else NO_TIME)
     merged.attrs["doubts"] = [*doubts, *_left_out([capture for capture, _ in used], every)]
     return merged
 

@@ -10,6 +10,7 @@ import pytest
 from profkit.cli.group import invoke
 from profkit.record.importing import import_files
 from profkit.report import sections
+from profkit.report.layout import column
 from profkit.report.writers import markdown
 from profkit.study.study import Study
 
@@ -38,7 +39,7 @@ def test_a_kernel_counted_under_every_range_round_it_is_not_added_up(nested):
     (first,) = sections.first_lines(nested)
     assert first.startswith("at least 45 launches of 2 kernels, at least 4.10 us of GPU time; hottest: gemm, 97.6%")
     (chinese,) = sections.first_lines(nested, "zh")
-    assert "至少共启动 45 次" in chinese
+    assert "2 个 kernel 共执行 45 次" in chinese
     assert "GPU 时间至少 4.10 us" in chinese
     told = {row[0]: row[-1] for row in sections.parts_table(nested).rows}
     assert told == {"loop": "97.6%", "one": "73.2%", "two": "26.8%"}
@@ -118,3 +119,51 @@ def test_a_report_is_not_written_into_a_file_of_another_format(nested, tmp_path,
     assert invoke(["report", str(nested.path), "-o", str(tmp_path / "report.pdf")]) == 2
     assert "written as .md, .html or .json" in capsys.readouterr().err
     assert not (tmp_path / "report.pdf").exists()
+
+
+def test_copies_alone_are_no_program_without_kernels(tmp_path):
+    file = tmp_path / "copies.csv"
+    header = KERNEL_HEADER.replace("Instances", "Count").replace("Name", "Operation")
+    file.write_text(f"{header}\n100.0,5000,2,2500.0,2500.0,2000,3000,0,[CUDA memcpy Host-to-Device]\n")
+    study = Study(import_files([file], tmp_path / "run").run)
+    assert sections.first_lines(study) == ["no kernels in these exports"]
+    assert "roofline.png" not in markdown.report(study)
+
+
+def test_layers_without_times_are_told_of_the_export_that_has_them(tmp_path):
+    layer = {"Name": "conv", "LayerType": "Convolution", "Inputs": [], "Outputs": []}
+    (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
+    study = Study(import_files([tmp_path / "layers.json"], tmp_path / "run").run)
+    assert sections.first_lines(study) == ["1 launch of 1 layer, without a time"]
+    (doubt,) = [one for one in study.analysis.doubts if one.what == "not in this export: time"]
+    assert "--exportProfile" in doubt.fix
+
+
+def test_a_program_that_failed_is_told_in_the_first_line(tmp_path):
+    file = basic(tmp_path, 30.0)
+    file.write_text("==ERROR== The application returned an error code (11).\n" + file.read_text())
+    study = Study(import_files([file], tmp_path / "run").run)
+    (first,) = sections.first_lines(study)
+    assert first.endswith("; the program ended with an error")
+
+
+def test_a_lower_bound_of_the_work_is_one_of_the_intensity():
+    rows = [{"intensity": 2.0, "flops_lower": True}, {"intensity": 3.0, "flops_lower": False}, {"flops_lower": True}]
+    assert column("FLOP/B", rows, "intensity", "").cells == [">= 2.00", "3.00", "-"]
+
+
+def test_a_layer_is_not_told_to_be_written_by_hand(tmp_path):
+    shape = [32, 512, 28, 28]
+    tensor = {"Name": "x", "Dimensions": shape, "Format/Datatype": "Channel major FP32 format"}
+    weights = {"Type": "Float", "Count": 512 * 512 * 9}
+    layer = {"Name": "conv", "LayerType": "CaskConvolution", "Inputs": [tensor], "Outputs": [{**tensor, "Name": "y"}]}
+    layer |= {"Kernel": [3, 3], "OutMaps": 512, "Groups": 1, "Weights": weights}
+    layer |= {"TacticName": "ampere_scudnn_128x64_relu_xregs_large_nn_v1"}
+    (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
+    times = [{"count": 10}, {"name": "conv", "timeMs": 100.0, "averageMs": 10.0, "medianMs": 10.0, "percentage": 100}]
+    (tmp_path / "profile.json").write_text(json.dumps(times))
+    files = [tmp_path / "profile.json", tmp_path / "layers.json"]
+    study = Study(import_files(files, tmp_path / "run", device="NVIDIA A100 80GB PCIe").run)
+    steps = {one.rule: one.next_step for one in study.findings() if one.severity == "time"}
+    assert "let the builder use the tensor cores" in steps["use-tensor-cores"]
+    assert not any("wgmma" in step or "cp.async" in step for step in steps.values())
