@@ -60,6 +60,9 @@ _FACTS = {
 APART = ("device", "sample", "method", "l2", "sm_clock")
 """Facts whose difference makes a time ratio mean something else than the change of the code."""
 
+OTHER_TASK = "other-task"
+"""The verdict on two times of different tasks, which no ratio compares."""
+
 
 class Told(Protocol):
     """Something that is compared: what it is called, and facts of its run."""
@@ -173,9 +176,8 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         ratio = speedup(before.number("time"), time)
         low = before.number("time_low") / step.number("time_high")
         high = before.number("time_high") / step.number("time_low")
-        verdict = word(
-            low, high, threshold
-        )  # of an interval that ignores that rounds were interleaved: wider, never narrower
+        # Of an interval that ignores that rounds were interleaved: wider, never narrower.
+        verdict = OTHER_TASK if _other_task(before, step) else word(low, high, threshold)
         changed, moved = _changed(before, step), _moved(before, step)
     return Rung(
         step.label,
@@ -193,6 +195,12 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         moved,
         step.main,
     )
+
+
+def _other_task(before: Step, after: Step) -> bool:
+    """Whether the samples and their references differ: no code was made faster or slower then."""
+    facts = [(before.facts.get(name), after.facts.get(name)) for name in ("sample", "reference")]
+    return all(one and other and one != other for one, other in facts)
 
 
 def _changed(before: Step, after: Step) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Doubt]]:
     if not partial:
         raise CollectError(
             f"{path}, line {len(lines) + 1}: the last row does not end in a newline: the file was cut",
-            fix="export again, or read what is whole (partial=True); if only the newline was lost, add it",
+            fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
         )
     return lines, [Doubt(f"{path.name} was cut: its last row is left out", f"{len(last)} characters", "export again")]
 
@@ -227,7 +227,9 @@ def _frame(path: Path, found: _Found, doubts: list[Doubt], partial: bool) -> pd.
         wrong = "are missing" if lost > 0 else "stand here twice"
         what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows {wrong}"
         if not partial:
-            raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
+            raise CollectError(
+                f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
+            )
         doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
     rows = [found.rows[at] for at in gpu]
     frame = build(

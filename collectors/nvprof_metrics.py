@@ -104,7 +104,9 @@ def _lacking(
         return []
     what = f"{short[0][:60]!r} lacks metrics that other kernels have: rows are missing"
     if not partial:
-        raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
+        raise CollectError(
+            f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
+        )
     return [Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
 
 

@@ -128,7 +128,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
         if not partial:
             raise CollectError(
                 f"{path}, line {text.count(chr(10)) + 1}: the last row does not end in a newline: the file was cut",
-                fix="export again, or read what is whole (partial=True); if only the newline was lost, add it",
+                fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
             )
         lost = len(text) - text.rfind("\n") - 1
         text = text[: text.rfind("\n") + 1]

@@ -174,7 +174,9 @@ def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
     if counted > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"
         if not scan.partial:
-            raise CollectError(f"{scan.path}: {what}", fix="export it again; partial=True reads what is there")
+            raise CollectError(
+                f"{scan.path}: {what}", fix="export it again; --partial (partial=True in Python) reads what is there"
+            )
         found.append(Doubt(what, f"{counted - rows} launches missing", "export it again"))
     found.extend(
         Doubt(one.message, "", one.fix, f"ncu-{one.kind.replace(' ', '-')}")

@@ -255,9 +255,7 @@ def exported(path: Path, *page: str) -> Iterator[Path]:
     """A page of a report as a CSV file for a while, by the ncu on PATH. Raises CollectError."""
     program = shutil.which("ncu")
     if program is None:
-        raise CollectError(
-            f"{path}: nothing here reads ncu reports", fix="pip install 'profkit[ncu]' (ncu-report), or put ncu on PATH"
-        )
+        raise CollectError(f"{path}: nothing here reads ncu reports", fix="pip install ncu-report, or put ncu on PATH")
     command = [
         program,
         "--config-file",

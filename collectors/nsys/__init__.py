@@ -178,7 +178,7 @@ def _complaints(export: Export, partial: bool) -> list[Doubt]:
         line, text = export.errors[0]
         raise CollectError(
             f"{export.path}, line {line}: nsys reported an error: {text}",
-            fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (partial=True)",
+            fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (--partial; partial=True in Python)",
         )
     found = [Doubt(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again") for line, text in export.errors]
     if export.unfinished:
@@ -209,7 +209,9 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
         return []
     what = f"the rows add up to {1 - lost:.1%} of the time: rows {'are missing' if lost > 0 else 'stand here twice'}"
     if not partial and frame.attrs["report"] in SUMMARIES:
-        raise CollectError(f"{path}: {what}", fix="export again, or read what is there (partial=True)")
+        raise CollectError(
+            f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
+        )
     return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
 
 

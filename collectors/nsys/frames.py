@@ -115,7 +115,7 @@ def truncated(export: Export, table: Table) -> CollectError:
     last = table.line - 1 + sum(1 for _ in export.data[table.start : table.end].splitlines())
     return CollectError(
         f"{export.path}, line {last}: the last row does not end in a newline: the file was cut",
-        fix="export again, or read what is whole (partial=True); if only the newline was lost, add it",
+        fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
     )
 
 

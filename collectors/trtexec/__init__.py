@@ -263,9 +263,9 @@ def _profile(path: Path, content: Any, doubts: list[Doubt]) -> Profile:
 def _what(content: Any) -> str:
     first = content[0] if isinstance(content, list) and content else content
     if isinstance(first, Mapping) and "latencyMs" in first:
-        return f"times of {len(content)} iterations (pass it as times=)"
+        return f"times of {len(content)} iterations (pass it as times=, or import it beside the profile)"
     if isinstance(first, Mapping) and "device_information" in first:
-        return "device and options (pass it as metadata=)"
+        return "device and options (pass it as metadata=, or import it beside the profile)"
     return "no profile of trtexec"
 
 

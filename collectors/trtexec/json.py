@@ -49,7 +49,7 @@ def _invalid(path: Path, text: str, error: json.JSONDecodeError) -> CollectError
     if text.rstrip()[-1:] not in "]}" or error.pos >= len(text.rstrip()):
         return CollectError(
             f"{path}, line {error.lineno}: the JSON ends in the middle: the file was cut",
-            fix="copy or export it again, or read a profile's whole layers (partial=True)",
+            fix="copy or export it again, or read a profile's whole layers (--partial; partial=True in Python)",
         )
     return CollectError(
         f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",

@@ -162,7 +162,7 @@ def _checked(path: Path, table: Table, partial: bool) -> list[Doubt]:
             return []
         what = f"{path}: the layers add up to {(table.total - lost) * 1e3:.4g} of {table.total * 1e3:.4g} ms"
     if not partial:
-        raise CollectError(what, fix="print it again, or read what is there (partial=True)")
+        raise CollectError(what, fix="print it again, or read what is there (--partial; partial=True in Python)")
     return [Doubt(what, f"{len(table.names)} layers read", "print it again")]
 
 

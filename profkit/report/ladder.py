@@ -168,7 +168,7 @@ def _step(rung: Rung) -> str:
     if math.isnan(rung.step):
         return "-"
     inside = f" {interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{inside} {rung.verdict}"
+    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}', 'en')}"
 
 
 def interval(one: Rung | Ratio) -> str:

@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
@@ -947,7 +949,9 @@ def again(study: Study) -> str:
     if manifest.sample.kind == "callable":
         return ""
     if manifest.sample.kind == "import":
-        return f"profkit import {shlex.join(one.origin or one.file for one in manifest.captures)} -o NEW"
+        # What was read together with a file is named with it.
+        files = [[one.origin or one.file, *map(basename, one.companions.values())] for one in manifest.captures]
+        return f"profkit import {shlex.join(dict.fromkeys(chain.from_iterable(files)))} -o NEW"
     if manifest.program:
         tools = {one.tool for one in manifest.captures}
         flags = [flag for tool, flag in (("ncu", "--ncu"), ("nsys", "--nsys"), ("cupti", "--nsys")) if tool in tools]
@@ -964,8 +968,8 @@ def _again(study: Study) -> Iterator[Section]:
         return
     listed = manifest.sample.files.items() if manifest.impls else ()
     files = ", ".join(f"{ref.path} {ref.sha256[:12]}" for role, ref in listed if role != "prompt")
-    checkout = "pip install -c constraints.txt -e .    # in a checkout of profkit"
-    block = f"{checkout if manifest.sample.path else 'pip install profkit'}\n{line}"
+    how = "-c constraints.txt -e ." if manifest.sample.path else "."
+    block = f"pip install {how}    # in a checkout of profkit\n{line}"
     yield Section("Do it again", block=block, after=f"Files (sha256): {files}" if files else "")
 
 

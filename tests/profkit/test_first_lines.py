@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from profkit.report.layout import column
 from profkit.report.writers import markdown
 from profkit.study.study import Study
 
+ROOT = Path(__file__).parents[2]
 NVTX_HEADER = (
     "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
     "Kernel Name"
@@ -167,3 +169,21 @@ def test_a_layer_is_not_told_to_be_written_by_hand(tmp_path):
     steps = {one.rule: one.next_step for one in study.findings() if one.severity == "time"}
     assert "let the builder use the tensor cores" in steps["use-tensor-cores"]
     assert not any("wgmma" in step or "cp.async" in step for step in steps.values())
+
+
+def test_two_tasks_have_no_faster_one(capsys):
+    runs = [str(ROOT / "examples/h200" / name) for name in ("ICJTRP", "ICNPLY")]
+    assert invoke(["compare", *runs]) == 0
+    said = capsys.readouterr().out
+    assert "] another task" in said
+    assert "faster" not in said
+
+
+def test_what_does_an_import_again_names_every_file(tmp_path):
+    layer = {"Name": "conv", "LayerType": "Convolution", "Inputs": [], "Outputs": []}
+    (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
+    times = [{"count": 10}, {"name": "conv", "timeMs": 100.0, "averageMs": 10.0, "medianMs": 10.0, "percentage": 100}]
+    (tmp_path / "profile.json").write_text(json.dumps(times))
+    files = [tmp_path / "profile.json", tmp_path / "layers.json"]
+    study = Study(import_files(files, tmp_path / "run").run)
+    assert sections.again(study) == "profkit import profile.json layers.json -o NEW"
