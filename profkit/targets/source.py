@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +74,21 @@ class Source:
             yield node
 
     @cached_property
+    def imported(self) -> Source:
+        """The file without what runs when it is a program alone: `if __name__ == "__main__":`, and functions that nothing
+        else names. Lines keep their numbers.
+        """
+        lines = re.split(r"\r\n|\r|\n", self.text)
+        parts = {node: "\n".join(lines[_first_line(node) - 1 : node.end_lineno]) for node in self.tree.body}
+        away = [node for node in parts if _is_program(node)]
+        for node in away:
+            away += [one for one in parts if one not in away and _only_for(one, node, parts, away)]
+        for node in away:
+            for number in range(_first_line(node) - 1, node.end_lineno or node.lineno):
+                lines[number] = ""
+        return Source(self.path, "\n".join(lines)) if away else self
+
+    @cached_property
     def constants(self) -> dict[str, ast.expr]:
         """Module-level names with the expression last assigned to them, tuples taken apart."""
         found: dict[str, ast.expr] = {}
@@ -111,6 +127,25 @@ def _bindings(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr
     elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for inner, part in zip(target.elts, value.elts, strict=True):
             yield from _bindings(inner, part)
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def _is_program(node: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__":` without an else."""
+    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _only_for(node: ast.stmt, user: ast.stmt, parts: Mapping[ast.stmt, str], away: Collection[ast.stmt]) -> bool:
+    """Whether a statement makes a function that `user` names, and nothing else but those that are `away`, and itself."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    name = re.compile(rf"\b{node.name}\b")
+    others = (text for one, text in parts.items() if one is not node and one not in away)
+    return bool(name.search(parts[user])) and not any(map(name.search, others))
 
 
 _DEEP = 50

@@ -46,7 +46,7 @@ _COMPILES = {"load_inline", "load", "compile", "CDLL", "warmup", "import_module"
 
 def suspicions(source: Source, reference: str = "") -> list[Suspicion]:
     """Everything suspicious, one a name, in the order of the lines. reference: the reference's file stem."""
-    found: dict[str, Suspicion] = {}
+    source, found = source.imported, dict[str, Suspicion]()
     every = (_fallback, _reference, _called, _patching, _written)
     for rule in every:
         for one in rule(source, reference):
@@ -87,7 +87,7 @@ def _fallback(source: Source, _: str) -> Iterator[Suspicion]:
     """try/except on the way of a call whose handler goes on by another way."""
     for function in _reachable(source):
         for node in ast.walk(function):
-            if not isinstance(node, ast.Try) or _builds(node):
+            if not isinstance(node, ast.Try) or _builds(node) or _looks_up(node):
                 continue
             for handler in node.handlers:
                 if _goes_on(handler):
@@ -149,6 +149,17 @@ def _builds(node: ast.Try) -> bool:
     return bool(names & _COMPILES) or any(isinstance(n, (ast.Import, ast.ImportFrom)) for n in tried)
 
 
+def _looks_up(node: ast.Try) -> bool:
+    """Whether what is tried computes nothing: it takes something out of a table, or an attribute."""
+    waiting: list[ast.AST] = list(node.body)
+    for one in waiting:
+        if isinstance(one, (ast.Call, ast.BinOp)):
+            return False
+        # What the key is made of is no answer.
+        waiting += [one.value] if isinstance(one, ast.Subscript) else ast.iter_child_nodes(one)
+    return True
+
+
 def _goes_on(handler: ast.ExceptHandler) -> bool:
     """Whether a handler neither raises nor merely notes something."""
     nodes = [n for statement in handler.body for n in ast.walk(statement)]
@@ -171,7 +182,8 @@ def _reference(source: Source, reference: str) -> Iterator[Suspicion]:
         if any(name.split(".")[-1] in files for name in names):
             yield Suspicion("reference", getattr(node, "lineno", 0), f"imports {', '.join(names)}")
     model = source.classes.get("ModelNew")
-    if model is None:
+    # A class of that name in the file itself is the candidate's own.
+    if model is None or "Model" in source.classes:
         return
     for call, name in calls(model):
         if name == "Model":
@@ -191,7 +203,9 @@ _CALLED = {
         r"|gc\.(get_objects|get_referrers|get_referents)|traceback\.(extract_stack|walk_stack|format_stack))$"
     ),
     "memory reading": re.compile(r"(^|\.)(from_address|string_at|memmove|wstring_at)$"),
-    "profiler detection": re.compile(r"(_profiler_enabled|torch\.autograd\.profiler\.|cuProfilerStop)"),
+    "profiler detection": re.compile(
+        r"(_profiler_enabled|torch\.autograd\.profiler\.(?!record_function)|cuProfilerStop)"
+    ),
     "exit": re.compile(r"^(os\._exit|os\.abort|os\.kill|os\.execv\w*|sys\.exit|exit|quit)$"),
     "threads": re.compile(r"(^|\.)(threading\.)?(Thread|Timer|start_new_thread)$"),
 }
@@ -211,10 +225,16 @@ def _called(source: Source, _: str) -> Iterator[Suspicion]:
 
 
 def _joined(source: Source, made: ast.Call) -> bool:
-    """Whether what a call made gets a name that is joined somewhere: the work is waited for."""
-    assigned = (node for node in ast.walk(source.tree) if isinstance(node, ast.Assign) and node.value is made)
-    names = {dotted(target) for node in assigned for target in node.targets}
-    return any(name in {f"{one}.join" for one in names} for _, name in calls(source.tree))
+    """Whether what a call made gets a name that is joined somewhere, or lies in a list all of which is: the work is waited
+    for.
+    """
+    above = [made, *source.ancestors(made)]
+    assigned = next((node for node in above if isinstance(node, ast.Assign)), None)
+    names = {dotted(target) for target in assigned.targets} if assigned else set()
+    names |= {name.removesuffix(".append") for one in above[:2] for _, name in calls(one) if name.endswith(".append")}
+    loops = (node for node in ast.walk(source.tree) if isinstance(node, (ast.For, ast.comprehension)))
+    names |= {dotted(loop.target) for loop in loops if dotted(loop.iter) in names}
+    return any(name in {f"{one}.join" for one in names - {""}} for _, name in calls(source.tree))
 
 
 def _full_name(source: Source, name: str) -> str:
@@ -240,11 +260,22 @@ def _patching(source: Source, _: str) -> Iterator[Suspicion]:
     for node in ast.walk(source.tree):
         for target in node.targets if isinstance(node, ast.Assign) else []:
             name = dotted(target) if isinstance(target, ast.Attribute) else ""
-            if name and _foreign(source, name):
+            if name and _foreign(source, name) and not _local(source, node, name):
                 yield Suspicion("patching", target.lineno, f"assigns {name}")
         sets = isinstance(node, ast.Call) and dotted(node.func) == "setattr" and node.args
         if isinstance(node, ast.Call) and sets and _foreign(source, dotted(node.args[0])):
             yield Suspicion("patching", node.lineno, f"sets an attribute of {dotted(node.args[0])}")
+
+
+def _local(source: Source, node: ast.AST, name: str) -> bool:
+    """Whether the first part of a dotted name is a variable of the function that a node is in."""
+    first = name.partition(".")[0]
+    within = [one for one in source.ancestors(node) if isinstance(one, (ast.FunctionDef, ast.Lambda))]
+    nodes = [inner for function in within for inner in ast.walk(function)]
+    if any(isinstance(inner, ast.Global) and first in inner.names for inner in nodes):
+        return False
+    stored = (n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return first in stored or any(isinstance(inner, ast.arg) and inner.arg == first for inner in nodes)
 
 
 def _foreign(source: Source, name: str) -> bool:
@@ -264,6 +295,10 @@ _WRITTEN = {
 }
 
 
+_OFFERED = {"profkit", "profkit.annotate"}
+"""What a candidate may import of profkit: its names for ranges."""
+
+
 def _written(source: Source, _: str) -> Iterator[Suspicion]:
     """Words in strings (CUDA sources, environment variables, paths) and the names of the code itself."""
     for number, text in source.strings():
@@ -274,6 +309,6 @@ def _written(source: Source, _: str) -> Iterator[Suspicion]:
     for node in ast.walk(source.tree):
         name = dotted(node) if isinstance(node, ast.Attribute) else ""
         imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-        imported += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        if name == "sys.argv" or any(i.split(".")[0] == "profkit" for i in imported):
+        imported += [f"{node.module}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
+        if name == "sys.argv" or any(i.split(".")[0] == "profkit" and i not in _OFFERED for i in imported):
             yield Suspicion("tampering", getattr(node, "lineno", 0), f"uses {name or imported[0]}")
