@@ -20,6 +20,7 @@ _INPUTS = {
     "every other row denormal": "隔行为非规格化数的输入",
     "the lowest values allowed": "取允许的最小值",
     "the highest values allowed": "取允许的最大值",
+    "inputs that are drawn the same every time, with other values": "每次抽取都相同的输入换成别的值",
     "inputs with gaps between the elements": "元素之间有间隔的输入",
     "inputs that start one element later": "起点后移一个元素的输入",
     "rows that are one row in memory": "各行共用同一行内存的输入",
@@ -90,6 +91,18 @@ _SENTENCES = [
     (
         r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are (?P<what>NaN|infinite) where the reference is not",
         "{where}：{b} 个元素中有 {a} 个为 {what}，而参考实现不是",
+    ),
+    (
+        r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are not NaN where the reference is",
+        "{where}：{b} 个元素中有 {a} 个不是 NaN，而参考实现是",
+    ),
+    (
+        r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are finite where the reference is infinite",
+        "{where}：{b} 个元素中有 {a} 个是有限数，而参考实现为无穷大",
+    ),
+    (
+        r"(?P<where>output\S*): (?P<a>\d+) of (?P<b>\d+) elements are infinite with the other sign",
+        "{where}：{b} 个元素中有 {a} 个无穷大的符号相反",
     ),
     (r"the gradient of (?P<where>\S+): (?P<rest>.+)", "{where} 的梯度：{rest}"),
     (

@@ -9,7 +9,7 @@ set another rtol for an output of this problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,9 +52,11 @@ def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
-    """The leaves of an output: tensors and scalars in tuples, lists and dicts, with where they are."""
+    """The leaves of an output: tensors and scalars in tuples, lists and dicts, with where they are; of a dict by its keys, for
+    the order they were put in is nobody's answer.
+    """
     if isinstance(output, Mapping):
-        for key in output:
+        for key in sorted(output, key=str):
             yield from tensors(output[key], f"{path}[{key!r}]")
     elif isinstance(output, Sequence) and not isinstance(output, str):
         for index, item in enumerate(output):
@@ -80,6 +82,8 @@ def compare(
     got, want = list(tensors(candidate)), list(tensors(reference))
     if len(got) != len(want):
         return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
+    if named := _other_names(candidate, reference):
+        return Verdict("wrong-type", named)
     own, loose = tolerances or {}, isinstance(tolerances, Tolerances) and tolerances.any_dtype
     # The reference says where a leaf is: one that wraps its answer in a list gets no other tolerance.
     pairs = [(where, a, b) for (_, a), (where, b) in zip(got, want, strict=True)]
@@ -93,6 +97,20 @@ def compare(
     largest: dict[str, Any] = {name: max((getattr(v, name) or 0.0 for v in verdicts), default=0.0) for name in wanted}
     said = "; ".join(dict.fromkeys(v.tolerance for v in verdicts[: len(pairs)]))
     return Verdict("ok", **largest, tolerance=said)
+
+
+def _other_names(got: Any, want: Any, where: str = "output") -> str:
+    """Where a dict has other keys than the reference's, in words; "" where none has. Keys are told apart as texts: so they
+    come from another process.
+    """
+    if isinstance(got, Mapping) and isinstance(want, Mapping):
+        theirs, own = ({str(key): value for key, value in one.items()} for one in (got, want))
+        if theirs.keys() != own.keys():
+            return f"{where} is a dict of {sorted(theirs)}, the reference gives one of {sorted(own)}"
+        return next(filter(None, (_other_names(theirs[key], own[key], f"{where}[{key!r}]") for key in own)), "")
+    lists = [isinstance(one, Sequence) and not isinstance(one, str) for one in (got, want)]
+    pairs = enumerate(zip(got, want, strict=False)) if all(lists) else ()
+    return next(filter(None, (_other_names(a, b, f"{where}[{at}]") for at, (a, b) in pairs)), "")
 
 
 def small(where: str) -> str:
@@ -169,20 +187,33 @@ CHUNK = 1 << 26
 """Elements that are compared at once: the comparison is made in float64 and must fit beside the outputs."""
 
 
+_STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "NaN where the reference is not": lambda a, b: a.isnan(),
+    "infinite where the reference is not": lambda a, b: a.isinf() & b.isfinite(),
+    "not NaN where the reference is": lambda a, b: b.isnan(),
+    "finite where the reference is infinite": lambda a, b: a.isfinite() & b.isinf(),
+    "infinite with the other sign": lambda a, b: a.isinf() & b.isinf(),
+}
+"""What an element that is not finite here or there can be, the first that there is being told."""
+
+
 def _close(where: str, got: torch.Tensor, want: torch.Tensor, rtol: float, figures: bool) -> Verdict:
     if want.numel() == 0:
         none: dict[str, Any] = dict.fromkeys(FIGURES, 0.0)
         return Verdict("ok", **none)
-    strange, has_nan, squares, finite = 0, False, 0.0, 0
+    strange: dict[str, int] = dict.fromkeys(_STRANGE, 0)
+    squares, finite = 0.0, 0
     for a, b in _chunks(got, want):
         both = a.isfinite() & b.isfinite()
-        strange += int((~both & ~((a == b) | (a.isnan() & b.isnan()))).sum())
-        has_nan |= bool(a.isnan().any())
+        wrong = ~both & ~((a == b) | (a.isnan() & b.isnan()))
+        if bool(wrong.any()):
+            for name, holds in _STRANGE.items():
+                strange[name] += int((wrong & holds(a, b)).sum())
         squares += float(b[both].abs().square().sum())
         finite += int(both.sum())
-    if strange:
-        kind = "NaN" if has_nan else "infinite"
-        return Verdict("nan", f"{where}: {strange} of {want.numel()} elements are {kind} where the reference is not")
+    kind = next((name for name, count in strange.items() if count), "")
+    if kind:
+        return Verdict("nan", f"{where}: {strange[kind]} of {want.numel()} elements are {kind}")
     scale = math.sqrt(squares / finite) if finite else 0.0
     return _differences(where, got, want, rtol, scale, figures)
 

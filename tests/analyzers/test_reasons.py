@@ -25,6 +25,15 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
             "放大到 1e3 倍的输入：output：12 个元素中有 9 个为 NaN，而参考实现不是",
         ),
         (
+            "output: 2 of 4 elements are not NaN where the reference is",
+            "output：4 个元素中有 2 个不是 NaN，而参考实现是",
+        ),
+        (
+            "output: 2 of 4 elements are finite where the reference is infinite",
+            "output：4 个元素中有 2 个是有限数，而参考实现为无穷大",
+        ),
+        ("output: 2 of 4 elements are infinite with the other sign", "output：4 个元素中有 2 个无穷大的符号相反"),
+        (
             "a timed call gave another result than the checked one: output[0]: 3 of 4 elements differ, the worst by 0.5 (rms 1)",
             "计时的调用与检验过的结果不同：output[0]：4 个元素中有 3 个不符，最大相差 0.5（均方根 1）",
         ),

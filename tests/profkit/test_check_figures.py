@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from profkit.runner import check
-from profkit.runner.check import RTOL, Tolerances, equal, rtol_of, share_off, small
+from profkit.runner.check import RTOL, Tolerances, equal, rtol_of, share_off, small, tensors
 
 compare = functools.partial(check.compare, figures=True)
 
@@ -64,7 +64,7 @@ def test_the_rms_is_of_finite_elements_and_infinities_must_agree():
     got[1] = 2e-4 * math.sqrt(16 / 2)
     assert "1 of 4 elements differ" in compare(got, want).what
     assert "(rms 2.83)" in compare(got, want).what
-    for at, value, kind in ((2, 1.0, "NaN"), (0, math.inf, "NaN"), (0, math.nan, "NaN")):
+    for at, value, kind in ((2, 1.0, "finite"), (0, math.inf, "infinite"), (0, math.nan, "NaN")):
         got = want.clone()
         got[at] = value
         found = compare(got, want)
@@ -97,6 +97,28 @@ def test_the_limits_are_those_that_are_documented():
     }
 
 
+STRANGE = [
+    (math.nan, 1.0, "NaN where the reference is not"),
+    (math.inf, 1.0, "infinite where the reference is not"),
+    (1.0, math.nan, "not NaN where the reference is"),
+    (math.inf, math.nan, "not NaN where the reference is"),
+    (1.0, math.inf, "finite where the reference is infinite"),
+    (-math.inf, math.inf, "infinite with the other sign"),
+]
+
+
+def _one(value):
+    return torch.tensor([value, 1.0])
+
+
+def test_the_order_of_a_dict_is_nobodys_answer():
+    one, two = torch.ones(2), torch.zeros(3)
+    assert compare({"b": two, "a": [one, None]}, {"a": [one, None], "b": two}).status == "ok"
+    assert [where for where, _ in tensors({"b": 1, "a": 2})] == ["output['a']", "output['b']"]
+    # From another process keys come as texts.
+    assert compare({"0": one}, {0: one}).status == "ok"
+
+
 def test_the_first_thing_wrong_decides_and_is_named():
     said = [
         (torch.ones(2, 2), torch.ones(4), "wrong-shape", "output is (2, 2), the reference gives (4,)"),
@@ -107,6 +129,9 @@ def test_the_first_thing_wrong_decides_and_is_named():
         ((1, "x"), (1, "y"), "mismatch", "output[1] is 'x', the reference gives 'y'"),
         (1, 1.0, "wrong-type", "output is int, the reference gives float"),
         (1.0 + 3e-4, 1.0, "mismatch", "1.0003"),
+        ({"b": 1}, {"a": 1}, "wrong-type", "output is a dict of ['b'], the reference gives one of ['a']"),
+        ([{"b": 1}], ({"a": 1},), "wrong-type", "output[0] is a dict of ['b'], the reference gives one of ['a']"),
+        *((_one(a), _one(b), "nan", f"output: 1 of 2 elements are {what}") for a, b, what in STRANGE),
     ]
     for got, want, status, what in said:
         found = compare(got, want)
