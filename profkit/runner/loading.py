@@ -195,9 +195,17 @@ def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Give a model these weights where all names and shapes are the same; else leave it alone. What a lazy layer has not
-    made yet takes any shape.
+    """Give a model these weights where it has all of these names with these shapes, and maybe more; else leave it alone. What
+    a lazy layer has not made yet takes any shape. What holds the same numbers in another order is its own way to store them.
     """
     own = model.state_dict()
-    if own.keys() == weights.keys() and all(is_lazy(own[k]) or own[k].shape == v.shape for k, v in weights.items()):
-        model.load_state_dict(weights)
+    if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
+        model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)
+
+
+def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
+    """Whether a tensor holds the numbers of another one in another order."""
+    if is_lazy(own) or own.dtype != given.dtype or own.layout is not torch.strided or given.layout is not torch.strided:
+        return False
+    mine, other = own.detach().reshape(-1), given.detach().reshape(-1).to(own.device)
+    return not torch.equal(mine, other) and torch.equal(mine.sort().values, other.sort().values)

@@ -241,14 +241,14 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
 
 
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
-    """The candidate's names for the reference's tensors: of `pairs`, the same with the same shape, or the one that holds the
-    same numbers in the same order.
+    """The candidate's names for the reference's tensors: of `pairs`, the same with these numbers as near as its type has them,
+    or the one that holds the same numbers in the same order.
     """
     if not isinstance(model, torch.nn.Module):
         return dict(pairs)
     state = {name: one for name, one in model.state_dict().items() if isinstance(one, torch.Tensor)}
     own = {name: one for name, one in state.items() if one.layout is torch.strided and not is_lazy(one)}
-    same = {name: name for name, value in known.items() if name in own and own[name].shape == value.shape}
+    same = {name: name for name, value in known.items() if name in own and _near(own[name], value)}
     found = {**same, **pairs}
     for name in [name for name, value in known.items() if name not in found and value.is_floating_point()]:
         free = [one for one in own if one not in found.values() and own[one].numel() == known[name].numel()]
@@ -256,6 +256,17 @@ def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[s
         if counterpart:
             found[name] = counterpart
     return found
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape differ by no more than a narrow type does; what is lower than 8 bits is not known."""
+    if one.shape != other.shape:
+        return False
+    a, b = one.detach().to(other.device, torch.float64), other.detach().to(torch.float64)
+    return bool(((a - b).abs() <= _NARROW * (b.abs() + b.square().mean().sqrt())).all())
+
+
+_NARROW = 0.07
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

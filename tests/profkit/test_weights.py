@@ -138,6 +138,19 @@ def test_layers_that_are_not_made_yet_are_loaded():
         assert torch.equal(lazy(torch.ones(1, 3)), reference(torch.ones(1, 3)))
 
 
+def test_weights_are_given_where_all_names_are_there_and_stay_as_they_are_stored():
+    reference, more = nn.Linear(3, 3), nn.Linear(3, 3)
+    more.register_buffer("table", torch.ones(2))
+    loading.take_weights(more, reference.state_dict())
+    assert torch.equal(more.weight, reference.weight)
+    turned = nn.Linear(3, 3)
+    turned.load_state_dict({"weight": reference.weight.t().contiguous(), "bias": torch.zeros(3)})
+    loading.take_weights(turned, reference.state_dict())
+    assert torch.equal(turned.weight, reference.weight.t())
+    assert torch.equal(turned.bias, reference.bias)
+    assert weights.counterparts(turned, reference.state_dict(), {}) == {"bias": "bias"}
+
+
 def test_counterparts_have_the_name_or_the_numbers():
     reference = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3))
     known = reference.state_dict()
@@ -210,6 +223,7 @@ def test_state_that_is_no_tensor_stands_for_nothing():
             pass
 
     model, known = Extra(4, 4), nn.Linear(4, 4).state_dict()
+    loading.take_weights(model, known)
     assert weights.counterparts(model, known, {}) == {"weight": "weight", "bias": "bias"}
 
 
