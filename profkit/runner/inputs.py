@@ -121,6 +121,16 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
+def refuse_layouts(arguments: Any, output: Any) -> None:
+    """Raise TypeError for a task whose tensors are sparse, nested or quantized: they are not compared element by element."""
+    from profkit.runner.check import tensors
+
+    for where, leaf in (*tensors(arguments, "inputs"), *tensors(output)):
+        if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested):
+            kind = "nested" if leaf.is_nested else str(leaf.dtype if leaf.is_quantized else leaf.layout)
+            raise TypeError(f"{where} is {kind.removeprefix('torch.')}: a task takes and gives dense tensors")
+
+
 def described(arguments: Any) -> list[str]:
     """Each input in words: "float32 [16, 1024]", a view with its strides, anything else as it prints, cut short."""
     from profkit.runner.check import tensors

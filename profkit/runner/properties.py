@@ -69,12 +69,13 @@ def trials(
     tolerances: Mapping[str, float],
     wanted: Sequence[str],
     layouts: bool = False,
+    other: list[Any] | None = None,
 ) -> Iterator[Trial]:
     """The unusual inputs of these kinds that tell anything. ask: the reference's answer, as a copy; layouts: whether the
-    task has to take any layout.
+    task has to take any layout; other: inputs drawn once more, which show what of them is always the same.
     """
     end = time.monotonic() + PATIENCE
-    for name, kind, arguments in variants(drawn, allowed):
+    for name, kind, arguments in variants(drawn, allowed, other):
         if kind not in wanted:
             continue
         began = time.monotonic()
@@ -99,6 +100,9 @@ def _settled(
         if compare(ask(inputs.clone(arguments)), answer, {}).max_abs not in (0.0, None):
             return None, False
         near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
+        whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]
+        # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that.
+        moved = ask(inputs.mapped(inputs.clone(arguments), _stirred)) if whole else answer
     except Exception:
         traceback.print_exc()
         return None, False
@@ -108,7 +112,9 @@ def _settled(
         for where, leaf in tensors(answer)
         if isinstance(leaf, torch.Tensor) and leaf.dtype in _COARSE and where not in tolerances
     }
-    return answer, compare(near, answer, tighter).status != "ok"
+    leaves = zip(tensors(moved), tensors(answer), strict=True)
+    same = all(torch.equal(a, b) for (_, a), (_, b) in leaves if any(b is one for one in whole))
+    return answer, not same or compare(near, answer, tighter).status != "ok"
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
@@ -117,6 +123,19 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
         flat = inputs.memory(tensor).reshape(-1)[::2]
         flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
     return tensor
+
+
+def _stirred(tensor: torch.Tensor) -> torch.Tensor:
+    """Every element a few units in the last place of the largest ones off, each by another number."""
+    if tensor.is_floating_point() and tensor.numel():
+        flat = inputs.memory(tensor)
+        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * _STIRRED
+        noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
+        flat.add_(noise.to(flat) * size)
+    return tensor
+
+
+_STIRRED = 64.0
 
 
 def _floating(item: Any) -> Iterator[torch.Tensor]:
@@ -134,7 +153,9 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
     return True
 
 
-def variants(drawn: list[Any], allowed: Domain = None) -> Iterator[tuple[str, str, list[Any]]]:
+def variants(
+    drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None
+) -> Iterator[tuple[str, str, list[Any]]]:
     """(name, kind, inputs) of every change that makes a difference."""
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
@@ -153,12 +174,36 @@ def variants(drawn: list[Any], allowed: Domain = None) -> Iterator[tuple[str, st
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
+    if other is not None and (changed := _constants_changed(drawn, other)) is not None:
+        yield CONSTANT, "values", changed
     yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
     yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
     yield "rows that are one row in memory", "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
     single = _single(drawn)
     if single is not None:
         yield "a batch of one", "shape", single
+
+
+CONSTANT = "inputs that are drawn the same every time, with other values"
+
+
+def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
+    """The inputs with other numbers in the floating tensors that a second draw has the same; None where it has none."""
+    if len(drawn) != len(other):
+        return None
+    found = False
+
+    def change(one: Any, again: Any) -> Any:
+        nonlocal found
+        if not (isinstance(one, torch.Tensor) and isinstance(again, torch.Tensor)):
+            return one
+        if not (one.is_floating_point() and one.numel() and one.shape == again.shape and torch.equal(one, again)):
+            return one
+        found = True
+        return (one.roll(1, -1) if one.dim() else one) * 0.75
+
+    changed = [change(one, again) for one, again in zip(inputs.clone(drawn), other, strict=True)]
+    return changed if found else None
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], least: int = 2) -> Any:

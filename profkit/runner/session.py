@@ -316,6 +316,7 @@ class Session:
             arguments = self._fresh(job.seeds[0] if job.seeds else 0)
             output = reference.call(arguments)
             facts.settle(self._device)
+            inputs.refuse_layouts(arguments, output)
             events.send("task", **precision.types(reference.model, arguments, output))
             events.send("inputs", tensors=inputs.described(arguments))
             least = PATIENT * (time.monotonic() - began)
@@ -643,7 +644,8 @@ class Session:
         """Unusual inputs of these kinds, with the reference's answers."""
         module, own = self.reference.module, self.reference.probe.tolerances
         layouts = bool(getattr(module, "any_layout", False))
-        return properties.trials(self._unseen(), properties.domain(module), self._ask_reference, own, wanted, layouts)
+        drawn, other = self._unseen(), self._unseen()
+        return properties.trials(drawn, properties.domain(module), self._ask_reference, own, wanted, layouts, other)
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
         inputs.seed_all(0)

@@ -34,6 +34,17 @@ def test_a_plain_task_keeps_its_tolerance():
     assert 0 < found.rounding < 1e-5
 
 
+def test_what_overflows_is_no_jump():
+    found = probed(lambda x: torch.exp(60 * x), 64, 64)
+    assert [note for note in found.notes if note.endswith(prober.JUMPS)] == []
+    assert found.rounding < 1e-2
+
+
+def test_of_a_reference_that_draws_its_answers_rounding_is_not_told():
+    found = probed(lambda x: x + torch.rand_like(x), 16, 16)
+    assert [doubt["what"] for doubt in found._doubts()] == ["timed calls are not compared with the reference"]
+
+
 def test_a_constant_that_nearly_passes_tightens_the_tolerance():
     found = probed(lambda x: 1.0 + 1e-5 * x, 64, 64)
     assert "ones" in found.tightened

@@ -52,6 +52,20 @@ def test_where_rounding_moves_the_answer_only_what_is_not_finite_tells():
     assert calm.judged(Verdict("mismatch", "far off")).status == "mismatch"
 
 
+def test_which_of_equals_comes_first_tells_nothing():
+    found = tried(lambda x: torch.relu(x).sort(-1).indices, torch.randn(8, 16))
+    assert found["rows with a single one"].rough
+    assert not tried(lambda x: x.argmax(-1), torch.randn(8, 16))["rows with a single one"].rough
+
+
+def test_what_is_drawn_the_same_every_time_gets_other_values():
+    drawn, again = [torch.randn(4, 4), torch.tensor(0.7), 3], [torch.randn(4, 4), torch.tensor(0.7), 3]
+    changed = {name: found for name, _, found in properties.variants(drawn, None, again)}[properties.CONSTANT]
+    assert torch.equal(changed[0], drawn[0])
+    assert float(changed[1]) == pytest.approx(0.525)
+    assert properties.CONSTANT not in [name for name, _, _ in properties.variants(drawn[:1], None, again[:1])]
+
+
 def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():
     drawn = torch.rand(8, 16)
     assert not [trial for trial in tried(torch.relu, drawn).values() if trial.binding]
