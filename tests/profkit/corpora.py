@@ -90,7 +90,9 @@ RUN = {"device": "cpu", "counters": "off", "l2": "warm", "budget": 0.02, "trials
 
 
 def held(run: Study, name: str) -> set[str]:
-    """What a run holds against a candidate: its status where that is not ok, doubt:CODE of each doubt about it."""
+    """What a run holds against a candidate: its status where that is not ok, doubt:CODE of each doubt about it. What it says
+    of unusual inputs (fragile) is told of and held against nobody.
+    """
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
     named = re.compile(rf"\b{name}\b")
     doubts = {f"doubt:{d.code or d.what}" for d in run.manifest.doubts if d.about == name or named.search(d.what)}

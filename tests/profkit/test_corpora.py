@@ -32,6 +32,8 @@ def wrongly_called(run, part: Part) -> set[str]:
     if part.role == "honest":
         return found ^ set(part.called)
     word = run.verdicts[part.name].word
+    if next(impl for impl in run.manifest.impls if impl.name == part.name).fragile:
+        found = found | {"fragile"}
     if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
         return set()  # it never had the answer, and what it does then is not so much slower there that it would show
     clean = word in ("faster", "same", "slower", "undecided") and not found
@@ -50,8 +52,8 @@ def number(role):
 
 
 def test_the_corpora_are_large_enough():
-    assert number("cheat") >= 150
-    assert number("honest") >= 100
+    assert number("cheat") >= 280
+    assert number("honest") >= 215
     assert len({part.kind for part in EVERY["cheat"]}) >= 30
     names = [(part.task, part.name) for role in EVERY for part in EVERY[role]]
     assert len(set(names)) == len(names)
@@ -65,11 +67,19 @@ def test_cheats_and_honest_ones_side_by_side(tmp_path):
     assert told(run, chosen) == {}
 
 
+FEW = 20
+"""Candidates of a task that are measured in one run, cheats beside honest ones."""
+LARGE = [task for task in TASKS if sum(part.task == task for role in EVERY for part in EVERY[role]) > FEW]
+
+
 @pytest.mark.slow(15)
-@pytest.mark.parametrize("role", sorted(EVERY))
-@pytest.mark.parametrize("task", [task for task in TASKS if task != QUICK])
+@pytest.mark.parametrize(
+    ("task", "role"),
+    [(task, role) for task in LARGE for role in sorted(EVERY)]
+    + [(task, "") for task in TASKS if task not in (*LARGE, QUICK)],
+)
 def test_everyone_is_called_what_it_is(tmp_path, task, role):
-    chosen = [part for part in EVERY[role] if part.task == task]
+    chosen = [part for part in parts(task) if not role or part.role == role]
     run = run_of(task, chosen, tmp_path)
     assert run.manifest.reference.ok
     assert told(run, chosen) == {}
