@@ -71,8 +71,8 @@ def serve(job: Job) -> None:
             question = channel.receive()
             name = str(question.pop("ask"))
             guest.answers.rewind()
-            act: Callable[..., dict[str, Any] | None] = getattr(guest, name)
-            _answer(channel, notes, partial(act, **question), "load-error" if name == "build" else "")
+            act: Callable[..., dict[str, Any] | None] = getattr(Guest, name)
+            _answer(channel, notes, partial(act, guest, **question), "load-error" if name == "build" else "")
     except EndedError:
         return
     finally:
@@ -109,6 +109,7 @@ class Guest:
         if self._device.type == "cpu":
             heap.keep()
         integrity.seal()
+        integrity.keep("its judge's server", self, "_clocks", "_notes", "_job")
         if self._device.type == "cuda" and job.gpu_memory:
             total = torch.cuda.get_device_properties(self._device).total_memory
             torch.cuda.set_per_process_memory_fraction(min(1.0, job.gpu_memory / total), self._device)
@@ -170,7 +171,7 @@ class Guest:
         self._pairs = found.pairs
         self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
         integrity.check()
-        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        self._watch()
         self._keep(before)
         self._unbuilt()
         return {
@@ -184,6 +185,10 @@ class Guest:
         dtype = precision.TYPES[self._job.precision]
         self._model = birth.construct(self._module, told, seed, self._device, dtype)
 
+    def _watch(self) -> None:
+        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        integrity.keep("the watch on its calls", self._watched, "_model")
+
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live while it is."""
         loading.use(self._lock)
@@ -194,12 +199,13 @@ class Guest:
             integrity.check()
         finally:
             self._keep(before)
-        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        self._watch()
 
     def restore(self) -> None:
         """Go on with what there was before `rebuild`."""
         if self._was is not None:
             (self._model, self._watched), self._was = self._was, None
+            integrity.keep("the watch on its calls", self._watched, "_model")
 
     def shift(self, names: Sequence[str]) -> dict[str, Any]:
         """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
@@ -266,6 +272,8 @@ class Guest:
         # Timing may begin anew, with sets of its own.
         self._given, self._sets = Given(self._sets), []
         self._call = TimedCall(model, self._given)
+        self._call.keep()
+        integrity.keep("its input sets", self._given, "_changes")
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
         """Take in what the next turns will bring."""
@@ -342,6 +350,8 @@ class Guest:
                 "wall": lambda: CpuClock(cold=cold),
             }
             self._clocks[method] = makers[method]()
+            integrity.keep("its judge's clocks", self._clocks)
+            integrity.keep(f"the clock {method}", self._clocks[method])
         return self._clocks[method]
 
     def _keep(self, before: tuple[dict[str, Any], dict[str, Any]], *, called: MutableSet[str] | None = None) -> None:

@@ -69,8 +69,9 @@ class RemoteCall:
         if self._answer is None:
             return
         file = self.remote.fresh_file()
-        if self.remote.ask("output", output=file.name).get("there"):
-            recheck(self.remote.output(file), self._data, self._answer, self._tolerances)
+        if not self.remote.ask("output", output=file.name).get("there"):
+            raise ChangedResultError("a timed call left no answer", "stops-computing")
+        recheck(self.remote.output(file), self._data, self._answer, self._tolerances)
 
     def warm_up(self, method: str) -> int:
         return int(self.remote.ask("warm_up", method=method)["calls"])

@@ -91,14 +91,15 @@ def time_all(
             notes[method] += f"; {best}, the fastest of {len(calls) - 1}, timed again"
             notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
         spent.on("best again")
+    if not job.again:
+        # Before times are looked at from outside: who works ahead of its calls has told no lie of them.
+        _habits(job, calls, device, events, turn)
+        spent.on("habits")
     if turns.suspects(calls):
         samples += _from_outside(calls, samples, device, events, before)
         timing.write(samples, Path(job.timings))
         notes[outside.METHOD] = outside.NOTE
         spent.on(outside.METHOD)
-    if not job.again:
-        _habits(job, calls, device, events, turn)
-        spent.on("habits")
     joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
     spent.on("energy" if joules else "")
     used = {sample.method for sample in samples}

@@ -58,6 +58,7 @@ class Seal:
     overrides: frozenset[str] = frozenset()
     hooks: dict[str, Any] = field(default_factory=dict)
     tools: dict[int, str] = field(default_factory=dict)
+    things: dict[str, tuple[Any, type, dict[str, Any]]] = field(default_factory=dict)
 
 
 _SEAL = Seal()
@@ -91,6 +92,16 @@ def include(module: ModuleType, *, data: bool = True) -> None:
             _SEAL.tables[f"{module.__name__}.{name}"] = (value, copy.copy(value))
 
 
+def keep(role: str, thing: Any, *names: str) -> None:
+    """Write down the object that plays a role from now on: its type, that nothing of its own hides a method of that, and what
+    it has under these names. A dict has to keep all that is in it.
+    """
+    if isinstance(thing, dict):
+        _SEAL.tables[role] = (thing, dict(thing))
+    else:
+        _SEAL.things[role] = thing, type(thing), {name: vars(thing)[name] for name in names}
+
+
 def _hold(place: str, holder: Any, members: Mapping[str, Any], *, everything: bool = False) -> None:
     if isinstance(holder, type):
         _SEAL.names[holder] = frozenset(members)
@@ -121,7 +132,7 @@ def restore() -> list[str]:
             continue
         found.append(f"{place}.{name}")
         _put_back(holder, name, value, made)
-    found += _restore_names() + _restore_tables() + _restore_modes() + _restore_hooks() + _restore_tools()
+    found += _restore_names() + _restore_tables() + _restore_things() + _restore_modes() + _restore_hooks() + _restore_tools()
     return found + _restore_overrides()
 
 
@@ -156,7 +167,7 @@ def _places() -> Iterator[_Place]:
         ("math", math),
         ("os", os),
     )
-    yield from (("numpy", numpy), ("sys", sys), ("threading", threading))
+    yield from (("numpy", numpy), ("numpy.random", numpy.random), ("sys", sys), ("threading", threading))
     yield from (("random", random), ("random.SystemRandom", random.SystemRandom), ("secrets", secrets))
 
 
@@ -196,6 +207,23 @@ def _restore_tables() -> list[str]:
         found.append(name)
         table.clear()
         table.extend(before) if isinstance(table, list) else table.update(before)
+    return found
+
+
+def _restore_things() -> list[str]:
+    """Objects that are of another type now, hide a method, or hold other things."""
+    found = []
+    for role, (thing, kind, held) in _SEAL.things.items():
+        own = vars(thing)
+        hidden = [name for name in own if callable(getattr(kind, name, None))]
+        others = [name for name, value in held.items() if own.get(name, _MISSING) is not value]
+        found += [f"{role}.{name}" for name in (*hidden, *others)]
+        for name in hidden:
+            del own[name]
+        own.update(held)
+        if type(thing) is not kind:
+            found.append(f"the type of {role}")
+            thing.__class__ = kind
     return found
 
 

@@ -26,6 +26,14 @@ def _default_device(device: torch.device) -> None:
     torch.set_default_device(None if device.type == "cpu" else device)
 
 
+def _flushes() -> bool:
+    """Whether this thread's arithmetic takes denormals for zeros."""
+    return not bool(torch.tensor(_DENORMAL) * 0.5)
+
+
+_DENORMAL = 1e-40
+
+
 def _settings() -> dict[str, _Setting]:
     backends = torch.backends
     found: dict[str, _Setting] = {
@@ -43,6 +51,7 @@ def _settings() -> dict[str, _Setting]:
         "fast transformer path": (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
         "deterministic fill": _attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
         "oneDNN": _attribute(backends.mkldnn, "enabled"),
+        "denormals as zeros": (_flushes, torch.set_flush_denormal),
         "default device": (torch.get_default_device, _default_device),
     }
     for name in ("flash", "mem_efficient", "math", "cudnn"):

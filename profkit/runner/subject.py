@@ -155,6 +155,11 @@ class TimedCall:
         self._turns = Turns(data.sets)
         self._pending: Change | None = None
 
+    def keep(self) -> None:
+        """Have it noticed when somebody puts another model, or other turns, into this call."""
+        integrity.keep("its timed call", self, "_model", "_data", "_turns")
+        integrity.keep("the turns of its timed call", self._turns, "_sets")
+
     def __call__(self) -> Any:
         self._turns.output = self._model(*self._turns.arguments)
         return self._turns.output

@@ -211,12 +211,18 @@ _CALLED = {
 }
 
 
+_STARTED = re.compile(r"\.(submit|apply_async|map_async|starmap_async|run_in_executor|run_coroutine_threadsafe)$")
+"""What starts work elsewhere and gives something to ask for the answer."""
+
+
 def _called(source: Source, _: str) -> Iterator[Suspicion]:
     for call, name in calls(source.tree):
         full = _full_name(source, name)
         for kind, pattern in _CALLED.items():
             if pattern.search(full) and not (kind == "threads" and _joined(source, call)):
                 yield Suspicion(kind, call.lineno, f"calls {full}")
+        if _STARTED.search(name) and isinstance(source.parents.get(call), ast.Expr):
+            yield Suspicion("threads", call.lineno, f"calls {name} and asks for no answer")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr in ("f_back", "f_locals", "f_globals"):
             yield Suspicion("frame inspection", node.lineno, f"reads {node.attr}")

@@ -177,3 +177,45 @@ def test_pages_are_looked_at_only_where_the_output_is():
     region = mmap.mmap(-1, 4096, prot=0)
     pages.refuse([torch.ones(4096), 3, None])
     region.close()
+
+
+class TestWhatIsKept:
+    """Objects of profkit's in a candidate's process: what it puts into them is seen, and taken out."""
+
+    @pytest.fixture
+    def call(self):
+        call = TimedCall(torch.relu, Data(lambda: [torch.randn(4)], 2))
+        call.keep()
+        yield call
+        integrity.restore()
+        integrity._SEAL.things.clear()
+
+    def test_nothing_is_said_of_what_changes_lawfully(self, call):
+        call.turn()
+        call()
+        integrity.check()
+
+    def test_a_method_of_its_own(self, call):
+        call.settled = lambda: None
+        with pytest.raises(OffenceError, match=r"its timed call\.settled") as caught:
+            integrity.check()
+        assert caught.value.status == "patched"
+        assert "settled" not in vars(call)
+
+    def test_another_model_turns_of_another_kind(self, call):
+        model, kind = call._model, type(call._turns)
+        call._model = torch.zeros_like
+        call._turns.__class__ = type("Quick", (kind,), {})
+        with pytest.raises(OffenceError, match=r"its timed call\._model, the type of the turns"):
+            integrity.check()
+        assert call._model is model
+        assert type(call._turns) is kind
+
+    def test_what_is_in_a_dict(self, call):
+        clocks = {"wall": 1}
+        integrity.keep("clocks", clocks)
+        clocks["wall"] = 2
+        with pytest.raises(OffenceError, match="clocks"):
+            integrity.check()
+        assert clocks.pop("wall") == 1
+        integrity._SEAL.tables.pop("clocks")

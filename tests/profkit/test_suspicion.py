@@ -60,6 +60,7 @@ def test_what_runs_as_a_program_alone_is_no_candidate():
         ["F = torch.ones(3)", "F.requires_grad = False", "return x * F"],
         ["many = [threading.Thread(target=f) for f in x]", "for one in many:", "    one.join()", "return x"],
         ["many = []", "many.append(threading.Thread(target=f))", "[one.join() for one in many]", "return x"],
+        ["return [one.result() for one in [self.pool.submit(f, y) for y in x]]"],
         ["one = threading.Thread(target=f)", "one.join()", "return x"],
     ],
 )
@@ -75,6 +76,7 @@ def test_honest_ways(lines):
         (["if torch.autograd.profiler._is_profiler_enabled:", "    return x"], "profiler detection 7"),
         (["global F", "F.linear = 3", "return x"], "patching 8"),
         (["time.clock = x", "return x"], "patching 7"),
+        (["self.pool.submit(self.watch)", "return x"], "threads 7"),
         (["many = [threading.Thread(target=f) for f in x]", "return x"], "threads 7"),
         (["many = [threading.Thread(target=f) for f in x]", "for one in x:", "    one.join()"], "threads 7"),
     ],
