@@ -167,6 +167,10 @@ _SENTENCES = [
         "输出所在的内存页在被访问时才生成",
     ),
     (r"replaces (?P<names>.+); put back", "替换了 {names}；已恢复"),
+    ("replaces Python's audit hooks by one more, which stays", "添加了 Python 的审计钩子，无法撤除"),
+    (r"(?P<where>input\S*) is a (?P<kind>\S+) now", "{where} 已成为 {kind}"),
+    (r"(?P<where>input\S*) has a method of its own", "{where} 带上了自己的方法"),
+    ("a timed call left no answer", "计时的调用没有留下结果"),
     (
         r"sent (?P<what>\S+) to another process of this run; that was refused",
         "向本次运行的其他进程发送 {what}，已被拦下",

@@ -108,11 +108,12 @@ class Watched:
         leftovers.leave(like)
         facts.settle(self._device)
         inputs.seed_all(seed)
-        tasks = _tasks()
+        tasks, types = _tasks(), lazy.types(arguments)
         began = _now()
         output = self._model(*arguments)
         called = _since(began)
         lazy.refuse(output, self.kinds)
+        lazy.refuse_hooked(arguments, types)
         if self._calls % _PAGED == 1:
             # It takes a moment, in which late work could be done unseen: so not after every call.
             pages.refuse(output)

@@ -15,19 +15,23 @@ import gc
 import inspect
 import math
 import os
+import pickle
 import random
 import secrets
 import signal
+import socket
 import statistics
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+import msgspec
 import numpy
 import torch
 import torch.library
@@ -59,6 +63,7 @@ class Seal:
     hooks: dict[str, Any] = field(default_factory=dict)
     tools: dict[int, str] = field(default_factory=dict)
     things: dict[str, tuple[Any, type, dict[str, Any]]] = field(default_factory=dict)
+    listening: int = 0
 
 
 _SEAL = Seal()
@@ -78,6 +83,8 @@ def seal(reference: ModuleType | None = None) -> None:
     if reference is not None:
         include(reference)
     _SEAL.modes, _SEAL.overrides, _SEAL.hooks, _SEAL.tools = _modes(), _overrides(), _hooks(), _tools()
+    _listen()
+    _SEAL.listening = len(_listeners)
 
 
 def include(module: ModuleType, *, data: bool = True) -> None:
@@ -118,7 +125,8 @@ def check() -> None:
     replaced = restore()
     if replaced:
         more = f" and {len(replaced) - _SHOWN} more" if len(replaced) > _SHOWN else ""
-        raise OffenceError("patched", f"replaces {', '.join(replaced[:_SHOWN])}{more}; put back")
+        stays = replaced == [_AUDIT]
+        raise OffenceError("patched", f"replaces {', '.join(replaced[:_SHOWN])}{more}{'' if stays else '; put back'}")
 
 
 def restore() -> list[str]:
@@ -132,7 +140,14 @@ def restore() -> list[str]:
             continue
         found.append(f"{place}.{name}")
         _put_back(holder, name, value, made)
-    found += _restore_names() + _restore_tables() + _restore_things() + _restore_modes() + _restore_hooks() + _restore_tools()
+    found += (
+        _restore_names()
+        + _restore_tables()
+        + _restore_things()
+        + _restore_modes()
+        + _restore_hooks()
+        + _restore_tools()
+    )
     return found + _restore_overrides()
 
 
@@ -168,6 +183,10 @@ def _places() -> Iterator[_Place]:
         ("os", os),
     )
     yield from (("numpy", numpy), ("numpy.random", numpy.random), ("sys", sys), ("threading", threading))
+    # What hands data and questions over: a candidate that hears of them could work before it is called.
+    yield from (("torch.serialization", torch.serialization), ("torch._utils", torch._utils), ("pickle", pickle))
+    yield from (("torch.UntypedStorage", torch.UntypedStorage), ("torch.TypedStorage", torch.TypedStorage))
+    yield from (("msgspec.json", msgspec.json), ("socket.socket", socket.socket), ("pathlib.Path", Path))
     yield from (("random", random), ("random.SystemRandom", random.SystemRandom), ("secrets", secrets))
 
 
@@ -178,12 +197,14 @@ def _layers() -> Iterator[tuple[str, type]]:
             yield f"torch.nn.{name}", value
 
 
-def _hook_tables() -> Iterator[tuple[str, dict[Any, Any]]]:
-    """torch's tables of functions that every module calls."""
+def _hook_tables() -> Iterator[tuple[str, Any]]:
+    """torch's tables of functions that every module calls, and of those that are called with whatever is loaded."""
     holder = torch.nn.modules.module
     for name, value in vars(holder).items():
         if name.startswith("_global_") and isinstance(value, dict):
             yield f"torch.nn.modules.module.{name}", value
+    loaders: list[Any] = torch.serialization._package_registry
+    yield "torch.serialization's loaders", loaders
 
 
 def _restore_names() -> list[str]:
@@ -347,6 +368,24 @@ def _restore_hooks() -> list[str]:
     return found
 
 
+_listeners: deque[str] = deque()
+"""One for each audit hook that was added since `_listen`: nobody can ask Python for them, nor take one out."""
+
+
+_AUDIT = "Python's audit hooks by one more, which stays"
+
+
+@functools.cache
+def _listen() -> None:
+    """Hear of audit hooks that are added: those are told of what this process opens and deletes, between calls too."""
+    sys.addaudithook(_heard)
+
+
+def _heard(event: str, _: Any) -> None:
+    if event == "sys.addaudithook":
+        _listeners.append(event)
+
+
 _TOOLS = range(6)
 
 
@@ -358,12 +397,14 @@ def _tools() -> dict[int, str]:
 
 
 def _restore_tools() -> list[str]:
+    """Tools that Python tells what it runs, taken out again, and audit hooks, which stay and are told of once."""
     monitoring: Any = getattr(sys, "monitoring", None)
+    audits, _SEAL.listening = len(_listeners) - _SEAL.listening, len(_listeners)
     new = _tools().keys() - _SEAL.tools.keys()
     for number in new:
         monitoring.set_events(number, 0)
         monitoring.free_tool_id(number)
-    return [f"sys.monitoring's tool {number}" for number in sorted(new)]
+    return [f"sys.monitoring's tool {number}" for number in sorted(new)] + [_AUDIT] * (audits > 0)
 
 
 def _is_new(value: Any) -> bool:

@@ -59,6 +59,25 @@ def refuse_shared(allowed: Collection[str]) -> None:
         raise OffenceError("mismatch", "the answer lies in the memory of an input, where the reference gives a new one")
 
 
+def refuse_hooked(arguments: Any, types: Sequence[type]) -> None:
+    """Raise OffenceError when a tensor that was handed in is no longer of its type, or something of its own hides a method:
+    what is done with it later would call the candidate. types: those of the leaves as they were.
+    """
+    leaves = list(tensors(arguments, "input"))
+    if len(leaves) != len(types):
+        raise OffenceError("mutates-inputs", f"changes its inputs: {len(leaves)} instead of {len(types)}")
+    for (where, leaf), kind in zip(leaves, types, strict=True):
+        if type(leaf) is not kind:
+            raise OffenceError("mutates-inputs", f"changes its inputs: {where} is a {_name(type(leaf))} now")
+        if isinstance(leaf, torch.Tensor) and _disguised(leaf):
+            raise OffenceError("mutates-inputs", f"changes its inputs: {where} has a method of its own")
+
+
+def types(arguments: Any) -> list[type]:
+    """Of each leaf its type."""
+    return [type(leaf) for _, leaf in tensors(arguments)]
+
+
 def _memories(item: Any) -> list[tuple[int, int]]:
     """(first byte, the byte behind the last) of every tensor's storage."""
     leaves = [leaf for _, leaf in tensors(item) if type(leaf) is torch.Tensor and leaf.layout is torch.strided]

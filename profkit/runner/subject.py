@@ -235,6 +235,7 @@ class Turns:
     def __init__(self, sets: list[list[Any]]) -> None:
         self._sets: list[list[Any]] = [inputs.clone(arguments) for arguments in sets]
         self._scalable = [scalable(one) for one in self._sets]
+        self._types = lazy.types(self._sets[0]) if self._sets else []  # of the set that the model has seen last
         self._at = 0
         self._seen: list[torch.Tensor] = []
         self._from = 0.0
@@ -249,8 +250,10 @@ class Turns:
     def turn(self, change: Change) -> None:
         """Bring in the data of a turn; the last output is looked at once more and its memory spoiled."""
         self.settled()
-        # The data come last: who sees them first can begin first.
+        lazy.refuse_hooked(self.arguments, self._types)
+        # The data come last: who sees them first can begin first, and to let go of an answer may wake its maker.
         poison = [_spoiled(leaf) for _, leaf in tensors(self.output) if isinstance(leaf, torch.Tensor)]
+        self.output = None
         self._at = change.at
         if change.fresh is None:
             scale(self.arguments, self._scalable[self._at], change.factor)
@@ -260,7 +263,7 @@ class Turns:
             else:
                 self._sets[self._at] = inputs.clone(change.fresh)
             self._scalable[self._at] = scalable(self.arguments)
-        self.output = None
+        self._types = lazy.types(self.arguments)
         del poison
 
     def witness(self) -> None:

@@ -32,6 +32,10 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
             "output: 2 of 4 elements are finite where the reference is infinite",
             "output：4 个元素中有 2 个是有限数，而参考实现为无穷大",
         ),
+        ("replaces Python's audit hooks by one more, which stays", "添加了 Python 的审计钩子，无法撤除"),
+        ("changes its inputs: input[0] is a m.Hooked now", "改动了输入：input[0] 已成为 m.Hooked"),
+        ("changes its inputs: input[0] has a method of its own", "改动了输入：input[0] 带上了自己的方法"),
+        ("a timed call left no answer", "计时的调用没有留下结果"),
         ("output: 2 of 4 elements are infinite with the other sign", "output：4 个元素中有 2 个无穷大的符号相反"),
         (
             "a timed call gave another result than the checked one: output[0]: 3 of 4 elements differ, the worst by 0.5 (rms 1)",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 import threading
+import weakref
 
 import pytest
 import torch
@@ -177,6 +179,49 @@ def test_pages_are_looked_at_only_where_the_output_is():
     region = mmap.mmap(-1, 4096, prot=0)
     pages.refuse([torch.ones(4096), 3, None])
     region.close()
+
+
+def test_who_is_told_that_its_answer_was_let_go_sees_no_new_data():
+    seen = []
+    call = TimedCall(lambda x: (given.append(x), x * 2)[1], Data(lambda: [torch.randn(4)], 1))
+    given = []
+    call()
+    before = given[-1].clone()
+    weakref.finalize(call.last, lambda: seen.append(given[-1].clone()))
+    call.turn()
+    assert torch.equal(seen[0], before)
+    assert not torch.equal(given[-1], before)
+
+
+class Hooked(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x: setattr(x, "__class__", Hooked), "is a .*Hooked now"),
+        (lambda x: setattr(x, "copy_", print), "has a method of its own"),
+    ],
+)
+def test_inputs_stay_plain_tensors(change, said):
+    call = TimedCall(lambda x: (change(x), torch.zeros(4))[1], Data(lambda: [torch.randn(4)], 2))
+    call.turn()
+    call()
+    with pytest.raises(OffenceError, match=said) as caught:
+        call.turn()
+    assert caught.value.status == "mutates-inputs"
+    marked = TimedCall(lambda x: (setattr(x, "seen", True), x * 2)[1], Data(lambda: [torch.randn(4)], 2))
+    for _ in range(3):
+        marked.turn()
+        marked()
+
+
+def test_an_audit_hook_is_told_of_once():
+    sys.addaudithook(lambda *_: None)
+    with pytest.raises(OffenceError, match=r"replaces Python's audit hooks by one more, which stays$"):
+        integrity.check()
+    integrity.check()
 
 
 class TestWhatIsKept:
