@@ -318,7 +318,9 @@ def _unseen(arguments: list[Any]) -> list[Any]:
     mine: list[Any] = inputs.clone(arguments)
     for _, leaf in tensors(mine):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim():
-            leaf.copy_(leaf.roll(1, -1) * 0.75)
+            # Where several elements are one in memory, they cannot be written by their places.
+            memory = inputs.memory(leaf)
+            memory.copy_(memory.roll(1, -1) * 0.75)
     return mine
 
 
@@ -326,7 +328,7 @@ def _nudge(arguments: list[Any]) -> None:
     """Change the data a little, in place; whole numbers change places."""
     for _, leaf in tensors(arguments):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-            leaf.mul_(_NUDGE)
+            inputs.memory(leaf).mul_(_NUDGE)
         elif isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.is_contiguous():
             leaf.copy_(leaf.flatten().roll(1).view_as(leaf))
 

@@ -121,14 +121,24 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
+_COMPARED = (torch.Tensor, bool, int, float, complex, str, type(None))
+
+
 def refuse_layouts(arguments: Any, output: Any) -> None:
-    """Raise TypeError for a task whose tensors are sparse, nested or quantized: they are not compared element by element."""
+    """Raise TypeError for a task whose tensors are sparse, nested or quantized, for they are not compared element by element,
+    and for an answer that is made of something else.
+    """
     from profkit.runner.check import tensors
 
     for where, leaf in (*tensors(arguments, "inputs"), *tensors(output)):
         if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested):
             kind = "nested" if leaf.is_nested else str(leaf.dtype if leaf.is_quantized else leaf.layout)
             raise TypeError(f"{where} is {kind.removeprefix('torch.')}: a task takes and gives dense tensors")
+    for where, leaf in tensors(output):
+        if not isinstance(leaf, _COMPARED):
+            raise TypeError(
+                f"{where} is a {type(leaf).__name__}: a task gives tensors, numbers, lists, tuples and dicts"
+            )
 
 
 def described(arguments: Any) -> list[str]:

@@ -28,7 +28,7 @@ def _default_device(device: torch.device) -> None:
 
 def _flushes() -> bool:
     """Whether this thread's arithmetic takes denormals for zeros."""
-    return not bool(torch.tensor(_DENORMAL) * 0.5)
+    return not bool(torch.tensor(_DENORMAL, dtype=torch.float32, device="cpu") * 0.5)
 
 
 _DENORMAL = 1e-40

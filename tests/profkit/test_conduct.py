@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from profkit.runner import busy, inputs, integrity, lazy, settings
+from profkit.runner import busy, conduct, inputs, integrity, lazy, settings
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
@@ -302,6 +302,15 @@ def test_inputs_are_refilled_in_place_whatever_their_layout():
         assert torch.equal(target[0], other)
     assert not inputs.alike([torch.ones(2)], [torch.ones(3)])
     assert not inputs.alike([1], [2])
+
+
+def test_other_data_are_made_where_elements_are_one_in_memory():
+    spread = [torch.tensor([1.0, 2.0, 4.0])[:, None].expand(3, 5), torch.arange(3)]
+    other = conduct._unseen(spread)
+    assert other[0].stride() == (1, 0)
+    assert other[0][:, 0].tolist() == [3.0, 0.75, 1.5]
+    conduct._nudge(other)
+    assert other[0][0].tolist() == [3.0 * conduct._NUDGE] * 5
 
 
 def test_a_second_call_is_compared_by_the_tolerances_of_the_problem():
