@@ -52,7 +52,7 @@ _SHOWN = 4
 class Seal:
     """What the watched places held: (place, name) -> the object and, of Python functions, what it is made of; `tables`:
     what was in dicts, lists and sets of profkit's, and in torch's lists of hooks for every module; `names`: those that
-    a class defined itself.
+    a class defined itself; `things`: objects of profkit's by what they are for, with their type and some of what they hold.
     """
 
     held: dict[tuple[str, str], tuple[Any, Any, _Made | None]] = field(default_factory=dict)
@@ -64,6 +64,8 @@ class Seal:
     tools: dict[int, str] = field(default_factory=dict)
     things: dict[str, tuple[Any, type, dict[str, Any]]] = field(default_factory=dict)
     listening: int = 0
+    hiding: dict[str, tuple[ModuleType, frozenset[str]]] = field(default_factory=dict)
+    """By module, which of Python's own names it has something else for."""
 
 
 _SEAL = Seal()
@@ -71,15 +73,18 @@ _SEAL = Seal()
 
 def seal(reference: ModuleType | None = None) -> None:
     """Write down the state that later `check`s compare with; that of the reference's module as well."""
-    _SEAL.held, _SEAL.tables, _SEAL.names = {}, {}, {}
+    _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding = {}, {}, {}, {}
     for place, holder in _places():
         _SEAL.held |= {(place, name): (holder, value, _made(value)) for name, value in _members(holder)}
+        if isinstance(holder, ModuleType) and holder is not builtins:
+            _SEAL.hiding[place] = holder, _hidden(holder)
     for place, kind in _layers():
         _hold(place, kind, vars(kind))
     for name, table in _hook_tables():
         _SEAL.tables[name] = (table, copy.copy(table))
     for module in _own_modules():
         include(module)
+        _SEAL.hiding[module.__name__] = module, _hidden(module)
     if reference is not None:
         include(reference)
     _SEAL.modes, _SEAL.overrides, _SEAL.hooks, _SEAL.tools = _modes(), _overrides(), _hooks(), _tools()
@@ -142,6 +147,7 @@ def restore() -> list[str]:
         _put_back(holder, name, value, made)
     found += (
         _restore_names()
+        + _restore_hiding()
         + _restore_tables()
         + _restore_things()
         + _restore_modes()
@@ -205,6 +211,7 @@ def _hook_tables() -> Iterator[tuple[str, Any]]:
             yield f"torch.nn.modules.module.{name}", value
     loaders: list[Any] = torch.serialization._package_registry
     yield "torch.serialization's loaders", loaders
+    yield "gc.callbacks", gc.callbacks
 
 
 def _restore_names() -> list[str]:
@@ -216,6 +223,24 @@ def _restore_names() -> list[str]:
         for name in [n for n in vars(kind) if n not in names and callable(vars(kind)[n])]:
             found.append(f"{kind.__module__}.{kind.__qualname__}.{name}")
             delattr(kind, name)
+    return found
+
+
+_PYTHONS = frozenset(name for name in vars(builtins) if not name.startswith("_"))
+
+
+def _hidden(module: ModuleType) -> frozenset[str]:
+    """Python's own names that stand for something else in the functions of a module."""
+    return _PYTHONS & vars(module).keys()
+
+
+def _restore_hiding() -> list[str]:
+    """Names that modules have of their own since, where their functions mean Python's."""
+    found = []
+    for place, (module, before) in _SEAL.hiding.items():
+        for name in _hidden(module) - before:
+            found.append(f"{place}.{name}")
+            delattr(module, name)
     return found
 
 

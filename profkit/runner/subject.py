@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -28,6 +29,7 @@ _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 _WITNESSES = 256
 _LOOKS = 1 / 8
 _NEAR = 0.05
+_COLLECTS = gc.isenabled()
 
 
 class ChangedResultError(OffenceError):
@@ -161,6 +163,8 @@ class TimedCall:
         integrity.keep("the turns of its timed call", self._turns, "_sets")
 
     def __call__(self) -> Any:
+        if _COLLECTS:
+            gc.enable()
         self._turns.output = self._model(*self._turns.arguments)
         return self._turns.output
 
@@ -172,6 +176,10 @@ class TimedCall:
     def turn(self) -> None:
         """Go to the next input set and poison the memory of the last output. Raises OffenceError for that output."""
         change, self._pending = self._pending or self._data.turn(), None
+        # What an earlier call left is collected before the data come, and nothing from then on until the call: who is told
+        # of it there would work ahead of the call.
+        gc.collect(0)
+        gc.disable()
         self._turns.turn(change)
         if isinstance(self._model, Gradients):
             self._model.ready(*self._turns.arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import sys
 import threading
@@ -191,6 +192,34 @@ def test_who_is_told_that_its_answer_was_let_go_sees_no_new_data():
     call.turn()
     assert torch.equal(seen[0], before)
     assert not torch.equal(given[-1], before)
+
+
+def test_who_is_told_by_the_collector_sees_no_new_data():
+    given, seen = [], []
+
+    class Ring:
+        def __init__(self):
+            self.ring = self
+
+        def __del__(self):
+            seen.append(given[-1].clone())
+
+    call = TimedCall(lambda x: (given.append(x), Ring(), x * 2)[-1], Data(lambda: [torch.randn(4)], 1))
+    call()
+    before = given[-1].clone()
+    call.turn()
+    assert torch.equal(seen[0], before)
+    assert not gc.isenabled()
+    call()
+    assert gc.isenabled()
+
+
+def test_a_name_of_pythons_that_a_module_of_ours_gets():
+    subject.zip = lambda *_, **__: ()
+    with pytest.raises(OffenceError, match=r"replaces profkit\.runner\.subject\.zip; put back"):
+        integrity.check()
+    assert "zip" not in vars(subject)
+    integrity.check()
 
 
 class Hooked(torch.Tensor):
