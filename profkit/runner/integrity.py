@@ -191,8 +191,8 @@ def _places() -> Iterator[_Place]:
     yield from (("numpy", numpy), ("numpy.random", numpy.random), ("sys", sys), ("threading", threading))
     # What hands data and questions over: a candidate that hears of them could work before it is called.
     yield from (("torch.serialization", torch.serialization), ("torch._utils", torch._utils), ("pickle", pickle))
-    yield from (("torch.UntypedStorage", torch.UntypedStorage), ("torch.TypedStorage", torch.TypedStorage))
-    yield from (("msgspec.json", msgspec.json), ("socket.socket", socket.socket), ("pathlib.Path", Path))
+    yield from (("torch.UntypedStorage", torch.UntypedStorage), ("msgspec.json", msgspec.json))
+    yield from (("socket.socket", socket.socket),)
     yield from (("random", random), ("random.SystemRandom", random.SystemRandom), ("secrets", secrets))
 
 
