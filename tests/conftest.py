@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,12 @@ def _seconds(item: pytest.Item) -> float:
     return 0.1 if slow is None else slow.args[0] if slow.args else 1.0
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: looking through it for garbage took a twentieth of the tests' time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """What torch exports when it compiles is taken back: runners of later tests would need another server."""
@@ -109,6 +116,33 @@ def warm_runners() -> Iterator[None]:
             return warm([*BARE, *argv[2:]] if traced else argv, **options)
 
         patch.setattr(process, "start", start)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """The pictures that are written with a run are composed, and not printed: printing takes longer than all the rest of
+    a report. Gives what prints them for a while, as `printed` does.
+    """
+    from profkit.report import derived
+
+    image = derived.image
+
+    @contextmanager
+    def really() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(derived, "image", image)
+            yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(derived, "image", lambda figure, file: f"composed, not printed: {file.name}".encode())
+        yield really
+
+
+@pytest.fixture
+def printed(composed: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """A run's pictures are real ones in this test."""
+    with composed():
         yield
 
 

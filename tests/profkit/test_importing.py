@@ -58,6 +58,7 @@ def profile_json(folder):
     return folder / "profile.json"
 
 
+@pytest.mark.usefixtures("printed")
 def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
     found = import_files([NCU], tmp_path / "run")
     run, manifest = Study(found.run), Study(found.run).manifest

@@ -75,6 +75,7 @@ def default_ops():
     ]
 
 
+@pytest.mark.usefixtures("printed")
 def test_a_command_under_ncu_gives_a_run_with_kernels(with_ncu, runs, tmp_path):
     log = tmp_path / "argv.jsonl"
     with_ncu("ok", log=log)

@@ -79,6 +79,7 @@ def test_no_step_forgets_what_was_asked_for(session, step):
     assert [one.name for one in job.subjects] == ["reference", "honest"]
 
 
+@pytest.mark.usefixtures("printed")
 def test_all_implementations_are_counted_in_one_start_of_ncu(on_gpu, fake_ncu, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     fake_ncu("ok", target="skip")
