@@ -33,6 +33,8 @@ _TRIES = 6
 _CLONES = 4
 """Calls on clones of data that was answered in another way before."""
 _PAIRS = 3
+_SHORT = 0.01
+"""Seconds on a core of a call that is made again only to see how long it takes."""
 _FASTER, _SURELY_FASTER = 4.0, 2.0
 _WORTH_WHILE = {"wall": 50e-6, "cpu": 200e-6}
 _PAGED = 4
@@ -184,7 +186,7 @@ class Watched:
             if self._device.type == "cuda":
                 self._stands_in_line(kept, seed, answer)
             inputs.refill(given, kept)
-            self._repeats.append((took, self._timed(given)))
+            self._repeats.append((took, self._at_best(given)))
             self._remembers(kept)
         self._before = _Before(given, answer, seed)
 
@@ -271,6 +273,13 @@ class Watched:
         self._model(*arguments)
         facts.settle(self._device)
         return _since(began)
+
+    def _at_best(self, arguments: list[Any]) -> _Spent:
+        """The least of a few calls, which a busy machine does not make look like a new one; of one call that takes long."""
+        tries = [self._timed(arguments)]
+        while len(tries) < _PAIRS and tries[0].cpu < _SHORT:
+            tries.append(self._timed(arguments))
+        return _Spent(min(one.wall for one in tries), min(one.cpu for one in tries))
 
     def _stands_in_line(self, arguments: list[Any], seed: int, answer: Any) -> None:
         """Raise OffenceError when an answer is there while the caller's stream stands still, or not yet there when

@@ -415,6 +415,29 @@ def test_what_load_may_explain_is_a_doubt_and_no_memory(monkeypatch, slower, wai
     assert set(told) <= {("doubt", "candidate", "busy")}
 
 
+class Interrupted:
+    """Remembers every answer; the machine is busy during its third and fourth call on data seen before."""
+
+    def __init__(self):
+        self.known, self.again = {}, 0
+
+    def __call__(self, x):
+        key = x[0, 0].item()
+        self.again += key in self.known
+        if key not in self.known or self.again in (3, 4):
+            burn(0.003)
+        return self.known.setdefault(key, x + 1).clone()
+
+
+def test_one_call_beside_others_hides_no_memory():
+    integrity.seal()
+    watched = Watched(Interrupted(), CPU, "candidate", None)
+    watched(torch.randn(16, 16))
+    torch.manual_seed(1)
+    with pytest.raises(OffenceError, match="seen before is answered"):
+        watched(torch.randn(16, 16))
+
+
 def test_an_answer_in_memory_that_nobody_may_read_yet_is_none():
     size = mmap.PAGESIZE
     area = mmap.mmap(-1, 2 * size)
