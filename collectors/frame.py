@@ -97,7 +97,7 @@ def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = ()
     given["tool"] = tool
     for key in KEYS:
         given.setdefault(key, "")
-    # What validate would ask of a million rows is asked of their distinct texts here.
+    # What is asked of texts is asked of the distinct ones of a million rows.
     data = {name: _typed(name, given[name], rows, coded) for name in key_order(list(given))}
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
     frame.attrs["doubts"] = list(doubts)
@@ -146,21 +146,6 @@ def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
 def empty(tool: str) -> pd.DataFrame:
     """A valid frame without rows."""
     return build({"kernel": []}, tool=tool)
-
-
-def validate(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame itself if it keeps the schema above; raises CollectError naming the column if not."""
-    for key in KEYS:
-        if key not in frame.columns:
-            raise CollectError(f"column {key!r} is missing from the launches frame")
-    names = [str(name) for name in frame.columns]
-    if key_order(names) != names:
-        raise CollectError(f"columns out of order: {', '.join(names)}", fix="make frames with collectors.frame.build")
-    for name in names:
-        _check_type(name, frame[name])
-    _check_values("tool", frame["tool"], TOOLS)
-    _check_values("kind", frame["kind"], KINDS)
-    return frame
 
 
 def role_of(frame: pd.DataFrame) -> Role:

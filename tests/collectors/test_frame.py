@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from frames import validate
 
 from collectors import CollectError
 from collectors.counters import COUNTERS
 from collectors.doubt import Doubt
-from collectors.frame import KEYS, OPTIONAL, build, empty, host_of, key_order, set_host, uncollected, validate
+from collectors.frame import KEYS, OPTIONAL, build, empty, host_of, key_order, set_host, uncollected
 
 
 def test_build_fills_keys_orders_columns_and_keeps_doubts():

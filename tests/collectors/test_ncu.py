@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from exports import Dialect, Launch, write
+from frames import validate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import collectors
 from collectors import CollectError
-from collectors.frame import validate
 from collectors.ncu import read, read_raw, sniff
 
 TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frames import validate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nsys_exports import Nvtx, Op, gpu_trace, kern_sum, kern_sum_text, pushpop_trace, stdout
 
 from collectors import CollectError, nsys
-from collectors.frame import spelt, validate
+from collectors.frame import spelt
 from collectors.nsys import frames
 from collectors.nsys import text as text_of_nsys
 from collectors.nsys.launches import shapes

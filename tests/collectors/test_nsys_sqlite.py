@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frames import validate
 from hypothesis import given
 from hypothesis import strategies as st
 from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
@@ -15,7 +16,7 @@ from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
 import collectors
 from analyzers.program import budget
 from collectors import CollectError, nsys
-from collectors.frame import host_of, validate
+from collectors.frame import host_of
 from collectors.nsys.ranges import Range, by_thread, sweep
 from collectors.nsys.sqlite import read_sqlite
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frames import validate
 
 import collectors
 from collectors import CollectError, nvprof
-from collectors.frame import validate
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys" / "nvprof_summary_old.csv"
 

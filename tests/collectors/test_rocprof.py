@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frames import validate
 
 from collectors import CollectError, read
 from collectors.counters import COUNTERS
-from collectors.frame import validate
 
 DATA = Path(__file__).parent.parent / "data" / "rocprof"
 COUNTED = DATA / "v3_counter_collection.csv"

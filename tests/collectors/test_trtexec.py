@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from frames import validate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import collectors
 from collectors import CollectError, trtexec
-from collectors.frame import validate
 from collectors.trtexec.layers import element_size, flop, layer, tactic_compute
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "trtexec"

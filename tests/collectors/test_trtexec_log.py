@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from frames import validate
 
 import collectors
 from collectors import CollectError, trtexec
-from collectors.frame import validate
 
 ROWS = [
     ("Reformatting CopyNode for Input Tensor 0 to conv 1", 0.0077),

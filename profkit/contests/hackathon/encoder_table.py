@@ -26,7 +26,6 @@ THRESHOLDS: dict[str, dict[str, float]] = {
 _HEADER = re.compile(r"^\s*bs\s*\|.*\blt\s*\|", re.IGNORECASE)
 _PART = re.compile(r"Test\s+(\w+)\s+Part", re.IGNORECASE)
 _AVERAGE = re.compile(r"^\s*avg\s+(\w+):\s*([-+.\deEnaif]+)(?:.*?target:\s*([-+.\deE]+))?")
-_KEYS = ("bs", "sl", "lt", "tp")
 
 
 @dataclass(frozen=True)
