@@ -22,7 +22,7 @@ profile: setup
 # UTF-8 as in .ci/run: programs and runners are then forks of one server.
 test: export PYTHONUTF8 = 1
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n 3 -m "not slow and not gpu" $(ARGS)
 
 check: $(VENV)/.with-dev
 	$(BIN)/ruff check .
