@@ -15,6 +15,9 @@ RANGES_OVERLAP = "ranges-overlap"
 TARGET_FAILED = "ncu-target"
 """Code of the doubt that the profiled program ended with an error: it may have launched less than it would have."""
 
+SLOWED = "recorded-slower"
+"""Code of the doubt that recording a program took it time of its own, so that a step is longer than without."""
+
 
 class Doubt(msgspec.Struct, frozen=True):
     """What is doubtful, by how much (numbers, for people), and which action would settle it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED, brief
-from collectors.doubt import TARGET_FAILED
+from collectors.doubt import SLOWED, TARGET_FAILED
 from profkit.report import lines, units
 from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, NO_RANGE, ending, gain, runnable, worded
@@ -112,11 +112,15 @@ def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
 def wall_time(study: Study, lang: str = "en") -> list[str]:
     """Where the wall time of a program went in its steady state, a sentence a process and device."""
     within = study.manifest.window.range
-    return [line for name, one in study.budgets.items() if (line := _budget(name, one, within, lang))]
+    slowed = any(doubt.code == SLOWED for doubt in study.manifest.doubts)
+    lines = (_budget(name, one, within, lang, slowed=slowed) for name, one in study.budgets.items())
+    return [line for line in lines if line]
 
 
-def _budget(name: str, one: Budget, within: str, lang: str) -> str:
-    """The parts of the window, the largest first; those below a hundredth of it are left out."""
+def _budget(name: str, one: Budget, within: str, lang: str, *, slowed: bool) -> str:
+    """The parts of the window, the largest first; those below a hundredth of it are left out. slowed: whether recording it
+    took time of its own.
+    """
     if not one.window > 0:
         return ""
     comma = say("comma", lang)
@@ -133,7 +137,9 @@ def _budget(name: str, one: Budget, within: str, lang: str) -> str:
         f"{text} {units.percent(v / one.window)}" + (say("wall_of_idle", lang, why=why) if text == idle and why else "")
         for text, v in _large(shares, one.window)
     ]
-    known = {"steps": str(one.steady.steps), "time": units.text(one.step, "s"), "range": within or spread(one, lang)}
+    took = units.text(one.step, "s")
+    took = say("as_recorded", lang, time=took) if slowed else took
+    known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one, lang)}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
     return (name + say("colon", lang) if name else "") + head + comma.join(told)
 

@@ -29,6 +29,8 @@ _FIRST_ROUNDS = 2
 _LOADED = 2.0
 _PRESSED = 0.3
 _WORTH_A_WORD = 0.01
+_AGREEING, _AGREED = 0.3, 0.01
+"""Share of the budget that event pairs take where CUPTI is to decide, and the precision that is enough then."""
 _COMPARING = 0.5
 """Share of the time that comparing may take once the first rounds are over."""
 MOST_RECORDINGS = 6
@@ -44,8 +46,9 @@ def time_all(
 ) -> dict[str, Any]:
     """Write timings.csv (and cupti.csv); how they were made, as the event "timing" says it.
 
-    The event pairs (or the wall clock of a CPU) run until the wanted precision is reached; on CUDA the
-    host's view, graphs of short calls and CUPTI follow; where it is done `again`, CUPTI alone. A cross-check that fails is a doubt, never the end.
+    The wall clock of a CPU runs until the wanted precision is reached. On CUDA event pairs come first, for a part of the budget: they are
+    to agree with CUPTI, then the host's view, graphs of short calls, and CUPTI, which decides; where it is done `again`, CUPTI alone
+    follows. Where CUPTI cannot, the event pairs decide and run to that precision. A cross-check that fails is a doubt, never the end.
     """
     spent = _Spent()
     cold = job.l2 == "cold"
@@ -64,7 +67,8 @@ def time_all(
         watch.look()
         before(name)
 
-    result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=visit, after=after)
+    share, target = (_AGREEING, max(job.target, _AGREED)) if isinstance(own, CudaClock) else (1.0, job.target)
+    result = timing.measure(calls, clock, budget=share * job.budget, target=target, before=visit, after=after)
     _say_load(watch, events)
     for name, call in calls.items():
         before(name)
@@ -77,6 +81,10 @@ def time_all(
     notes, offset = {clock.method: turns.notes(calls, clock)}, 0.0
     if isinstance(own, CudaClock):
         more, offset = _cross_checks(job, calls, samples, own, device, events, before, after, spent)
+        if not any(sample.method == "cupti" for sample in more):
+            result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=before, after=after)
+            samples = timing.drop_slow_rounds(result.samples, full)
+            spent.on(clock.method)
         samples = [_less(s, offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
