@@ -11,7 +11,7 @@ from collectors.doubt import SLOWED, Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.measure import CUPTI
-from profkit.record.session import Session, Step
+from profkit.record.session import Session, Step, none_captured
 from profkit.rundir.files import read_rows, write_rows
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program, bootstrapped
@@ -55,11 +55,11 @@ class Cupti:
         try:
             frame = read(run.path / FILE, "cupti")
         except CollectError as error:
-            raise ended.failed or ProfkitError(f"no kernels were captured: {error}", fix=error.fix) from error
+            raise ended.failed or none_captured(str(error), error.fix) from error
         if not (frame["kind"] == "kernel").any():
-            raise ended.failed or ProfkitError(
-                "no kernels were captured: the program launched none on the GPU",
-                fix="does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler",
+            raise ended.failed or none_captured(
+                "the program launched none on the GPU",
+                "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler",
             )
         session.keep(Capture(FILE, "cupti", "times"), frame)
         run.manifest.doubts.append(_SLOWED)

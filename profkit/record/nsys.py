@@ -9,7 +9,7 @@ from collectors import CollectError, read
 from collectors.nsys.scrub import scrub
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
-from profkit.record.session import Session, Step
+from profkit.record.session import Session, Step, none_captured
 from profkit.rundir.files import temporary
 from profkit.rundir.manifest import Capture
 from profkit.targets.program import Program
@@ -55,9 +55,7 @@ class Nsys:
         except CollectError as error:
             raise ended.failed or ProfkitError(f"no kernels were captured: {error}", fix=error.fix) from error
         if not (frame["kind"] == "kernel").any():
-            raise ended.failed or ProfkitError(
-                "no kernels were captured: the program launched none on the GPU", fix="does it use CUDA?"
-            )
+            raise ended.failed or none_captured("the program launched none on the GPU", "does it use CUDA?")
         session.keep(Capture(FILE, "nsys", "timeline" if sample else "times"), frame)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from collectors.doubt import Doubt
 from profkit.annotation import VARIABLE
-from profkit.errors import ProfkitError, ProgramFailedError
+from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import gpu, process, runner
 from profkit.record.absorb import absorb, portable
 from profkit.record.hot import Hot
@@ -201,6 +201,16 @@ class Session:
         capture.rows, capture.sha256 = len(frame), sha256(self.run.path / capture.file)
         self.run.manifest.captures.append(capture)
         self.frames[capture.tool] = frame
+
+
+def none_captured(why: str, fix: str) -> ProfkitError:
+    """What to raise when the record of a program holds no kernels: first of all there has to be a GPU."""
+    if gpu.gpu_present():
+        return ProfkitError(f"no kernels were captured: {why}", fix=fix)
+    return CannotProfileError(
+        "no kernels were captured: there is no CUDA device here, no NVIDIA driver answers or CUDA_VISIBLE_DEVICES hides every GPU",
+        fix="`profkit doctor` says what is missing; what was recorded elsewhere is read by `profkit import`",
+    )
 
 
 class Recorder(Protocol):

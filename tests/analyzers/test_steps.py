@@ -13,7 +13,11 @@ from analyzers.program import SLICES, budget
 from analyzers.statistics import FEWEST, MOST_UNPAIRED, SERIAL, _rank_sum_rank, unpaired
 from analyzers.steps import Taken, compare_steps, each_step
 
-RNG = np.random.default_rng(20_261_122)
+
+@pytest.fixture
+def rng():
+    """The same numbers whatever tests ran before."""
+    return np.random.default_rng(20_261_122)
 
 
 def taken(label="a", *, facts=None, edit=None, within="", **shape):
@@ -47,24 +51,24 @@ def test_the_rank_sum_is_the_published_table(n, m, rank):
     assert _rank_sum_rank(n, m, 0.95) == rank
 
 
-def depending(count, on, noise=0.03):
+def depending(rng, count, on, noise=0.03):
     """Values of which each is like the one before by `on`."""
-    steps = RNG.standard_normal(count + 30)
+    steps = rng.standard_normal(count + 30)
     for at in range(1, count + 30):
         steps[at] = on * steps[at - 1] + np.sqrt(1 - on * on) * steps[at]
     return np.exp(noise * steps[30:])
 
 
 @pytest.mark.parametrize(("n", "m", "on"), [(4, 4, 0.7), (5, 5, 0.4), (8, 8, 0.4), (10, 12, 0.7), (20, 20, 0.0)])
-def test_equal_programs_are_seldom_told_apart(n, m, on):
+def test_equal_programs_are_seldom_told_apart(rng, n, m, on):
     """However much steps depend on those before them, up to 0.7."""
-    found = [unpaired(depending(n, on), depending(m, on)) for _ in range(120)]
+    found = [unpaired(depending(rng, n, on), depending(rng, m, on)) for _ in range(120)]
     assert sum(not one.low <= 1 <= one.high for one in found) <= 12
     assert sum(one.verdict in ("faster", "slower") for one in found) <= 6
 
 
-def test_a_difference_beyond_the_spread_is_told_and_mirrors():
-    before, after = depending(20, 0.3), depending(20, 0.3) / 1.2
+def test_a_difference_beyond_the_spread_is_told_and_mirrors(rng):
+    before, after = depending(rng, 20, 0.3), depending(rng, 20, 0.3) / 1.2
     found, back = unpaired(before, after), unpaired(after, before)
     assert (found.verdict, back.verdict) == ("faster", "slower")
     assert found.low < 1.2 < found.high
@@ -84,8 +88,8 @@ def test_few_steps_have_to_lie_apart_by_more_than_they_differ():
         unpaired([1.0, 0.0], [1.0, 1.0])
 
 
-def test_many_steps_are_as_quick():
-    before = depending(40 * MOST_UNPAIRED, 0.0)
+def test_many_steps_are_as_quick(rng):
+    before = depending(rng, 40 * MOST_UNPAIRED, 0.0)
     found = unpaired(before, before / 1.05)
     assert (found.n, found.verdict) == (MOST_UNPAIRED, "faster")
 
