@@ -174,7 +174,6 @@ INSIDE: dict[str, int] = {
     "profkit.record.importing": 1,
     "profkit.runner.ceilings": 1,
     "profkit.runner.inprocess": 1,
-    "profkit.runner.inputs": 1,
     "profkit.runner.session": 1,
 }
 """How many other imports of ours are still inside the functions of a file. It may only shrink."""

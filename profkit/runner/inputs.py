@@ -10,6 +10,8 @@ from typing import Any
 import numpy
 import torch
 
+from profkit.runner.check import tensors
+
 _CHANCE = torch.default_generator
 
 
@@ -128,8 +130,6 @@ def refuse_layouts(arguments: Any, output: Any) -> None:
     """Raise TypeError for a task whose tensors are sparse, nested or quantized, for they are not compared element by element,
     and for an answer that is made of something else.
     """
-    from profkit.runner.check import tensors
-
     for where, leaf in (*tensors(arguments, "inputs"), *tensors(output)):
         if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested):
             kind = "nested" if leaf.is_nested else str(leaf.dtype if leaf.is_quantized else leaf.layout)
@@ -143,8 +143,6 @@ def refuse_layouts(arguments: Any, output: Any) -> None:
 
 def described(arguments: Any) -> list[str]:
     """Each input in words: "float32 [16, 1024]", a view with its strides, anything else as it prints, cut short."""
-    from profkit.runner.check import tensors
-
     return [_described(leaf) for _, leaf in tensors(arguments)]
 
 
