@@ -106,7 +106,7 @@ def test_an_export_without_time_says_so_and_reports(tmp_path, capsys, kept):
 
 
 def test_json_nested_too_deep_is_refused(tmp_path):
-    (tmp_path / "deep.json").write_text('{"Layers": ' + "[" * 50_000 + "]" * 50_000 + "}")
+    (tmp_path / "deep.json").write_text('{"Layers": ' + "[" * 200_000 + "]" * 200_000 + "}")
     with pytest.raises(CollectError, match="nested too deep"):
         import_files([tmp_path / "deep.json"])
 

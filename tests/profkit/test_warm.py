@@ -33,7 +33,9 @@ import json, os, resource, signal, sys
 print(json.dumps({
     "argv": sys.argv[2:], "cwd": os.getcwd(), "path": sys.path[0], "name": __name__, "env": dict(os.environ),
     "session": os.getsid(0) == os.getpid(), "group": os.getpgid(0) == os.getpid(), "stdin": os.read(0, 1).decode(),
-    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")),
+    # Some libffi keep a descriptor of their own library.
+    "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")
+                  and "libffi" not in os.readlink(f"/proc/self/fd/{fd}")),
     "files": resource.getrlimit(resource.RLIMIT_NOFILE), "tty": sys.stdout.isatty(), "encoding": sys.stdout.encoding,
     "through": sys.stdout.write_through, "child": str(signal.getsignal(signal.SIGCHLD)),
     "wakeup": signal.set_wakeup_fd(-1), "kept": "kept" in sys.modules,
