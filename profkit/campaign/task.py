@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -40,6 +41,8 @@ _JOBS = "2"
 _MORE = ("torch._dynamo", "profkit.runner.session")
 """What forks of a worker find imported as well: a judge that counts operations needs the first, 1.4 s of a core each."""
 _NO_SPACE = os.strerror(FULL[0])
+_SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
+"""What torch, CUDA and its libraries say where memory ran out."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -203,7 +206,7 @@ def _on_purpose(command: Command) -> bool:
 
 def _cramped(run: Path) -> bool:
     """Whether anything in a run says that memory ran out: others may have had it."""
-    return "out of memory" in (run / "run.json").read_text("utf-8", "replace").lower()
+    return _SHORT.search((run / "run.json").read_text("utf-8", "replace")) is not None
 
 
 def _once(task: Task, say: Say, *, company: bool = False) -> Answer:

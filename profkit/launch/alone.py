@@ -82,11 +82,14 @@ class Door:
         _take(self.main, fcntl.LOCK_EX, waits)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
-    def stay(self) -> None:
-        """Of one who has the device, alone or not: share it from now on, and let nobody go first."""
+    def stay(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Of one who has the device, alone or not: share it from now on, and let nobody go first. So of one whose predecessor
+        ended while it waited to be alone, and left the gate closed.
+        """
         import fcntl
 
-        fcntl.flock(self.main, fcntl.LOCK_SH)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        _take(self.main, fcntl.LOCK_SH, waits)
 
     def step_aside(self, waits: Callable[[], None] = lambda: None) -> None:
         """Of one who shares, with nothing of its own at work: let one who waits to be alone go first."""

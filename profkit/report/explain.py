@@ -63,8 +63,8 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
 def _nothing(study: Study, impl: str) -> str:
     """Of a part without a finding: that its rules were silent, or that it has no kernels of its own to hold against them."""
     kernels = study.analysis.kernels
-    own = len(kernels) and bool((kernels["impl"] == impl).any())
-    return "  nothing found: no rule's evidence holds" if own else "  what was found is told of the ranges inside it"
+    inside = len(kernels) and not bool((kernels["impl"] == impl).any())
+    return "  what was found is told of the ranges inside it" if inside else "  nothing found: no rule's evidence holds"
 
 
 def unexplained(findings: Sequence[Finding], lang: str = "en") -> str:

@@ -68,13 +68,18 @@ def time_all(
         before(name)
 
     share, target = (_AGREEING, max(job.target, _AGREED)) if isinstance(own, CudaClock) else (1.0, job.target)
-    result = timing.measure(calls, clock, budget=share * job.budget, target=target, before=visit, after=after)
-    _say_load(watch, events)
-    for name, call in calls.items():
-        before(name)
-        call()
-        call.recheck()
-    spent.on(clock.method)
+
+    def timed(budget: float, target: float) -> timing.Result:
+        result = timing.measure(calls, clock, budget=budget, target=target, before=visit, after=after)
+        _say_load(watch, events)
+        for name, call in calls.items():
+            before(name)
+            call()
+            call.recheck()
+        spent.on(clock.method)
+        return result
+
+    result = timed(share * job.budget, target)
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
     samples = timing.drop_slow_rounds(result.samples, full)
     timing.write(samples, Path(job.timings))
@@ -82,9 +87,8 @@ def time_all(
     if isinstance(own, CudaClock):
         more, offset = _cross_checks(job, calls, samples, own, device, events, before, after, spent)
         if not any(sample.method == "cupti" for sample in more):
-            result = timing.measure(calls, clock, budget=job.budget, target=job.target, before=before, after=after)
+            result = timed((1 - share) * job.budget, job.target)
             samples = timing.drop_slow_rounds(result.samples, full)
-            spent.on(clock.method)
         samples = [_less(s, offset) for s in samples] + more
         timing.write(samples, Path(job.timings))
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}

@@ -97,7 +97,9 @@ def refuse(name: str, looks: Callable[[], Look], device: torch.device) -> list[d
     for call, status, what in _FOUND if len(seen) > _LOOKS else ():
         cpu, wall = (_times(each, call, worth) for each in ([one.cpu for one in seen], [one.wall for one in seen]))
         # Threads that still spin after the copying are in the seconds of a call made at once: those alone are no evidence.
-        cpu = max(_ahead(seen, device), 1.0) if call == LATER else cpu
+        # A GPU has none, and what the clock says of it load may explain.
+        if call == LATER:
+            cpu = max(_ahead(seen, device), 1.0) if device.type == "cpu" else 1.0
         if cpu > _SURE or wall > _SURE * watch.slower:
             raise OffenceError(status, what.format(max(cpu, wall)))
         if wall > _SURE:

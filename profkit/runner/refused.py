@@ -23,6 +23,7 @@ _TRANSIENT = re.compile(
     r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
 )
 _BUILT = "built.json"
+_HEADERS = {".h", ".hpp", ".cuh", ".inl"}
 _ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
 
 
@@ -121,7 +122,11 @@ def _digest(place: Path) -> str:
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
         steps = re.findall(r"^build .*: *\w*compile (.+)$", _read(place / "build.ninja"), re.M)
-        for one in [*inside, *(Path(step.strip()) for step in steps)]:
+        sources = [Path(step.strip()) for step in steps]
+        # A source may include what lies beside it.
+        folders = sorted({one.parent for one in sources} - {place})
+        beside = [one for folder in folders for one in sorted(folder.iterdir()) if one.suffix in _HEADERS]
+        for one in [*inside, *sources, *beside]:
             if one.is_file():
                 data = one.read_bytes()
                 if one.suffix == ".ninja":

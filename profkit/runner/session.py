@@ -133,7 +133,7 @@ class Session:
         """See `run`."""
         if self._door is not None:
             # A judge before this one may have had it alone when it fell; candidates are being loaded.
-            self._door.stay()
+            self._door.stay(self._wait)
         self._events.send("facts", device=facts.device_facts(self._device), versions=facts.versions())
         torch.set_grad_enabled(False)
         if self._device.type == "cuda":

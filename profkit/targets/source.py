@@ -78,6 +78,11 @@ class Source:
         """The file without what runs when it is a program alone: `if __name__ == "__main__":`, and functions that nothing
         else names. Lines keep their numbers.
         """
+        if any(
+            isinstance(one, ast.Name) and one.id == "__name__" and isinstance(one.ctx, ast.Store)
+            for one in ast.walk(self.tree)
+        ):
+            return self
         lines = re.split(r"\r\n|\r|\n", self.text)
         parts = {node: "\n".join(lines[_first_line(node) - 1 : node.end_lineno]) for node in self.tree.body}
         away = [node for node in parts if _is_program(node)]

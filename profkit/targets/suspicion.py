@@ -305,6 +305,14 @@ _OFFERED = {"profkit", "profkit.annotate"}
 """What a candidate may import of profkit: its names for ranges."""
 
 
+def _inner(source: Source, node: ast.AST, name: str) -> bool:
+    """Whether a whole name is one of profkit's that is not offered, however profkit was imported."""
+    if "profkit" not in source.text or not name or isinstance(source.parents.get(node), ast.Attribute):
+        return False
+    full = _full_name(source, name)
+    return full.startswith("profkit.") and full not in _OFFERED
+
+
 def _written(source: Source, _: str) -> Iterator[Suspicion]:
     """Words in strings (CUDA sources, environment variables, paths) and the names of the code itself."""
     for number, text in source.strings():
@@ -316,5 +324,9 @@ def _written(source: Source, _: str) -> Iterator[Suspicion]:
         name = dotted(node) if isinstance(node, ast.Attribute) else ""
         imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         imported += [f"{node.module}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
-        if name == "sys.argv" or any(i.split(".")[0] == "profkit" and i not in _OFFERED for i in imported):
+        if (
+            name == "sys.argv"
+            or _inner(source, node, name)
+            or any(i.split(".")[0] == "profkit" and i not in _OFFERED for i in imported)
+        ):
             yield Suspicion("tampering", getattr(node, "lineno", 0), f"uses {name or imported[0]}")

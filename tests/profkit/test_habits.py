@@ -53,6 +53,15 @@ def test_threads_that_spin_after_the_copying_are_no_habit(load):
     assert asked(Look([3e-3, 3e-3, 3e-3], [48e-3, 3e-3, 48e-3])) == ([], 5)
 
 
+def test_on_a_gpu_load_explains_what_the_clock_alone_says(load, monkeypatch):
+    gpu, late = torch.device("cuda"), Look([1e-2, 5e-3, 1e-2], [0.0, 0.0, 0.0])
+    load[0] = 9.0
+    assert [one["code"] for one in habits.refuse("mine", lambda: late, gpu)] == ["busy"]
+    load[0] = 1.0
+    with pytest.raises(OffenceError, match="2 times"):
+        habits.refuse("mine", lambda: late, gpu)
+
+
 def test_work_begun_ahead_shows_in_short_calls_where_both_clocks_say_so(load):
     load[0] = 9.0
     assert asked(Look([4e-4, 1e-4, 4e-4], [4e-4, 4e-4, 4e-4])) == ([], 1)

@@ -95,3 +95,14 @@ def test_names_for_ranges_may_be_profkits():
     assert found("import profkit\nfrom profkit import annotate\n") == []
     assert found("from profkit.runner import clocks\n") == ["tampering 5"]
     assert found("from profkit import launch\n") == ["tampering 5"]
+
+
+def test_what_profkit_does_not_offer_is_no_candidates():
+    assert found("import profkit as p\np.runner.integrity.seal()\n") == ["tampering 6"]
+    assert found("import profkit\nwith profkit.annotate('mlp'):\n    pass\n") == []
+
+
+def test_a_module_that_calls_itself_the_program_hides_nothing():
+    body = "if __name__ == '__main__':\n    torch.matmul = None\n"
+    assert found("__name__ = '__main__'\n" + body)
+    assert found(body) == []

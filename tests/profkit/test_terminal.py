@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import re
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def drawn(width=80):
     """A drawing with a clock of its own: (what takes steps, seconds as a list of one, the text it would show)."""
     clock = [0.0]
     now = Drawn(lambda: clock[0])
-    now._console = Console(file=open(os.devnull, "w"), width=width, record=True)  # noqa: SIM115
+    now._console = Console(file=io.StringIO(), width=width, record=True)
     console = Console(width=width, color_system=None, legacy_windows=False)
 
     def shown():

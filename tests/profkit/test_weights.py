@@ -272,3 +272,15 @@ def test_who_cannot_be_constructed_twice_goes_on_as_it_was(tmp_path, monkeypatch
     run = profile(folder, runs=tmp_path / "runs", **options)
     (impl,) = run.manifest.candidates
     assert (impl.status, "ignores" in impl.reason) == ("mismatch", True)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e4m3fn])
+def test_weights_that_have_no_order_are_taken(dtype):
+    class Holds(nn.Module):
+        def __init__(self, values):
+            super().__init__()
+            self.register_buffer("w", torch.tensor(values).to(dtype))
+
+    mine = Holds([1.0, 2.0])
+    loading.take_weights(mine, Holds([2.0, 1.0]).state_dict())
+    assert mine.w.to(torch.complex64).real.tolist() == [2.0, 1.0]
