@@ -1,12 +1,13 @@
 """One measurement at a time on a device, across all processes of this machine: a lock of the kernel's for each device.
 
 The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. There are two a
-device: who wants it alone holds the gate while it waits, and who shares it goes through the gate, so that nobody waits for ever.
+device: who wants it alone holds the gate while it waits, and samples that share it pass the gate, so that it does not wait for ever.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import tempfile
@@ -66,20 +67,21 @@ class Door:
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device beside others who share it, after whoever waits to have it alone. `waits` is called before waiting."""
-        import fcntl
-
-        fcntl.flock(self.main, fcntl.LOCK_UN)
-        _take(self.gate, fcntl.LOCK_SH, waits)
-        _take(self.main, fcntl.LOCK_SH, waits)
-        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        self._through(waits, alone=False)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device alone: others are waited for, and let in by what they are doing at their next `step_aside`."""
+        self._through(waits, alone=True)
+
+    def _through(self, waits: Callable[[], None], *, alone: bool) -> None:
+        """Let go of the device, and have it again behind the gate; who waits at both says so once."""
         import fcntl
 
+        waits = functools.cache(waits)
+        how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         fcntl.flock(self.main, fcntl.LOCK_UN)
-        _take(self.gate, fcntl.LOCK_EX, waits)
-        _take(self.main, fcntl.LOCK_EX, waits)
+        _take(self.gate, how, waits)
+        _take(self.main, how, waits)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def stay(self, waits: Callable[[], None] = lambda: None) -> None:

@@ -75,7 +75,8 @@ def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
 
     thread = threading.Thread(target=times)
     thread.start()
-    wait_for(gate_held)
+    wait_for(lambda: order)
+    assert gate_held()
     assert order == ["waits"]
     other.step_aside(lambda: order.append("other waits"))
     thread.join()
