@@ -69,10 +69,12 @@ class Measure:
         _leave_out(run, [impl.name for impl in run.manifest.candidates if not impl.ok])
         if many > 1 and outcome.finished:
             if not wanted.processes and took > PATIENCE:
-                run.manifest.doubts.append(_one_process(took, many))
+                how = f"checking and timing took {took:.0f} s in it; what another process would give is not in the interval"
+                run.manifest.doubts.append(_one_process(how, many))
             elif sparing and _settled(session):
-                run.manifest.timing.spread = settled.SPREAD[session.device]
-                run.manifest.doubts.append(_enough(run.manifest.timing.spread, many))
+                run.manifest.timing.spread = spread = settled.SPREAD[session.device]
+                how = f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval"
+                run.manifest.doubts.append(_one_process(how, many))
             else:
                 _again(session, many)
         if not outcome.finished and not outcome.fallen:
@@ -123,13 +125,9 @@ def _waited(outcome: runner.Outcome) -> float:
     return sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
 
 
-def _one_process(took: float, many: int) -> Doubt:
-    return Doubt(
-        "the times come from one process of each implementation",
-        f"checking and timing took {took:.0f} s in it; what another process would give is not in the interval",
-        f"--processes {many} takes the time",
-        "one-process",
-    )
+def _one_process(how_much: str, many: int) -> Doubt:
+    what = "the times come from one process of each implementation"
+    return Doubt(what, how_much, f"--processes {many} takes the time", "one-process")
 
 
 def _settled(session: Session) -> bool:
@@ -139,15 +137,6 @@ def _settled(session: Session) -> bool:
         return False
     names = [impl.name for impl in run.manifest.candidates if impl.ok]
     return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
-
-
-def _enough(spread: float, many: int) -> Doubt:
-    return Doubt(
-        "the times come from one process of each implementation",
-        f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval",
-        f"--processes {many} takes the time",
-        "one-process",
-    )
 
 
 def _again(session: Session, many: int) -> None:

@@ -18,6 +18,7 @@ from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.hot import Hot, not_met
+from profkit.record.ranking import tracer_of
 from profkit.record.request import Request
 from profkit.record.session import Ended, Session, Step
 from profkit.rundir.files import sha256, temporary
@@ -88,7 +89,7 @@ def _asked(wanted: Request, program: Program) -> bool:
     which = (
         wanted.deep or wanted.lines or wanted.ncu_set or wanted.kernel or wanted.include or wanted.skip or wanted.count
     )
-    recorded = wanted.nsys or program.ranked or program.python or tools.find(tools.NSYS) is not None
+    recorded = wanted.nsys or program.ranked or tracer_of(program) is not None
     return bool(named or which or not recorded)
 
 

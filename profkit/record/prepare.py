@@ -22,7 +22,7 @@ from profkit.record.cupti import Activities, Cupti
 from profkit.record.measure import Measure
 from profkit.record.nsys import Nsys
 from profkit.record.perturb import Perturb
-from profkit.record.ranking import Ranking
+from profkit.record.ranking import Ranking, tracer_of
 from profkit.record.request import Request
 from profkit.record.session import Recorder, Session
 from profkit.rundir.directory import Run
@@ -124,13 +124,6 @@ def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Reco
     if not wanted.hot:
         return (tracer,)
     return (Ranking(tracer, Cupti() if isinstance(tracer, Nsys) and program.python else None),)
-
-
-def tracer_of(program: Program) -> Recorder | None:
-    """nsys, else torch's profiler for a Python program, else nothing."""
-    if tools.find(tools.NSYS) is not None:
-        return Nsys()
-    return Cupti() if program.python else None
 
 
 def choose(sample: Sample, wanted: Request, device: str) -> tuple[Part, ...]:

@@ -16,7 +16,8 @@ from profkit.record import ceilings
 from profkit.record.call import InProcess
 from profkit.record.device import device_of
 from profkit.record.measure import Measure
-from profkit.record.prepare import info, opened, prepare, tracer_of
+from profkit.record.prepare import info, opened, prepare
+from profkit.record.ranking import tracer_of
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Recorder, Session

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from collectors.doubt import TRACE_CUT, Doubt
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
+from profkit.launch import tools
+from profkit.record.cupti import Cupti
 from profkit.record.hot import hottest
+from profkit.record.nsys import Nsys
 from profkit.record.session import Recorder, Session
+from profkit.targets.program import Program
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,10 @@ def _cut(session: Session, tool: str) -> str:
     """What is said of a GPU trace that lost its end; "" of a whole one."""
     said = [*session.frames[tool].attrs.get("doubts", ()), *session.run.manifest.doubts]
     return next((one.what for one in said if one.code == TRACE_CUT), "")
+
+
+def tracer_of(program: Program) -> Recorder | None:
+    """nsys, else torch's profiler for a Python program, else nothing."""
+    if tools.find(tools.NSYS) is not None:
+        return Nsys()
+    return Cupti() if program.python else None

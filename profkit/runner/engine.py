@@ -151,13 +151,7 @@ class _Spent:
 def _say_load(watch: busy.Watch, events: Events) -> None:
     """A doubt when the machine had more to do than this measurement."""
     if watch.slower > _LOADED and watch.pressure > _PRESSED:
-        events.send(
-            "doubt",
-            what="the machine was busy while the calls were timed",
-            how_much=watch.said(),
-            fix="measure again when nothing else runs",
-            code="busy",
-        )
+        events.send("doubt", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
 
 
 class _Comparing:

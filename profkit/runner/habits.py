@@ -26,7 +26,7 @@ _WORTH_WHILE = {"cuda": 0.2e-3, "cpu": 1e-3}
 """Seconds that a habit has to win. On a CPU that is more than waking threads takes, which sleep while data are drawn and
 not while they are multiplied.
 """
-_WAITED = {"cuda": 0.2e-3, "cpu": 0.1e-3}
+_WAITED = 0.1e-3
 """Seconds that a call made later has to win where both clocks say so: to wait makes nobody's threads faster."""
 _LEAST_GAP, _MOST_GAP = 2e-3, 0.5
 _clock, _cpu_clock = time.perf_counter, time.process_time
@@ -90,16 +90,14 @@ def refuse(name: str, looks: Callable[[], Look], device: torch.device) -> list[d
     """
     worth = _WORTH_WHILE[device.type]
     watch, seen = busy.Watch(), [looks()]
-    while len(seen) <= _LOOKS and (_ahead(seen, device) or any(_suspect(seen, call, worth) for call, _, _ in _FOUND)):
+    while len(seen) <= _LOOKS and (_ahead(seen) or any(_suspect(seen, call, worth) for call, _, _ in _FOUND)):
         seen.append(looks())
         watch.look()
     doubts = []
     for call, status, what in _FOUND if len(seen) > _LOOKS else ():
         cpu, wall = (_times(each, call, worth) for each in ([one.cpu for one in seen], [one.wall for one in seen]))
         # Threads that still spin after the copying are in the seconds of a call made at once: those alone are no evidence.
-        # A GPU has none, and what the clock says of it load may explain.
-        if call == LATER:
-            cpu = max(_ahead(seen, device), 1.0) if device.type == "cpu" else 1.0
+        cpu = max(_ahead(seen), 1.0) if call == LATER else cpu
         if cpu > _SURE or wall > _SURE * watch.slower:
             raise OffenceError(status, what.format(max(cpu, wall)))
         if wall > _SURE:
@@ -112,10 +110,11 @@ def _suspect(seen: list[Look], call: int, worth: float) -> bool:
     return any(_times([getattr(one, by) for one in seen], call, worth) > _SUSPECT for by in ("wall", "cpu"))
 
 
-def _ahead(seen: list[Look], device: torch.device) -> float:
-    """How many times faster calls made later are by a core's seconds, where they are so by the clock as well; else 0."""
-    by = ("wall", "cpu") if device.type == "cpu" else ("wall",)
-    times = [_times([getattr(one, name) for one in seen], LATER, _WAITED[device.type]) for name in by]
+def _ahead(seen: list[Look]) -> float:
+    """How many times faster calls made later are by a core's seconds, where they are so by the clock as well; else 0, as on
+    a GPU, of which load may explain what the clock says.
+    """
+    times = [_times([getattr(one, by) for one in seen], LATER, _WAITED) for by in ("wall", "cpu")]
     return times[-1] if min(times) > _SUSPECT else 0.0
 
 
