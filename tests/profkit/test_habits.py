@@ -103,6 +103,7 @@ def spin(seconds):
 def test_who_has_seen_the_data_before_is_quicker_later_or_on_their_like(monkeypatch):
     """The calls as they are really made, by seconds of a core: load changes nothing about them."""
     came = {}
+    monkeypatch.setattr(habits, "_clock", habits._cpu_clock)
     monkeypatch.setattr(habits.time, "sleep", lambda seconds: came.update(long_ago=True))
 
     class Given(Data):
