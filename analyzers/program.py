@@ -105,7 +105,8 @@ class Budget:
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
     `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing repeats. `launches` are
     of kernels, `copies` and `fills` aside. `spent`: the work of the window by range and name. `named`: its largest idle
-    times by what the host did, as far as the cause is the host's.
+    times by what the host did, as far as the cause is the host's. `recorder` [s]: what recording the window took the host,
+    NaN if not known.
     """
 
     window: float
@@ -140,6 +141,7 @@ class Budget:
     fills: int = 0
     spent: tuple[Spent, ...] = ()
     named: tuple[Hole, ...] = ()
+    recorder: float = math.nan
 
     @property
     def idle(self) -> float:
@@ -154,6 +156,12 @@ class Budget:
     def step(self) -> float:
         """Seconds of one step; the window where nothing repeats."""
         return self.window / self.parts
+
+    @property
+    def unrecorded(self) -> float:
+        """Seconds of a step without what recording it took where the host was late; a step as recorded where that is not
+        known."""
+        return self.step - (0.0 if math.isnan(self.recorder) else min(self.recorder, self.host) / self.parts)
 
     @property
     def busy(self) -> float:
@@ -317,6 +325,7 @@ def budget(
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
+        recorder=_recorder(known) * len(part) / len(ordered),
     )
 
 
@@ -400,6 +409,11 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
     kind = kept.get("kind", "call")
     known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])
     return known
+
+
+def _recorder(host: pd.DataFrame | None) -> float:
+    """Seconds that recording all of the launches took the host; NaN if nobody measured it."""
+    return math.nan if host is None else float(host["time"][host["kind"] == "recorder"].sum(min_count=1))
 
 
 def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:

@@ -81,7 +81,8 @@ WHOLE = "the program"
 
 
 def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
-    """Each process and device in its steady state, its slices in seconds of a step.
+    """Each process and device in its steady state, its slices in seconds of a step as `recorded`; its time is that of a step
+    without what recording took, as far as that is known.
 
     counted: whether its kernels were counted: what is lost inside them is then told kernel by kernel.
     """
@@ -89,11 +90,16 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
     for name, one in budgets.items():
         steps = max(one.steady.steps, 1)
         values = {key: getattr(one, key) / steps for key in SLICES}
-        values |= {"short": one.short, "loads": float(one.loads), "tiny": NAN if counted else values["tiny"]}
+        values |= {
+            "recorded": one.step,
+            "short": one.short,
+            "loads": float(one.loads),
+            "tiny": NAN if counted else values["tiny"],
+        }
         places = {"hole_after": one.hole_after, "hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
         places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
-        found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))
+        found.append(Subject(name or WHOLE, "", one.unrecorded, values, text=places, whole=True))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from collectors import Format
-from collectors.doubt import Doubt
+from collectors.doubt import SLOWED, Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 
@@ -23,11 +23,18 @@ ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch", "kind")
 """Columns of what the host did beside a program's table (collectors.kineto.host_frame); of several ranks also `process`,
-as in it. Older tables have calls alone, and no `kind`."""
+as in it. A row of kind "recorder" has the time [s] that recording took the threads which launched, as far as it was measured.
+Older tables have calls alone, and no `kind`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")
 ONE_PROCESS = "the times are CUPTI's through torch's profiler: of the Python process itself, without its children"
+RAN_ALONG = Doubt(
+    "torch's profiler ran along: the host launches slower with it than without",
+    "idle time before launches reads long, and what does not wait for the host is a larger share of a step than shown",
+    "time a step by the program's own clock, without the profiler, or record it with nsys",
+    SLOWED,
+)
 SAYS = {
     "en": "times: CUPTI's, as the program ran under torch's profiler",
     "zh": "时间：CUPTI 所记，程序在 torch profiler 下运行",
@@ -53,17 +60,9 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         columns: dict[str, Any] = {name: rows[name] for name in wanted}
     except (ValueError, KeyError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: measure again, or remove it") from error
-    said = (
-        [
-            Doubt(
-                ONE_PROCESS,
-                "",
-                "install Nsight Systems for a whole picture",
-            )
-        ]
-        if wanted is TRACE and rows["process"].nunique() < 2
-        else []
-    )
+    said = [RAN_ALONG] if wanted is TRACE else []
+    if wanted is TRACE and rows["process"].nunique() < 2:
+        said.append(Doubt(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
     frame = build({**columns, **facts}, tool="cupti", doubts=said)
     host = host_file(file)
     if host.exists():

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format
-from collectors.cupti import ONE_PROCESS, SAYS
+from collectors.cupti import ONE_PROCESS, RAN_ALONG, SAYS
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
@@ -28,8 +28,6 @@ from collectors.nsys.ranges import Range, adopted, by_thread, paths
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 CALLS = ("cuda_runtime", "cuda_driver")
 _US = 1e-6
-OVERHEAD = "profiler-overhead"
-"""Code of the doubt that the profiler slowed the host down."""
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
@@ -187,23 +185,10 @@ def _triple(value: Any) -> str:
 
 def _doubts(events: Sequence[dict[str, Any]]) -> list[Doubt]:
     processes = {one["pid"] for one in events if one.get("cat") == "cpu_op"}
-    slowed = Doubt(
-        "torch's profiler ran along: the host launches slower with it than without",
-        "idle time before launches reads long",
-        "time steps without the profiler: what they are shorter by is the profiler's",
-        OVERHEAD,
-    )
     if len(processes) > 1:
-        return [slowed]
-    return [
-        slowed,
-        Doubt(
-            ONE_PROCESS,
-            "",
-            "record each process, or use Nsight Systems for a whole picture",
-            "one-process",
-        ),
-    ]
+        return [RAN_ALONG]
+    fix = "record each process, or use Nsight Systems for a whole picture"
+    return [RAN_ALONG, Doubt(ONE_PROCESS, "", fix, "one-process")]
 
 
 FORMAT = Format(

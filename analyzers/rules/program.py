@@ -1,7 +1,8 @@
 """Rules about a whole program in its steady state: what the GPU waits for, and what it does but compute.
 
 Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has, so that their bounds add up and
-never pass the step. A slice is told from LEAST of the step.
+never pass the step. A slice is told from LEAST of the step. Where it is known what recording took, the bound is of a step
+without it, as the program takes it alone.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ MANY_SHORT = 0.25
 
 def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "") -> Case | None:
     """The case of a slice [s of a step]; None below LEAST."""
-    lost = s[name]
-    share = lost / s.time if s.time > 0 else 0.0
+    share = s[name] / s["recorded"] if s["recorded"] > 0 else 0.0
     if not share >= LEAST:
         return None
     proofs = (Proof(f"{name}/step", share, LEAST), *more)
+    # What recording took is in the time that the host was late by: of the program's own step that is no larger share, and
+    # everything else is one.
+    lost = share * s.time if name == "host" else min(s[name], s.time)
     return Case(
         proofs,
         s.time - lost,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collectors import CollectError, read
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
-from collectors.doubt import SLOWED, Doubt
+from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.measure import CUPTI
@@ -18,12 +18,6 @@ from profkit.targets.program import Program, bootstrapped
 
 FILE = "trace.csv"
 _NOTE = "torch's profiler (CUPTI) in the place of nsys"
-_SLOWED = Doubt(
-    "recording slowed the program: torch's profiler takes the host some microseconds an operation",
-    "where the GPU waits for the host, a step is shorter without it, and what does not wait is a larger share of that",
-    "time a step by the program's own clock, or record it with nsys",
-    SLOWED,
-)
 
 
 class Cupti:
@@ -62,7 +56,6 @@ class Cupti:
                 "does it use CUDA? children are seen by nsys and --ncu, not by torch's profiler",
             )
         session.keep(Capture(FILE, "cupti", "times"), frame)
-        run.manifest.doubts.append(_SLOWED)
 
 
 def _step(session: Session) -> Step:

@@ -34,6 +34,8 @@ TOP_RANGES = 24
 MANY_ALIKE = 3
 """Ranges whose names differ in numbers alone, from which they are told as one."""
 TOP_KERNELS = 12
+LEAST_SLOWED = 0.01
+"""Share of a step that recording it must have taken to be told."""
 LEAST_HOLE = 0.005
 """Share of the wall time from which idle time of a kind is listed."""
 TOP_FINDINGS = 3
@@ -112,9 +114,14 @@ def _distance(row: Mapping[str, Any], lang: str) -> list[str]:
 def wall_time(study: Study, lang: str = "en") -> list[str]:
     """Where the wall time of a program went in its steady state, a sentence a process and device."""
     within = study.manifest.window.range
-    slowed = any(doubt.code == SLOWED for doubt in study.manifest.doubts)
-    lines = (_budget(name, one, within, lang, slowed=slowed) for name, one in study.budgets.items())
+    recorded = slowed(study)
+    lines = (_budget(name, one, within, lang, slowed=recorded) for name, one in study.budgets.items())
     return [line for line in lines if line]
+
+
+def slowed(study: Study) -> bool:
+    """Whether recording a program took it time of its own."""
+    return any(doubt.code == SLOWED for doubt in study.analysis.doubts)
 
 
 def _budget(name: str, one: Budget, within: str, lang: str, *, slowed: bool) -> str:
@@ -138,7 +145,10 @@ def _budget(name: str, one: Budget, within: str, lang: str, *, slowed: bool) -> 
         for text, v in _large(shares, one.window)
     ]
     took = units.text(one.step, "s")
-    took = say("as_recorded", lang, time=took) if slowed else took
+    if slowed and math.isnan(one.recorder):
+        took = say("as_recorded", lang, time=took)
+    elif slowed and one.step - one.unrecorded >= LEAST_SLOWED * one.step:
+        took = say("as_recorded_of", lang, time=took, own=units.text(one.unrecorded, "s"))
     known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one, lang)}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)
     return (name + say("colon", lang) if name else "") + head + comma.join(told)

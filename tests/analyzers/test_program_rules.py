@@ -128,6 +128,21 @@ def test_every_rule_of_a_program_is_tried_above():
     assert set(SLICES) <= set(QUIET.__dataclass_fields__)
 
 
+def test_a_bound_is_of_the_step_that_nobody_records():
+    """Of 100 ms 40 are recording: the batch that is waited for 30 ms is half of the program's own step. How much of the
+    launching is recording, nobody knows of a single launch: its share is no larger than as recorded."""
+    budget = replace(QUIET, away=0.3, host=0.5, computing=0.2, recorder=0.4, short=0.9)
+    assert budget.unrecorded == pytest.approx(0.06)
+    assert {one.rule: one.ratio for one in found(budget)} == {
+        "host-away": pytest.approx(0.5),
+        "gpu-idle": pytest.approx(0.5),
+    }
+    (away,) = (one for one in found(budget) if one.rule == "host-away")
+    assert "idle for 30% of a step" in away.title
+    assert replace(budget, host=0.1).unrecorded == pytest.approx(0.09), "what does not wait for the host is not slowed"
+    assert replace(budget, recorder=math.nan).unrecorded == budget.step
+
+
 def test_what_is_lost_inside_kernels_is_told_once():
     budget = replace(QUIET, tiny=0.5, short=0.5)
     assert [one.rule for one in found(budget)] == ["tiny-kernels"]

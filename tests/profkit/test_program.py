@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
 from analyzers.provenance import base_name
-from collectors.doubt import SLOWED, Doubt
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
@@ -383,15 +382,6 @@ def test_a_program_is_counted_only_where_that_is_asked_for_or_nothing_else_can_t
 def recorders(program, asked):
     wanted = Request(**{asked: "gemm" if asked == "kernel" else True} if asked else {})
     return prepare(program, wanted).recorders
-
-
-def test_a_step_whose_recording_took_time_is_told_as_recorded(with_nsys, runs):
-    with_nsys()
-    run = profile_program(OK, runs=runs)
-    assert "as recorded" not in sections.wall_time(run)[0]
-    run.manifest.doubts.append(Doubt("recording slowed the program", code=SLOWED))
-    assert "steps of 3.00 us as recorded (3.00 to 3.00 us): " in sections.wall_time(run)[0]
-    assert "（含记录开销）" in sections.wall_time(run, "zh")[0]
 
 
 def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):

@@ -13,7 +13,6 @@ from analyzers.program import IDLE
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.subjects import WHOLE
 from analyzers.waterfall import WORDS
-from collectors.kineto import OVERHEAD
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
@@ -423,9 +422,9 @@ def _far_card(study: Study, one: Budget) -> Card:
     if not least > 0:
         return Card(told("p_allows"), told("p_unknown"))
     note = told("p_allows_counted", share=units.percent(share), **times) if share else told("p_allows_busy", **times)
-    ratio = units.digits(one.step / least)
+    ratio = units.digits(one.unrecorded / least)
     answer = told("p_at_least", ratio=ratio) if share < WHOLLY else Text(f"{ratio}x", f"{ratio}x")
-    if any(doubt.code == OVERHEAD for doubt in study.analysis.doubts):
+    if sections.slowed(study):
         note = both(lambda tag: getattr(note, tag) + say("p_allows_traced", tag))
     return Card(told("p_allows"), answer, note, least / one.step)
 
