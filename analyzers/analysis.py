@@ -185,7 +185,7 @@ def analyze(
     counts = _Counts.of(launches, roofline, calls, lambda name: _written(_works_of(works, name)))
     doubts += counts.doubts
     names = _names(reference, timed, counts)
-    ran = {name: recorded[name].of(part) for name, part in _by_impl(launches) if name in recorded}
+    ran = {name: recorded[name].of(part) for name, part in _by_impl(launches if recorded else None) if name in recorded}
     rows, kernels, found = _rows(names, timed, counts, works, roofline, l2_bytes, reference, recorded, ran)
     judged: list[dict[str, Any]] = []
     for row in rows:

@@ -31,10 +31,10 @@ def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, 
     bare = pd.DataFrame(frame)
     bare.attrs = {}
     counts = column(bare, "instances") if "instances" in bare else np.ones(len(bare))
-    keys, first = _grouped([bare[name] for name in by])
+    keys, first = grouped([bare[name] for name in by])
     owners = bare[by[0]].iloc[first]
     once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in owners], dtype=float)
-    columns = {"launches": _known_sums(counts[np.newaxis], keys)[0] / once}
+    columns = {"launches": known_sums(counts[np.newaxis], keys)[0] / once}
     for kind in ("fact", "mean", "sum"):
         names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
         if names:
@@ -53,7 +53,7 @@ Groups: TypeAlias = NDArray[np.intp]
 """For each row the number of its group, counted in order of appearance."""
 
 
-def _grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
+def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
     """The groups of rows whose keys are all equal, and the first row of each."""
     code = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
@@ -82,21 +82,21 @@ def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
     total = _sums(values * weight, keys)
     if kind == "sum":
         return total
-    weights = _known_sums(weight[np.newaxis], keys)[0]
+    weights = known_sums(weight[np.newaxis], keys)[0]
     return total / np.where(weights > 0, weights, np.nan)
 
 
 def _sums(values: Array, keys: Groups) -> Array:
     """The sum of each group in each row, NaN where a part of it is unknown."""
-    total = _known_sums(values, keys)
+    total = known_sums(values, keys)
     for row, unknown in zip(total, np.isnan(values), strict=True):
         row[keys[unknown]] = np.nan
     return total
 
 
-def _known_sums(values: Array, keys: Groups) -> Array:
-    """As _sums of what is known. As pandas adds up: what rounding loses is carried on."""
-    return np.array(pd.DataFrame(values.T).groupby(keys).sum().to_numpy(dtype="float64").T)
+def known_sums(values: Array, keys: Groups) -> Array:
+    """The sum of each group of `grouped` in each row, of what is known. As pandas adds up: what rounding loses is carried on."""
+    return np.array(pd.DataFrame(values.T).groupby(keys, sort=False).sum().to_numpy(dtype="float64").T)
 
 
 def _common(values: pd.Series[str], keys: Groups, first: Groups) -> pd.Series[str]:
@@ -125,6 +125,8 @@ def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
     Outer parts come before inner ones, in order of appearance.
     """
     codes, paths = pd.factorize(launches["impl"])
+    if len(paths) == 1 and "/" not in str(paths[0]):
+        return {str(paths[0]): np.arange(len(launches))}
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=len(paths)))[:-1])
     every: dict[str, list[NDArray[np.intp]]] = {}
     for code, path in enumerate(paths):

@@ -18,8 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.busy import Times, length, union
+from analyzers.counts import grouped, known_sums
 from analyzers.holes import CALLING, Hole, holes
 from collectors.doubt import Doubt
+from collectors.frame import distinct
 
 Names = Sequence[str] | NDArray[np.object_] | pd.Series
 
@@ -425,14 +427,12 @@ def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
     for mine in (~copied & ~spoken, ~copied & spoken, copied):
         reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
         own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
-    columns = {"range": part.get("range", ""), "name": part["kernel"], "kind": part["kind"], "time": part["time"]}
-    rows = pd.DataFrame({**columns, "own": own, "count": 1}, index=part.index)
-    sums = (
-        rows.groupby(["range", "name", "kind"], sort=False, observed=True)[["time", "own", "count"]].sum().reset_index()
-    )
+    groups, first = grouped([part[name] for name in ("range", "kernel", "kind") if name in part])
+    time, mine = known_sums(np.array([part["time"].to_numpy(dtype="float64"), own]), groups)
+    texts = part.iloc[first].reindex(columns=["range", "kernel", "kind"], fill_value="").astype(str)
     found = [
-        Spent(str(where), str(name), str(kind), float(time), float(mine), int(count))
-        for where, name, kind, time, mine, count in sums.itertuples(index=False)
+        Spent(*row)
+        for row in zip(*map(texts.get, texts), time.tolist(), mine.tolist(), np.bincount(groups).tolist(), strict=True)
     ]
     whole: dict[str, float] = {}
     for one in found:
@@ -581,4 +581,4 @@ def _named(host: pd.DataFrame, kind: re.Pattern[str]) -> pd.Series[bool]:
 
 def _matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
     """Of each name whether it is one of a kind; a program's names are few and come very often."""
-    return names.isin([name for name in names.unique() if kind.search(str(name))])
+    return names.isin([name for name in distinct(names) if kind.search(str(name))])

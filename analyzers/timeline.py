@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyzers.busy import Times
+from analyzers.counts import column, grouped, known_sums
 from analyzers.errors import AnalyzeError
 from collectors.doubt import Doubt
+from collectors.frame import spelt
 
 _NS = 1e9
 
@@ -106,11 +109,12 @@ def timeline(frame: pd.DataFrame) -> Timeline:
     if (frame["kind"] == "layer").any():
         raise AnalyzeError("layers have no timeline", fix="read an nsys export of the same engine")
     doubts = tuple(frame.attrs.get("doubts", ()))
-    # Of a million launches every column is ten megabytes: what is needed together is all that is held together.
     devices = _devices(frame) if "start" in frame else ()
     counts = frame["instances"].to_numpy() if "instances" in frame else np.ones(len(frame), dtype=np.int64)
-    # As the columns are: made anew of their values, pandas would hand pyarrow a copy of every name.
-    work = frame[["kernel", "range", "kind"]].assign(time=frame["time"].to_numpy() * counts, launches=counts)
+    # A million launches have few names and ranges.
+    groups, first = grouped([frame[name] for name in ("kernel", "range", "kind")])
+    time, launches = known_sums(np.array([column(frame, "time") * counts, counts]), groups)
+    work = spelt(frame[["kernel", "range", "kind"]].iloc[first]).assign(time=time, launches=launches)
     total = float(work["time"].sum())
     kernels = work["kind"] == "kernel"
     return Timeline(
@@ -143,19 +147,20 @@ def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
     codes, labels = pd.factorize(device_labels(frame))
     found = []
     for code, label in enumerate(labels):
-        part = frame[["start", "time", "kernel"]][codes == code].dropna(subset=["start", "time"])
-        if len(part):
-            found.append(_device(str(label), *(part[name].to_numpy() for name in part)))
+        start, time = column(frame, "start"), column(frame, "time")
+        mine = np.flatnonzero((codes == code) & ~np.isnan(start) & ~np.isnan(time))
+        if len(mine):
+            found.append(_device(str(label), start[mine], time[mine], frame["kernel"].iloc[mine]))
     return tuple(found)
 
 
-def _device(label: str, start: Any, time: Any, kernel: Any) -> DeviceTime:
+def _device(label: str, start: Times, time: Times, kernel: pd.Series) -> DeviceTime:
     # Whole nanoseconds, as the tools count: seconds as floats would leave gaps of rounding.
     begin = np.rint(start * _NS).astype(np.int64)
     end = begin + np.rint(time * _NS).astype(np.int64)
     if (begin[1:] < begin[:-1]).any():
         order = np.argsort(begin, kind="stable")
-        begin, end, kernel = begin[order], end[order], kernel[order]
+        begin, end, kernel = begin[order], end[order], kernel.iloc[order]
     reached = np.maximum.accumulate(end)
     idle = begin[1:] - reached[:-1]
     holes = np.flatnonzero(idle > 0)
@@ -175,8 +180,8 @@ def _device(label: str, start: Any, time: Any, kernel: Any) -> DeviceTime:
             int(gaps.max()) / _NS if len(holes) else 0.0,
             float(np.median(gaps)) / _NS if len(holes) else 0.0,
             # The work that ended last before the gap, which need not be the one that began last.
-            str(kernel[int(end[: largest + 1].argmax())]) if largest >= 0 else "",
-            str(kernel[largest + 1]) if largest >= 0 else "",
+            str(kernel.iloc[int(end[: largest + 1].argmax())]) if largest >= 0 else "",
+            str(kernel.iloc[largest + 1]) if largest >= 0 else "",
         ),
     )
 

@@ -136,6 +136,13 @@ def spelt(frame: pd.DataFrame) -> pd.DataFrame:
     return plain
 
 
+def distinct(column: pd.Series[Any]) -> list[Any]:
+    """The values of a column, each once; of categories, which cost no look at the rows, perhaps more than are left there."""
+    coded = isinstance(column.dtype, pd.CategoricalDtype)
+    values: list[Any] = column.cat.categories.tolist() if coded else column.unique().tolist()
+    return values
+
+
 def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
     """A text column with each text as `known` has it, as texts or as categories as before."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from collectors import CollectError, Format, Role, head_of, sniffed
 from collectors.doubt import Doubt
 from collectors.errors import NoLaunchesError
+from collectors.frame import distinct
 from collectors.ncu import source
 from collectors.ncu.rep import is_report
 from collectors.nsys.scrub import scrub as write_scrubbed
@@ -57,12 +57,12 @@ class _Found:
     @cached_property
     def devices(self) -> tuple[str, ...]:
         """Product names."""
-        names = self.frame["device"].unique() if self.frame is not None else ()
+        names = distinct(self.frame["device"]) if self.frame is not None else ()
         return tuple(name for name in names if name and not name.isdigit())
 
     @property
     def cc(self) -> str:
-        return next((cc for cc in self.frame["cc"].unique() if cc), "") if self.frame is not None else ""
+        return next((cc for cc in distinct(self.frame["cc"]) if cc), "") if self.frame is not None else ""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -250,18 +250,14 @@ def _copy(path: Path, folder: Path, taken: set[str], sample: SampleInfo, *, scru
     file = f"{FOLDER}/{name}"
     if scrub:
         write_scrubbed(path, folder / file)
-        sample.files[file] = FileRef(file, sha256(folder / file))
-        return file
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as source, (folder / FOLDER / name).open("wb") as copy:
-            while block := source.read(1 << 20):
-                digest.update(block)
-                copy.write(block)
-        shutil.copystat(path, folder / FOLDER / name)
-    except OSError as error:
-        raise ProfkitError(f"cannot copy {path} into {folder}: {error.strerror}", fix="free some disk space") from error
-    sample.files[file] = FileRef(file, digest.hexdigest())
+    else:
+        try:
+            shutil.copy2(path, folder / file)
+        except OSError as error:
+            raise ProfkitError(
+                f"cannot copy {path} into {folder}: {error.strerror or error}", fix="free some disk space"
+            ) from error
+    sample.files[file] = FileRef(file, sha256(folder / file))
     return file
 
 

@@ -117,5 +117,9 @@ def write_rows(file: Path, rows: Iterable[Iterable[object]]) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Hex digest of a file's content, which is never held whole."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 18):
+            digest.update(block)
+    return digest.hexdigest()

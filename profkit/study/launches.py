@@ -12,7 +12,7 @@ import pandas as pd
 
 from collectors import format_of, read
 from collectors.doubt import TARGET_FAILED, Doubt
-from collectors.frame import host_of, renamed, set_host, spelt
+from collectors.frame import distinct, host_of, renamed, set_host, spelt
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
@@ -68,7 +68,7 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with names that may be shown; itself where they are."""
     told = {}
     for column in ("impl", "range", "kernel", "device"):
-        known = {name: harmless.line(name) for name in frame[column].unique()}
+        known = {name: harmless.line(name) for name in distinct(frame[column])}
         if any(name != shown for name, shown in known.items()):
             told[column] = renamed(frame[column], known)
     if (host := host_of(frame)) is not None:
