@@ -88,14 +88,18 @@ def descendants(process: int) -> list[int]:
     todo = [process]
     while todo:
         pid = todo.pop()
-        for file in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                more = [int(word) for word in file.read_text("ascii").split()]
-            except (OSError, ValueError):
-                continue
+        for thread in _threads(pid):
+            more = [int(word) for word in _of(pid, f"task/{thread}/children").split()]
             found += more
             todo += more
     return found
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
 
 
 def _is_compiler(pid: int) -> bool:

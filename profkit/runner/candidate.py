@@ -71,8 +71,7 @@ def serve(job: Job) -> None:
             question = channel.receive()
             name = str(question.pop("ask"))
             guest.answers.rewind()
-            act: Callable[..., dict[str, Any] | None] = getattr(Guest, name)
-            _answer(channel, notes, partial(act, guest, **question), "load-error" if name == "build" else "")
+            _answer(channel, notes, partial(guest.asked, name, **question), "load-error" if name == "build" else "")
     except EndedError:
         return
     finally:
@@ -93,7 +92,7 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
 
 
 class Guest:
-    """The candidate and what it is asked. Each public method after `load` is one question of the judge's."""
+    """The candidate and what it is asked. Each public method after `asked` is one question of the judge's."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
         self._switched: set[str] = set()
@@ -159,6 +158,14 @@ class Guest:
         integrity.check()
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
+
+    def asked(self, name: str, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
+        """The answer to a question, after `turns` to other input sets."""
+        for change in turns:
+            self.expect([change])
+            self._call.turn()
+        act: Callable[..., dict[str, Any] | None] = getattr(Guest, name)
+        return act(self, **told)
 
     def build(self, given: str, seed: int) -> dict[str, Any]:
         """Construct the model with the reference's arguments and weights."""
@@ -285,11 +292,6 @@ class Guest:
                 # As the judge keeps what it draws: memory was written as lately, and is given back at the same time.
                 fresh = self._kept[int(change["at"])] = inputs.clone(fresh)
             self._given.add(Change(int(change["at"]), fresh, float(change["factor"])))
-
-    def turn(self, change: dict[str, Any]) -> None:
-        """Go to another input set, with other data."""
-        self.expect([change])
-        self._call.turn()
 
     def run(self) -> None:
         self._call()

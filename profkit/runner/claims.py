@@ -42,7 +42,7 @@ class RemoteCall:
         self._answer = answer
         self._tolerances = {} if tolerances is None else tolerances
         self._chance = random.SystemRandom()
-        self.remote.phase = "check"
+        self.remote.phase, self.remote.turns = "check", []
         for arguments in data.sets:
             self.remote.ask("set", given=self.remote.hand_over(arguments))
         self.remote.ask("ready", of=of, wanted=list(wanted))
@@ -52,9 +52,9 @@ class RemoteCall:
         self.remote.ask("run")
 
     def turn(self) -> None:
-        """Go to the next input set with other data in it; the memory of the last output is spoiled there."""
+        """Go to the next input set with other data in it, when it is next asked; the memory of the last output is spoiled there."""
         self.remote.phase = "time"
-        self.remote.ask("turn", change=self._change())
+        self.remote.turns.append(self._change())
 
     def _change(self) -> dict[str, Any]:
         """The next turn's change, its data handed over."""
@@ -147,9 +147,17 @@ class RemoteRecording:
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
         self._name = remote.subject.name
+        self._asked = False
+
+    def ask(self) -> None:
+        """Have it set itself up while others do."""
+        self._remote.post("record")
+        self._asked = True
 
     def begin(self) -> None:
-        self._cupti("record")
+        """Raises CuptiError."""
+        self._asked = False
+        self._said(self._remote.due)
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
         seconds, sound = self._remote.ask("recorded", name=name, number=number, trial=trial)["pair"]
@@ -171,12 +179,17 @@ class RemoteRecording:
         return samples, seen
 
     def close(self) -> None:
+        if self._asked and not self._remote.gone:
+            self.begin()
         if not self._remote.gone:
             self._cupti("stop_recording")
 
     def _cupti(self, question: str) -> dict[str, Any]:
+        return self._said(lambda: self._remote.ask(question))
+
+    def _said(self, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
-            return self._remote.ask(question)
+            return answer()
         except RemoteError as error:
             raise CuptiError(str(error)) from error
 

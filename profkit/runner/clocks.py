@@ -17,7 +17,8 @@ from profkit.vendor.nvidia import nvml
 _Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
 _record, _ended, _elapsed = _Event.record, _Event.query, _Event.elapsed_time
 
-_WARM_SECONDS = 0.1
+_WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
+"""Of a call that was checked before: a GPU was at work for that."""
 _MAX_HOLD = 0.02
 
 
@@ -49,7 +50,7 @@ class CudaClock:
     def warm_up(self, call: Call) -> int:
         call()
         _synchronize(self._device)
-        end = perf_counter() + _WARM_SECONDS
+        end = perf_counter() + _WARM_SECONDS["cuda"]
         count, hosts = 1, []
         while count < 4 or (perf_counter() < end and count < 1000):
             began = perf_counter()
@@ -176,7 +177,8 @@ class GraphClock:
 
 def telemetry(device: torch.device) -> dict[str, Any]:
     """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
-    with nvml.Unsaid(), facts.nvml(device) as (pynvml, handle):
+    with nvml.Unsaid():
+        pynvml, handle = facts.nvml(device)
         return {
             "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
             "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
@@ -198,7 +200,7 @@ class CpuClock:
         self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
 
     def warm_up(self, call: Call) -> int:
-        end = perf_counter() + _WARM_SECONDS
+        end = perf_counter() + _WARM_SECONDS["cpu"]
         count = 0
         while count < 3 or (perf_counter() < end and count < 1000):
             call()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import csv
+import functools
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,11 @@ import torch
 from profkit.runner.clocks import CudaClock
 from profkit.runner.kineto import kind_of
 from profkit.runner.offence import OffenceError
-from profkit.runner.timing import Call, Sample
+from profkit.runner.timing import Call, Sample, known_to
 from profkit.runner.whole import whole_file
 
-ROUNDS = 24
+LEAST, ROUNDS = 12, 24
+"""Rounds of a recording: at least, at most."""
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 _MARK = "spin_kernel"
@@ -55,13 +57,13 @@ class Recording:
         self._plan: list[tuple[str, int, int]] = []
         self._profiler: Any = None
 
+    def ask(self) -> None:
+        """Others may be asked to begin before this one does."""
+
     def begin(self) -> None:
         from torch.profiler import ProfilerActivity, profile
 
-        # CUPTI sets itself up when first started: a tenth of a second in which launches are slow.
-        with profile(activities=[ProfilerActivity.CUDA]):
-            torch.cuda._sleep(1)
-            torch.cuda.synchronize()
+        _set_up()
         self._profiler = profile(activities=[ProfilerActivity.CUDA])
         self._profiler.__enter__()
 
@@ -91,10 +93,21 @@ class Recording:
             open_.__exit__(None, None, None)
 
 
+@functools.cache
+def _set_up() -> None:
+    """CUPTI does that when it is first started: a tenth of a second in which launches are slow."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]):
+        torch.cuda._sleep(1)
+        torch.cuda.synchronize()
+
+
 def sample(
     calls: Mapping[str, Call],
     clock: CudaClock,
     *,
+    target: float = 0.0,
     seed: int = 0,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
@@ -102,17 +115,20 @@ def sample(
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """(samples by method "cupti", the activities of a middling call of each implementation).
 
-    `pairs` receives what event pairs round the very same launches read [s]. A call of another process brings
+    It ends as soon as event pairs round the very same launches have medians known to `target`. `pairs` receives what those read [s]. A call of another process brings
     a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
     """
     local = Recording(clock)
     recordings = {name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()}
     order, shuffle = list(calls), random.Random(seed)
     samples: list[Sample] = []
+    pairs = {} if pairs is None else pairs
     activities: dict[str, list[Activity]] = {}
     with contextlib.ExitStack() as stack:
         for recording in _each(recordings):
             stack.callback(recording.close)
+            recording.ask()
+        for recording in _each(recordings):
             recording.begin()
         for number in range(ROUNDS):
             shuffle.shuffle(order)
@@ -121,8 +137,10 @@ def sample(
                     before(name)
                     seconds, sound = recordings[name].take(name, calls[name], number, trial)
                     after(name, number)
-                    if pairs is not None and sound:
+                    if sound:
                         pairs.setdefault(name, []).append(seconds)
+            if number + 1 >= LEAST and number % 4 == 3 and known_to(pairs.get(name, ()) for name in calls) <= target:
+                break
         for recording in _each(recordings):
             mine, seen = recording.end()
             samples += mine
@@ -136,7 +154,7 @@ def _each(recordings: Mapping[str, Any]) -> list[Any]:
 
 
 def event_offset(clock: CudaClock, device: torch.device) -> float:
-    """Seconds an event pair reads too much: the same tiny kernel by events and by CUPTI, medians of 40.
+    """Seconds an event pair reads too much: the same tiny kernel by events and by CUPTI, medians of 24.
 
     The device needs a moment from the first time stamp to the kernel and from the kernel to the second.
     It does not depend on the kernel, so one that does nothing else shows it.
@@ -147,9 +165,9 @@ def event_offset(clock: CudaClock, device: torch.device) -> float:
         return cell.add_(1.0)
 
     clock.warm_up(tiny)
-    pairs = [clock.sample(tiny) for _ in range(40)]
+    pairs = [clock.sample(tiny) for _ in range(24)]
     sound = [seconds for seconds, _, good in pairs if good]
-    judged, _ = sample({"tiny": tiny}, clock)
+    judged, _ = sample({"tiny": tiny}, clock, target=1.0)
     spans = [s.seconds for s in judged if s.kept]
     if len(sound) < 20 or len(spans) < 20:
         raise CuptiError("too few sound samples of the empty kernel")

@@ -58,6 +58,7 @@ def counter(device: torch.device) -> float | None:
     """Joules that the GPU has taken since its driver was loaded; None where it does not count."""
     if device.type != "cuda":
         return None
-    with nvml.Unsaid(), facts.nvml(device) as (pynvml, handle):
+    with nvml.Unsaid():
+        pynvml, handle = facts.nvml(device)
         return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
     return None

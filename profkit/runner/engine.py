@@ -31,6 +31,8 @@ _PRESSED = 0.3
 _WORTH_A_WORD = 0.01
 _AGREEING, _AGREED = 0.3, 0.01
 """Share of the budget that event pairs take where CUPTI is to decide, and the precision that is enough then."""
+_FEW, _FEWER = {"least": 8, "trials": 2}, {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
+"""Their rounds then; of further processes, where no more is asked of them than how long launching takes."""
 _COMPARING = 0.5
 """Share of the time that comparing may take once the first rounds are over."""
 MOST_RECORDINGS = 6
@@ -67,10 +69,11 @@ def time_all(
         watch.look()
         before(name)
 
-    share, target = (_AGREEING, max(job.target, _AGREED)) if isinstance(own, CudaClock) else (1.0, job.target)
+    compared = isinstance(own, CudaClock)
+    share, target = (_AGREEING, max(job.target, _AGREED)) if compared else (1.0, job.target)
 
-    def timed(budget: float, target: float) -> timing.Result:
-        result = timing.measure(calls, clock, budget=budget, target=target, before=visit, after=after)
+    def timed(budget: float, target: float, **rounds: int) -> timing.Result:
+        result = timing.measure(calls, clock, budget=budget, target=target, before=visit, after=after, **rounds)
         _say_load(watch, events)
         for name, call in calls.items():
             before(name)
@@ -79,7 +82,7 @@ def time_all(
         spent.on(clock.method)
         return result
 
-    result = timed(share * job.budget, target)
+    result = timed(share * job.budget, target, **(_FEWER if job.again else _FEW) if compared else {})
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
     samples = timing.drop_slow_rounds(result.samples, full)
     timing.write(samples, Path(job.timings))
@@ -328,7 +331,7 @@ def _host(
     clock = turns.over(HostClock(device), calls)
     try:
         return timing.measure(
-            calls, clock, budget=1.0, target=0.0, before=before, after=after, most=SIDE_ROUNDS
+            calls, clock, budget=1.0, target=0.0, before=before, after=after, most=SIDE_ROUNDS, trials=1
         ).samples
     except RuntimeError as error:
         _no_offence(error)
@@ -351,11 +354,11 @@ def _judged(
 ) -> tuple[list[timing.Sample], dict[str, list[cupti.Activity]]]:
     """CUPTI's samples, in as many recordings as the wanted precision takes and the budget allows."""
     end = time.monotonic() + job.budget
-    samples, activities = cupti.sample(calls, clock, before=before, after=after)
+    samples, activities = cupti.sample(calls, clock, target=job.target, before=before, after=after)
     for number in range(1, MOST_RECORDINGS):
         if timing.precision(samples) <= job.target or time.monotonic() > end:
             break
-        more, _ = cupti.sample(calls, clock, before=before, after=after, seed=number)
+        more, _ = cupti.sample(calls, clock, target=job.target, before=before, after=after, seed=number)
         samples += [replace(s, round=s.round + number * cupti.ROUNDS) for s in more]
     return samples, activities
 
@@ -364,7 +367,9 @@ def _graph(name: str, call: TimedCall, device: torch.device, before: Callable[[s
     """Graph samples of one call, none when it cannot be captured."""
     try:
         clock = turns.over(GraphClock(device), {name: call})
-        return timing.measure({name: call}, clock, budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS).samples
+        return timing.measure(
+            {name: call}, clock, budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS, trials=1
+        ).samples
     except RuntimeError as error:
         _no_offence(error)
         traceback.print_exc()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ def _cuda(device: torch.device) -> Device:
         "memory_bytes": float(properties.total_memory),
         "l2_bytes": float(getattr(properties, "L2_cache_size", float("nan"))),
     }
-    with contextlib.suppress(Exception), nvml(device) as (pynvml, handle):
+    with contextlib.suppress(Exception):
+        pynvml, handle = nvml(device)
         facts["uuid"] = _text(pynvml.nvmlDeviceGetUUID(handle))
         facts["driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
         facts["max_sm_clock"] = pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6
@@ -50,21 +51,18 @@ def _cuda(device: torch.device) -> Device:
     return Device("cuda", properties.name, **facts)
 
 
-@contextlib.contextmanager
-def nvml(device: torch.device) -> Iterator[tuple[Any, Any]]:
-    """(pynvml, handle) of a CUDA device, found by UUID so that CUDA_VISIBLE_DEVICES cannot mislead."""
+@functools.cache
+def nvml(device: torch.device) -> tuple[Any, Any]:
+    """(pynvml, handle) of a CUDA device, found by UUID so that CUDA_VISIBLE_DEVICES cannot mislead. Open until this process
+    ends: to open it takes as long as many samples.
+    """
     import pynvml
 
     pynvml.nvmlInit()
-    try:
-        uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-        if uuid is not None:
-            handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
-        else:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(device.index or 0)
-        yield pynvml, handle
-    finally:
-        pynvml.nvmlShutdown()
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    if uuid is not None:
+        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}".encode())
+    return pynvml, pynvml.nvmlDeviceGetHandleByIndex(device.index or 0)
 
 
 def _text(value: str | bytes) -> str:

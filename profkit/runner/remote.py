@@ -88,7 +88,9 @@ def _state(file: Path) -> tuple[int, ...]:
 
 
 class Remote:
-    """A candidate's process: one question at a time, each with the time limit of its phase."""
+    """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
+    along with the next one.
+    """
 
     def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
         self.subject = subject
@@ -102,6 +104,7 @@ class Remote:
         self._said = ("", 0.0)
         self._files = 0
         self.gone = False
+        self.turns: list[dict[str, Any]] = []
         self.process = self._above = 0
         self.patience = 0.0
         self.forgiven = False
@@ -115,8 +118,13 @@ class Remote:
 
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
-        self.send(question, **told)
+        self.post(question, **told)
         return self.due()
+
+    def post(self, question: str, **told: Any) -> None:
+        """Ask, and go on; the answer is `due`."""
+        turns, self.turns = self.turns, []
+        self.send(question, turns=turns, **told)
 
     def due(self) -> dict[str, Any]:
         """The answer to the question sent, within the limit of the phase."""

@@ -856,8 +856,8 @@ class Session:
         while sound:
             current.clear()
             try:
+                calls = self._calls(sound, turn, plan or self._plan())
                 with self._alone(), annotated(self._job.sample, "time"):
-                    calls = self._calls(sound, turn, plan or self._plan())
                     timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
                 if job is None:
                     self._events.send("timing", **timed)
@@ -885,6 +885,8 @@ class Session:
             turn(one.subject.name)
             loading.use(one.lock)
             data = Data(plan.draw, count)
+            if self._device.type == "cuda":
+                data.lay_in()
             compared = probe.repeatable and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
             if isinstance(one.model, RemoteModel):

@@ -24,6 +24,9 @@ _DRAWING = 0.35
 _HEAD_START = 0.25
 _MOST_DRAWING = 1.0
 """Seconds of drawing per implementation, of data that can be changed in another way as well."""
+_AHEAD, _MOST_AHEAD, _STOCK = 0.25, 16, 256 << 20
+"""Seconds and sets that are drawn before the timing begins, and their bytes: what a look at habits takes is drawn in any case."""
+_LOOKED_AT = 2
 _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 """Where drawing takes too long, floating data is scaled, in turn to one of these parts of what it was drawn as."""
 _WITNESSES = 256
@@ -60,7 +63,19 @@ class Data:
         self.sets = [draw() for _ in range(count)]
         self._factors = [1.0] * count
         self._scalable = [scalable(one) for one in self.sets]
+        self._stock: list[list[Any]] = []
+        self._laid_in = False
         self.at = 0
+
+    def lay_in(self) -> None:
+        """Draw now what turns will bring, which nobody knows before they do: from then on they draw nothing that can be
+        changed in another way as well.
+        """
+        self._laid_in, began, size = True, time.monotonic(), max(1, _bytes(self.sets[0]))
+        while len(self._stock) < _LOOKED_AT or (
+            len(self._stock) < min(_MOST_AHEAD, _STOCK // size) and time.monotonic() - began < _AHEAD
+        ):
+            self._stock.append(self._draw())
 
     @property
     def now(self) -> list[Any]:
@@ -74,9 +89,11 @@ class Data:
     def turn(self) -> Change:
         """Go on to a set chosen by chance and give it other data."""
         self._go_on()
-        share = _DRAWING * (time.monotonic() - self._began) + _HEAD_START
-        limit = min(share, _MOST_DRAWING) if any(self._scalable[self.at]) else share
-        return self._drawn() if self._spent < limit else self.scaled()
+        share, other = _DRAWING * (time.monotonic() - self._began) + _HEAD_START, any(self._scalable[self.at])
+        if self._laid_in and other:
+            spare = len(self._stock) > _LOOKED_AT and self._chance.random() < 0.5
+            return self._drawn() if spare else self.scaled()
+        return self._drawn() if self._spent < (min(share, _MOST_DRAWING) if other else share) else self.scaled()
 
     def drawn(self) -> Change:
         """Go on to a set chosen by chance and draw its data, however long that takes."""
@@ -92,7 +109,7 @@ class Data:
 
     def _drawn(self) -> Change:
         began = time.monotonic()
-        self.sets[self.at] = self._draw()
+        self.sets[self.at] = self._stock.pop() if self._stock else self._draw()
         self._spent += time.monotonic() - began
         self._factors[self.at] = 1.0
         return Change(self.at, self.sets[self.at], 1.0)
@@ -343,5 +360,8 @@ def _spoiled(tensor: torch.Tensor) -> torch.Tensor:
 
 def set_count(arguments: list[Any], implementations: int) -> int:
     """How many input sets fit into MEMORY for that many implementations; at least one."""
-    size = sum(leaf.untyped_storage().nbytes() for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor))
-    return int(max(1, min(MOST_SETS, MEMORY // max(1, 2 * size * implementations))))
+    return int(max(1, min(MOST_SETS, MEMORY // max(1, 2 * _bytes(arguments) * implementations))))
+
+
+def _bytes(arguments: list[Any]) -> int:
+    return sum(leaf.untyped_storage().nbytes() for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor))

@@ -12,7 +12,7 @@ import csv
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -97,11 +97,13 @@ def measure(
     target: float,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
+    least: int = MIN_ROUNDS,
     most: int = MAX_ROUNDS,
+    trials: int = PER_ROUND,
     seed: int = 0,
 ) -> Result:
     """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
-    `after(impl, round)` that a sample of it was taken; at least MIN_ROUNDS and at most `most` rounds are made.
+    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made.
     """
     order = list(calls)
     shuffle = random.Random(seed)
@@ -113,12 +115,12 @@ def measure(
     end = time.monotonic() + budget
     patience = max(budget, min(_PATIENCE * budget, _MOST_PATIENCE))
     number = 0
-    while number < most and (number < MIN_ROUNDS or time.monotonic() < end):
+    while number < most and (number < least or time.monotonic() < end):
         shuffle.shuffle(order)
         for name in order:
-            samples += list(_visit(name, calls[name], clock, number, before, after))
+            samples += list(_visit(name, calls[name], clock, number, before, after, trials))
         number += 1
-        if number >= MIN_ROUNDS and number % 4 == 0 and precision(samples) <= target:
+        if number >= least and number % 4 == 0 and precision(samples) <= target:
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
             break
@@ -132,8 +134,9 @@ def _visit(
     number: int,
     before: Callable[[str], None],
     after: Callable[[str, int], None],
+    trials: int = PER_ROUND,
 ) -> Iterator[Sample]:
-    for trial in range(PER_ROUND):
+    for trial in range(trials):
         for _ in range(1 + RETRIES):
             # Other data for every sample: an answer kept from the last one is wrong.
             before(name)
@@ -159,9 +162,18 @@ def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
 
 def precision(samples: list[Sample]) -> float:
     """The largest relative half-width of the 95 % interval of an implementation's median; inf when too few."""
+    kept: dict[str, list[float]] = {sample.impl: [] for sample in samples}
+    for sample in samples:
+        if sample.kept:
+            kept[sample.impl].append(sample.seconds)
+    return known_to(kept.values())
+
+
+def known_to(sides: Iterable[Collection[float]]) -> float:
+    """The same of the seconds of each side."""
     worst = 0.0
-    for name in {sample.impl for sample in samples}:
-        values = np.sort([s.seconds for s in samples if s.impl == name and s.kept])
+    for side in sides:
+        values = np.sort(np.asarray(side))
         n = len(values)
         if n < 8:
             return float("inf")

@@ -137,3 +137,27 @@ def test_work_that_does_not_wait_for_the_held_queue_is_named():
         cupti._refuse_early(cupti._calls(plan, record_of(10, 20, 30, 45)))
     assert (raised.value.status, raised.value.impl) == ("side-stream", "candidate")
     cupti._refuse_early(cupti._calls(plan, record_of(45, 41, 40, 10)))
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(0.0, cupti.LEAST), (0.5, cupti.ROUNDS)])
+def test_a_recording_ends_when_the_pairs_round_its_launches_are_known(noise, rounds):
+    taken, order = [], []
+
+    class Recorded:
+        ask = begin = close = staticmethod(lambda: order.append("all"))
+
+        def take(self, name, call, number, trial):
+            taken.append(number)
+            return 1.0 + noise * (len(taken) // 2 % 2), True
+
+        def end(self):
+            return [], {}
+
+    class Call:
+        def __init__(self, recording):
+            self.recording = lambda: recording
+
+    calls = {name: Call(Recorded()) for name in ("reference", "candidate")}
+    cupti.sample(calls, SimpleNamespace(), target=0.01)
+    assert len(set(taken)) == rounds
+    assert len(taken) == 2 * cupti.PER_ROUND * rounds

@@ -79,6 +79,26 @@ def test_a_time_that_is_no_number_is_a_lie(line):
         call.sample("wall")
 
 
+def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
+    (tmp_path / "mine").mkdir()
+    line.say({}, {}, {"seconds": 1.0, "host": 1.0, "sound": True}, {})
+    data = Data(lambda: [torch.ones(2)], 1)
+    call = RemoteCall(RemoteModel(line.remote), data)
+    call.turn()
+    call.sample("wall")
+    call()
+    asked = [json.loads(row) for row in line.socket.recv(1 << 16).splitlines()]
+    assert [(one["ask"], len(one["turns"])) for one in asked] == [("set", 0), ("ready", 0), ("sample", 1), ("run", 0)]
+
+
+def test_a_recording_that_is_not_waited_for_is_ended_all_the_same(line):
+    line.say({}, {})
+    recording = RemoteRecording(line.remote)
+    recording.ask()
+    recording.close()
+    assert [json.loads(row)["ask"] for row in line.socket.recv(1 << 16).splitlines()] == ["record", "stop_recording"]
+
+
 def records(**changed):
     row = {"impl": "mine", "method": "cupti", "round": 0, "trial": 0, "seconds": 1e-6, **changed}
     return {"samples": [row], "activities": {"mine": []}}

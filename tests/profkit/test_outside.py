@@ -77,6 +77,22 @@ def test_batches_are_bounded(seconds):
         assert 0 < hold <= outside._MOST_HOLD
 
 
+@pytest.mark.parametrize(("claimed", "rounds"), [(1e-3, 3), (0.1e-3, outside.ROUNDS)])
+def test_more_rounds_are_for_those_of_whom_something_would_be_said(monkeypatch, claimed, rounds):
+    seen = []
+
+    class Call:
+        def batch(self, count, hold):
+            seen.append(count)
+            return 1e-3 * count, 1e-3 * count
+
+    monkeypatch.setattr(outside, "_plan", lambda *_: (10, 0.0))
+    monkeypatch.setattr(outside, "_enough", lambda call, count, hold, device: (count, hold))
+    samples = [Sample("candidate", "wall", n, 0, claimed) for n in range(3)]
+    (exam,) = outside.examine({"candidate": Call()}, samples, CPU, lambda _: None)
+    assert len(exam.samples) == len(seen) / 2 == rounds
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4)])
 def test_every_element_has_a_place(shape):
     whole = torch.arange(torch.Size(shape).numel()).reshape(shape)

@@ -80,6 +80,37 @@ def test_data_that_masks_or_counts_is_not_scaled(monkeypatch):
     assert torch.equal(source.now[2], drawn[2])
 
 
+def test_what_is_drawn_before_the_timing_comes_by_chance_and_nothing_is_drawn_in_it():
+    drawn = []
+
+    def draw():
+        drawn.append(torch.randn(4))
+        return [drawn[-1]]
+
+    source = data(2, draw)
+    source.lay_in()
+    ahead = len(drawn)
+    assert ahead == 2 + subject._MOST_AHEAD
+    fresh = [source.turn().fresh is not None for _ in range(60)]
+    assert len(drawn) == ahead
+    assert sum(fresh) == subject._MOST_AHEAD - subject._LOOKED_AT
+    assert not all(fresh[: sum(fresh)])
+    # A look at habits takes what was kept for it, and draws when that is used up.
+    assert [source.drawn().fresh is not None for _ in range(3)] == [True] * 3
+    assert len(drawn) == ahead + 1
+
+
+def test_what_takes_long_to_draw_or_is_large_is_drawn_for_a_look_alone(monkeypatch):
+    monkeypatch.setattr(subject, "_AHEAD", -1.0)
+    slow = data(1)
+    slow.lay_in()
+    monkeypatch.setattr(subject, "_AHEAD", 1.0)
+    monkeypatch.setattr(subject, "_STOCK", 1)
+    large = data(1)
+    large.lay_in()
+    assert len(slow._stock) == len(large._stock) == subject._LOOKED_AT
+
+
 def test_every_set_is_compared_sooner_or_later():
     source = data()
     homes: set[int] = set()

@@ -98,7 +98,7 @@ def test_cupti_records_again_until_the_median_is_known(monkeypatch):
 
     made = []
 
-    def sample(calls, clock, *, before, after, seed=0):
+    def sample(calls, clock, *, target, before, after, seed=0):
         made.append(seed)
         noise = 0.5 if len(made) < 3 else 0.0
         rows = [timing.Sample("a", "cupti", i, 0, 1.0 + noise * (i % 2)) for i in range(cupti.ROUNDS)]
