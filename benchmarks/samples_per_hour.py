@@ -95,6 +95,7 @@ def ours(
     argv += ["--processes", str(asked.processes)] if asked.processes else []
     argv += ["--jobs", asked.jobs] if jobs else []
     began = time.monotonic()
+    (root / "began").write_text(str(time.time()))
     with (asked.out / "profkit.log").open("ab") as log:
         done = subprocess.run(argv, stdout=log, stderr=log, env=env, check=False)
     seconds = time.monotonic() - began
@@ -164,20 +165,91 @@ def line_of(run: Path) -> str:
     )
 
 
-def spent_by_phase(logs: Path) -> dict[str, float]:
-    """Seconds of a run's judges in each phase: until the first event, then by phase."""
-    spent: dict[str, float] = {}
+@dataclass(frozen=True)
+class Judge:
+    """One judge's process: (phase, when it began, when it ended) one after the other, in seconds since 1970, "start" before the
+    first; and when it had the GPU `alone`.
+    """
+
+    run: str
+    phases: list[tuple[str, float, float]]
+    alone: list[tuple[float, float]]
+
+    def doing(self, at: float) -> str:
+        return next((name for name, began, ended in self.phases if began <= at < ended), "")
+
+
+def judges(logs: Path) -> list[Judge]:
+    """Of a run's logs."""
+    found = []
     for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
-        before, doing = 0.0, "start"
-        for line in file.read_text("utf-8").splitlines():
-            event = json.loads(line)
-            spent[doing] = spent.get(doing, 0.0) + event["at"] - before
-            before = event["at"]
-            if event["kind"] == "phase":
-                doing = event.get("phase", "")
-            elif event["kind"] == "timing":
-                doing = "after timing"
+        events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        alone = [(e["data"]["began"], e["data"]["ended"]) for e in events if e["kind"] == "alone"]
+        # Events tell the time since their process began, and the last was written when the file last changed.
+        origin = file.stat().st_mtime - events[-1]["at"] if events else 0.0
+        marks = [("start", 0.0), *((e["phase"], e["at"]) for e in events if e["kind"] == "phase")]
+        marks.append(("", events[-1]["at"] if events else 0.0))
+        phases = [(name, origin + at, origin + then) for (name, at), (_, then) in pairwise(marks)]
+        found.append(Judge(logs.parent.parent.name, phases, alone))
+    return found
+
+
+def spent_by_phase(logs: Path) -> dict[str, float]:
+    """Seconds of a run's judges in each phase; `alone` is that part of `time` in which nobody else had the GPU."""
+    spent: dict[str, float] = {}
+    for one in judges(logs):
+        for name, began, ended in one.phases:
+            spent[name] = spent.get(name, 0.0) + ended - began
+        mine = sum(ended - began for began, ended in one.alone)
+        spent |= {"alone": spent.get("alone", 0.0) + mine, "time": spent.get("time", 0.0) - mine}
     return spent
+
+
+_COLUMNS, _HOLE = 120, 1.0
+
+
+def on_one_axis(root: Path, began: float, seconds: float) -> dict[str, Any]:
+    """Say when the GPU was timed on and what was done while it was not, and give all of it for the record. began: of the
+    command, in seconds since 1970.
+    """
+    every = [one for logs in sorted((root / "runs").glob("*/*/logs")) for one in judges(logs)]
+    alone = sorted(span for one in every for span in one.alone)
+    if not alone:
+        return {}
+    busy = sum(ended - start for start, ended in alone)
+    print(
+        f"  the GPU alone: {len(alone)} times, {busy / len(alone):.2f} s each, {busy / seconds:.0%} of the time; the first "
+        f"after {alone[0][0] - began:.1f} s, the last ended {began + seconds - alone[-1][1]:.1f} s before the end"
+    )
+    gaps = [(one[1], other[0]) for one, other in pairwise(alone)]
+    lasted = sorted(ended - start for start, ended in gaps) or [0.0]
+    print(f"  between two of them {statistics.median(lasted):.2f} s in the middle, {sum(lasted):.0f} s in all")
+    for start, ended in gaps:
+        if ended - start > _HOLE:
+            doing = [name for one in every if (name := one.doing((start + ended) / 2))]
+            said = ", ".join(f"{doing.count(name)} {name}" for name in sorted(set(doing)))
+            print(f"    at {start - began:.1f} s nobody for {ended - start:.1f} s: {said or 'nothing begun'}")
+    shown_as = {
+        "wait": ".",
+        "time": "t",
+        "start": "s",
+        "load": "l",
+        "build": "b",
+        "first": "f",
+        "work": "w",
+        "check": "c",
+    }
+    for name in dict.fromkeys(one.run for one in every):
+        row = [" "] * _COLUMNS
+        for one in (one for one in every if one.run == name):
+            parts = [(shown_as.get(phase, "?"), *span) for phase, *span in one.phases]
+            for letter, start, ended in [*parts, *(("#", *span) for span in one.alone)]:
+                first, last = (int((at - began) / seconds * _COLUMNS) for at in (start, ended))
+                row[max(first, 0) : last + 1] = letter * (min(last, _COLUMNS - 1) - max(first, 0) + 1)
+        print(f"    |{''.join(row[:_COLUMNS])}| {name}")
+    said = ", ".join(f"{letter} {phase}" for phase, letter in shown_as.items())
+    print(f"    # alone, {said}; {seconds / _COLUMNS:.2f} s a column")
+    return {"began": began, "judges": [asdict(one) for one in every]}
 
 
 def phases(root: Path) -> dict[str, float]:
@@ -218,7 +290,8 @@ def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float)
     print(f"  a sample on average: {shown(phases(root))}")
     print(f"  of its timing: {shown(parts(runs))}")
     print(f"  all of them took {sum(one.wall for one in runs):.0f} s, beside each other {seconds:.0f} s", flush=True)
-    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs]}
+    trace = on_one_axis(root, float((root / "began").read_text()), seconds)
+    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs], "trace": trace}
 
 
 def agreement(
@@ -251,6 +324,7 @@ def scaling(
         rates[gpus] = 3600 * len(found) / seconds
         rows.append(found)
         print(f"all built, {gpus} GPUs: {len(found)} samples in {seconds:.0f} s: {rates[gpus]:.0f} an hour", flush=True)
+        where_time_goes(place, candidates, seconds)
     ratio = rates[asked.gpus] / rates[1] / asked.gpus
     told = [apart(one, other) for one, other in pairwise(rows)]
     for what, (count, middle, most) in zip(("one GPU twice", f"1 and {asked.gpus} GPUs"), told, strict=True):

@@ -98,9 +98,8 @@ class Campaign:
     def _engine(self, ledger: Ledger, device: str) -> Engine:
         if self.dask:
             return Dask(self.dask, device)
-        found = places(device)
-        gpus = len(found) // len(_SHIFT) if device == "cuda" else 0
-        return Local(found, pool(self.jobs, gpus), ledger.folder / "workers.log")
+        gpus = len(gpu.visible()) if device == "cuda" else 0
+        return Local(places(device), pool(self.jobs, gpus), ledger.folder / "workers.log")
 
     def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, Piece], Task]:
         runs, cc = self.request.runs.resolve(), gpu.compute_capability() if device == "cuda" else ""
@@ -124,18 +123,19 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 
-_SHIFT = ("", "'", "''")
-"""Workers of a GPU: one times, and meanwhile stand those that share it for the rest."""
+_FEWEST, _MOST, _CORES = 3, 8, 2
+"""Workers of a GPU at least and at most, and the cores for which there is one: a judge and a candidate, of which one works."""
 
 
 def places(device: str) -> list[Place]:
-    """Who measures on this machine: a few for every GPU that is visible, or one for the CPU."""
+    """Who measures on this machine: a few for every GPU that is visible, of which one times, or one for the CPU."""
     if device != "cuda":
         return [Place("cpu", {})]
     cards: list[Mapping[str, str]] = list(gpu.visible())
+    many = min(_MOST, max(_FEWEST, len(os.sched_getaffinity(0)) // (_CORES * max(1, len(cards)))))
     return [
-        Place(f"gpu {n}{mark}", {"CUDA_VISIBLE_DEVICES": card["uuid"]})
-        for mark in _SHIFT
+        Place(f"gpu {n}" + (f".{number}" if number else ""), {"CUDA_VISIBLE_DEVICES": card["uuid"]})
+        for number in range(many)
         for n, card in enumerate(cards)
     ]
 

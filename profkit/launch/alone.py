@@ -70,7 +70,7 @@ class Door:
         self._through(waits, alone=False)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone: others are waited for, and let in by what they are doing at their next `step_aside`."""
+        """Use the device alone: others are waited for, until each lets go of it because it is `wanted`."""
         self._through(waits, alone=True)
 
     def _through(self, waits: Callable[[], None], *, alone: bool) -> None:
@@ -84,25 +84,24 @@ class Door:
         _take(self.main, how, waits)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
-    def stay(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Of one who has the device, alone or not: share it from now on, and let nobody go first. So of one whose predecessor
-        ended while it waited to be alone, and left the gate closed.
-        """
+    def leave(self) -> None:
+        """Have the device no longer, nor the gate, which one that ended while it waited to be alone left closed."""
         import fcntl
 
         fcntl.flock(self.gate, fcntl.LOCK_UN)
-        _take(self.main, fcntl.LOCK_SH, waits)
+        fcntl.flock(self.main, fcntl.LOCK_UN)
 
-    def step_aside(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Of one who shares, with nothing of its own at work: let one who waits to be alone go first."""
+    @property
+    def wanted(self) -> bool:
+        """Of one who shares: whether somebody waits to be alone, whom `share` lets go first."""
         import fcntl
 
         try:
             fcntl.flock(self.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            self.share(waits)
-        else:
-            fcntl.flock(self.gate, fcntl.LOCK_UN)
+            return True
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        return False
 
     def close(self) -> None:
         """Have no more to do with it. What another process still has open stays held."""

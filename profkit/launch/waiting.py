@@ -61,6 +61,11 @@ class Excuse:
         """Seconds until somebody should look again."""
         return max(0.0, self._end - time.monotonic())
 
+    def extend(self, seconds: float) -> None:
+        """What passed because somebody else was let go first is none of its time."""
+        self._began += seconds
+        self._end += seconds
+
     def more(self) -> bool:
         """Whether to wait on: a compiler is at work for the process, or others have kept it from running."""
         waited = time.monotonic() - self._began

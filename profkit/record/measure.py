@@ -76,7 +76,7 @@ class Measure:
                 how = f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval"
                 run.manifest.doubts.append(_one_process(how, many))
             else:
-                _again(session, many)
+                _again(session, many, first.target)
         if not outcome.finished and not outcome.fallen:
             _ended_early(session, outcome)
         run.save()
@@ -115,7 +115,6 @@ def _shared(session: Session) -> Iterator[Door | None]:
         yield None
         return
     with contextlib.closing(Door.of(uuid)) as door:
-        door.share(lambda: session.progress(f"waiting: another process measures on {uuid}"))
         yield door
 
 
@@ -139,8 +138,10 @@ def _settled(session: Session) -> bool:
     return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
 
 
-def _again(session: Session, many: int) -> None:
-    """Compare and time what is sound in more processes, `many` in all; timings.csv then says which is of which."""
+def _again(session: Session, many: int, target: float) -> None:
+    """Compare and time what is sound in more processes, `many` in all, to the first one's `target`; timings.csv then says which
+    is of which.
+    """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
     tables = [read_rows(run.timings_csv)]
@@ -155,6 +156,7 @@ def _again(session: Session, many: int) -> None:
             "again": True,
             "probe": run.manifest.probe,
             "budget": wanted.budget / many,
+            "target": target,
             "timings": str(file.resolve()),
             **fresh,
         }

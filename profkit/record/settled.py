@@ -26,7 +26,7 @@ three processes of an H200, it would have held for seven; the others (a call of 
 were faster or slower by more than that.
 """
 TARGET = 0.01
-"""Relative half-width of the medians to which that process times, unless another was asked for; the others go on to Request's."""
+"""Relative half-width of the medians to which a campaign's processes time, unless another was asked for."""
 
 
 def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:

@@ -24,6 +24,7 @@ class Events:
         self._path, self._key, self._count = path, key, 0
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._limits = {**LIMITS, **limits}
+        self.doing: Event | None = None
         self._began = _process_start()
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
@@ -32,7 +33,12 @@ class Events:
     def phase(self, name: str, impl: str = "", *, factor: float = 1.0, least: float = 0.0) -> None:
         """Announce a phase; the parent gives it `factor` times its limit, and `least` seconds in any case."""
         limit = float(max(self._limits.get(name, 60.0) * factor, least))
-        self._write(Event(kind="phase", impl=impl, phase=name, limit=limit))
+        self.resume(Event(kind="phase", impl=impl, phase=name, limit=limit))
+
+    def resume(self, phase: Event) -> None:
+        """Announce a phase that was announced before."""
+        self.doing = phase
+        self._write(phase)
 
     def _write(self, event: Event) -> None:
         stamped = msgspec.structs.replace(event, at=round(time.time() - self._began, 3))

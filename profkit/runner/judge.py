@@ -17,6 +17,7 @@ import torch
 
 from profkit.launch.protocol import LIMITS, Job
 from profkit.runner import inputs, weights
+from profkit.runner.company import Company
 from profkit.runner.events import Events
 from profkit.runner.implementation import Implementation
 from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel, Sources
@@ -34,13 +35,13 @@ def let_go(implementations: Iterable[Implementation]) -> None:
             implementation.model.remote.let_go()
 
 
-def loaded(job: Job, device: torch.device, events: Events) -> list[tuple[Remote, float]]:
+def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
     """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
     sources = Sources(job.subjects, new=not job.again)
     for remote in remotes:
-        remote.sources = sources
+        remote.sources, remote.company = sources, company
         remote.neighbours = [other for other in remotes if other is not remote]
     seconds = _wait_for_all(remotes, job, events)
     return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]

@@ -24,11 +24,14 @@ from profkit.launch.protocol import LIMITS, Job, Subject
 from profkit.runner import exchange, staging
 from profkit.runner.channel import Channel, EndedError, OverdueError
 from profkit.runner.check import tensors
+from profkit.runner.company import Company
 from profkit.runner.events import Events
 
 _QUIET = 1.0
 """Seconds between two announcements of the same phase."""
 _LAST_BREATH = 10.0
+_LOOK, _DRAINED = 0.1, 0.05
+"""Seconds between two looks whether somebody waits for the device, and in which what was launched there ends."""
 _ANSWER, _SMALL = 4, 64 << 20
 """Answers get so many times the memory of what was given, or of so many bytes; larger ones go by files."""
 
@@ -105,6 +108,7 @@ class Remote:
         self._files = 0
         self.gone = False
         self.turns: list[dict[str, Any]] = []
+        self.company: Company | None = None
         self.process = self._above = 0
         self.patience = 0.0
         self.forgiven = False
@@ -122,7 +126,9 @@ class Remote:
         return self.due()
 
     def post(self, question: str, **told: Any) -> None:
-        """Ask, and go on; the answer is `due`."""
+        """Ask, and go on; the answer is `due`. Others may time before."""
+        if self.company is not None:
+            self.company.step_aside()
         turns, self.turns = self.turns, []
         self.send(question, turns=turns, **told)
 
@@ -173,15 +179,33 @@ class Remote:
 
     def _received(self, limit: float) -> dict[str, Any]:
         excuse = waiting.Excuse(self.process, limit, self._limits["build"])
+        shares = self.company is not None and self.phase in ("build", "first")
         while True:
             try:
-                return self.channel.receive(excuse.left())
+                return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())
             except OverdueError as error:
+                if excuse.left():
+                    self._let_others_time(excuse)
+                    continue
                 if not excuse.more():
                     raise self.overdue(limit) from error
                 self._announce()
             except EndedError as error:
                 raise self._lost() from error
+
+    def _let_others_time(self, excuse: waiting.Excuse) -> None:
+        """Where it waits for a compiler: it stands still, and what it started compiles on."""
+        if self.company is None or not self.company.wanted or not waiting.compiling(self.process):
+            return
+        began = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGSTOP)
+            time.sleep(_DRAINED)
+            try:
+                self.company.step_aside()
+            finally:
+                os.kill(self.process, signal.SIGCONT)
+        excuse.extend(time.monotonic() - began)
 
     def _look_round(self) -> None:
         """Say who of the others was ended in this one's turn: they stand still, and can have done nothing themselves."""
@@ -396,6 +420,8 @@ class RemoteModel:
         self.remote.phase = "check" if self._called else "first"
         if self.remote.device.type == "cuda":
             torch.cuda.empty_cache()
+        if self.remote.company is not None:
+            self.remote.company.step_aside()
         told, answer = self.remote.hand_over(list(arguments)), self.remote.fresh_file()
         began = time.monotonic()
         reply = self.remote.ask(

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import torch
 
-from profkit.launch.alone import Door
 from profkit.launch.protocol import PATIENT, Job, Subject
 from profkit.runner import (
     backward,
@@ -39,6 +38,7 @@ from profkit.runner import (
 )
 from profkit.runner.check import Verdict, compare
 from profkit.runner.claims import RemoteCall
+from profkit.runner.company import Company
 from profkit.runner.conduct import Watched
 from profkit.runner.events import Events
 from profkit.runner.failure import classified
@@ -127,13 +127,10 @@ class Session:
         self._built_with = 0
         self._once = Once(events)
         self._apart: list[str] = []
-        self._door = Door(*job.door) if job.door else None
+        self._company = Company(job.door, self._device, events)
 
     def run(self) -> None:
         """See `run`."""
-        if self._door is not None:
-            # A judge before this one may have had it alone when it fell; candidates are being loaded.
-            self._door.stay(self._wait)
         self._events.send("facts", device=facts.device_facts(self._device), versions=facts.versions())
         torch.set_grad_enabled(False)
         if self._device.type == "cuda":
@@ -155,32 +152,8 @@ class Session:
         elif self._answers():
             self._measure(candidates)
 
-    def _wait(self) -> None:
-        self._events.phase("wait")
-
-    def _step_aside(self) -> None:
-        """Let somebody time who waits for the device: here nothing runs, and candidates stand still."""
-        if self._door is not None:
-            facts.settle(self._device)
-            self._door.step_aside(self._wait)
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Have the device alone in the block."""
-        if self._door is None:
-            yield
-            return
-        facts.settle(self._device)
-        self._door.alone(self._wait)
-        try:
-            yield
-        finally:
-            self._door.share(self._wait)
-
     def _measure(self, candidates: list[Implementation]) -> None:
-        self._step_aside()
         self._enliven()
-        self._step_aside()
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
@@ -201,6 +174,7 @@ class Session:
         others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
         self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
+        self._company.leave()
         if self._job.ceilings and self._device.type == "cpu" and not again:
             self._ceilings()
 
@@ -209,7 +183,8 @@ class Session:
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
         job = self._job
-        remotes = judge.loaded(job, self._device, self._events) if job.mode == "judge" else []
+        remotes = judge.loaded(job, self._device, self._events, self._company) if job.mode == "judge" else []
+        self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
         seed = self._built_with = self._unlike(job.seeds[0] if job.seeds else 0)
         subject = next(subject for subject in job.subjects if subject.role == "reference")
@@ -284,6 +259,7 @@ class Session:
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""
+        self._company.step_aside()
         if shape is None:
             return inputs.fresh(self.reference.module, seed, self._device)
         inputs.seed_all(seed)
@@ -299,6 +275,7 @@ class Session:
 
     def _answer(self, arguments: list[Any], alive: frozenset[str]) -> Any:
         """The reference's answer with these of its weights as drawn and the others as constructed."""
+        self._company.step_aside()
         self._put(alive)
         return self.reference.call(arguments)
 
@@ -407,7 +384,7 @@ class Session:
         trials = self._trials(candidate)
         least, verdict = 0.0, Verdict("ok")
         for number, (seed, shape) in enumerate(self._rounds()):
-            self._step_aside()
+            self._company.step_aside()
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self._events.phase("check" if number else "first", name, least=least)
             began = time.monotonic()
@@ -542,7 +519,6 @@ class Session:
         if not (names and self.reference.probe.repeatable):
             return
         for candidate in sound:
-            self._step_aside()
             arguments, seed = self._unseen(), judge.draw(1)[0]
             own = self.reference.probe.tolerances
             self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -633,7 +609,6 @@ class Session:
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         for trial in self._unusual(wanted):
             for candidate in list(sound):
-                self._step_aside()
                 if not self._bears(candidate, trial):
                     sound = [one for one in sound if one is not candidate]
             self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -717,7 +692,6 @@ class Session:
     def _work(self) -> None:
         """Report the declared and the modelled work; failing to model it is a doubt, not an error."""
         events, reference = self._events, self.reference
-        self._step_aside()
         events.phase("work", "")
         try:
             said = work.declared(reference.module)
@@ -857,7 +831,7 @@ class Session:
             current.clear()
             try:
                 calls = self._calls(sound, turn, plan or self._plan())
-                with self._alone(), annotated(self._job.sample, "time"):
+                with self._company.alone(), annotated(self._job.sample, "time"):
                     timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
                 if job is None:
                     self._events.send("timing", **timed)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 import pytest
+import torch
 from candidates import write_sample
 
 from profkit.api import profile
 from profkit.campaign import task
+from profkit.launch import waiting
 from profkit.launch.alone import Door, alone, folder
+from profkit.launch.protocol import Job, Subject
 from profkit.record import measure
 from profkit.record import profile as recording
 from profkit.record.measure import Measure
@@ -20,6 +26,8 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import planned_run
 from profkit.rundir.manifest import SampleInfo
+from profkit.runner import remote
+from profkit.runner.company import Company
 from profkit.targets.sample import resolve
 
 DEVICE = "GPU-1"
@@ -65,7 +73,7 @@ def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
     one, other, order = Door.of(DEVICE), Door.of(DEVICE), []
     one.share()
     other.share()
-    other.step_aside(lambda: order.append("nobody waits"))
+    assert not other.wanted
 
     def times():
         one.alone(lambda: order.append("waits"))
@@ -78,7 +86,8 @@ def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
     wait_for(lambda: order)
     assert gate_held()
     assert order == ["waits"]
-    other.step_aside(lambda: order.append("other waits"))
+    assert other.wanted
+    other.share(lambda: order.append("other waits"))
     thread.join()
     assert sorted(order) == ["alone", "other waits", "waits"]
     assert free(fcntl.LOCK_SH)
@@ -100,26 +109,97 @@ def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
     thread.start()
     wait_for(gate_held)
     assert not had
-    sharer.step_aside()
+    assert sharer.wanted
+    sharer.share()
     thread.join()
     assert had == [False]
     sharer.close()
 
 
-def test_who_had_it_alone_shares_it_at_once_even_before_one_who_waits(place):
-    door = Door.of(DEVICE)
-    door.alone()
-    waiting = Door.of(DEVICE)
+def test_who_ended_while_it_had_or_wanted_it_keeps_nobody_waiting(place):
+    sharer, waiting = Door.of(DEVICE), Door.of(DEVICE)
+    sharer.share()
     thread = threading.Thread(target=waiting.alone)
     thread.start()
     wait_for(gate_held)
-    door.stay()
-    assert not free(fcntl.LOCK_EX)
-    assert free(fcntl.LOCK_SH)
-    door.close()
+    sharer.leave()
     thread.join()
-    waiting.close()
+    assert not free(fcntl.LOCK_SH)
+    waiting.leave()
+    assert free(fcntl.LOCK_EX)
+    for door in (sharer, waiting):
+        door.close()
     assert {one.name for one in folder().iterdir()} == {"GPU-1.lock", "GPU-1.gate"}
+
+
+class Told:
+    def __init__(self):
+        self.doing, self.rows = None, []
+
+    def phase(self, name):
+        self.resume(name)
+
+    def resume(self, name):
+        self.doing = name
+        self.rows.append(name)
+
+    def send(self, kind, **data):
+        self.rows.append((kind, data))
+
+
+def test_a_judge_is_no_part_of_it_before_it_joins_nor_after_and_stands_by_nobody_while_it_is_alone(place):
+    told, other = Told(), Door.of(DEVICE)
+    door = Door.of(DEVICE)
+    company = Company([door.main, door.gate], torch.device("cpu"), told)
+    other.alone()
+    company.step_aside()
+    assert not company.wanted
+    other.leave()
+    company.join()
+    told.phase("check")
+    with company.alone():
+        assert not free(fcntl.LOCK_SH)
+        thread = threading.Thread(target=other.alone)
+        thread.start()
+        wait_for(gate_held)
+        assert not company.wanted
+        company.step_aside()
+        assert not free(fcntl.LOCK_SH)
+        threading.Timer(0.2, other.leave).start()
+    thread.join()
+    assert [row if isinstance(row, str) else row[0] for row in told.rows] == ["check", "alone", "wait", "check"]
+    ((_, seconds),) = [row for row in told.rows if not isinstance(row, str)]
+    assert 0 <= seconds["ended"] - seconds["began"] < 20
+    company.leave()
+    assert free(fcntl.LOCK_EX)
+
+
+def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch):
+    """A process that counts, with a compiler at work for it: while others time it does not."""
+    counts = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    states = []
+
+    class Others:
+        wanted = True
+
+        def step_aside(self):
+            states.append(waiting.state_of(counts.pid))
+
+    mine, theirs = socket.socketpair()
+    job = Job("judge", "I", [], channels={"mine": mine.detach()}, exchange=tempfile.gettempdir())
+    one = remote.Remote(Subject("mine", "candidate", "x.py"), job, torch.device("cpu"), Told())
+    try:
+        one.company, one.process = Others(), counts.pid
+        for compiling in (False, True):
+            monkeypatch.setattr(waiting, "compiling", lambda _, yes=compiling: yes)
+            threading.Timer(0.5, theirs.sendall, [b'{"fine": true}\n']).start()
+            assert one._received(30.0) == {"fine": True}
+            assert bool(states) is compiling
+        assert set(states) == {"T"}
+        wait_for(lambda: waiting.state_of(counts.pid) == "R")
+    finally:
+        counts.kill()
+        counts.wait()
 
 
 @pytest.mark.slow(8)
@@ -137,7 +217,9 @@ def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_af
     sharer = Door.of(DEVICE)
     sharer.share()
     watching = threading.Thread(target=look)
-    aside = threading.Thread(target=lambda: [sharer.step_aside() or time.sleep(0.01) for _ in iter(over.is_set, True)])
+    aside = threading.Thread(
+        target=lambda: [(sharer.wanted and sharer.share()) or time.sleep(0.01) for _ in iter(over.is_set, True)]
+    )
     for thread in (watching, aside):
         thread.start()
     try:
