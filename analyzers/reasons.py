@@ -21,6 +21,7 @@ _INPUTS = {
     "the lowest values allowed": "取允许的最小值",
     "the highest values allowed": "取允许的最大值",
     "inputs that are drawn the same every time, with other values": "每次抽取都相同的输入换成别的值",
+    "a mask, whole numbers or a setting drawn the same every time, with another value": "每次抽取都相同的掩码、整数或设定换成别的值",
     "inputs with gaps between the elements": "元素之间有间隔的输入",
     "inputs that start one element later": "起点后移一个元素的输入",
     "rows that are one row in memory": "各行共用同一行内存的输入",

@@ -8,6 +8,7 @@ is wrong when the inputs are ones that the task has to take: values inside `inpu
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import traceback
@@ -22,7 +23,8 @@ from profkit.runner import inputs
 from profkit.runner.check import Verdict, compare, tensors
 
 VALUES = ("values",)
-FORMS = ("layout", "shape")
+FORMS = ("layout", "shape", "constant")
+"""Kinds of which it is no fault to break down on."""
 PATIENCE = 10.0
 """Seconds for the reference's answers; no further input is tried after them."""
 _GUARD = 4.0
@@ -32,7 +34,7 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Inputs, named, with the reference's answer. kind: values, layout or shape; binding: whether a candidate has to
+    """Inputs, named, with the reference's answer. kind: values, layout, shape or constant; binding: whether a candidate has to
     be right there; rough: whether only what is not finite tells anything.
     """
 
@@ -176,6 +178,8 @@ def variants(
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
     if other is not None and (changed := _constants_changed(drawn, other)) is not None:
         yield CONSTANT, "values", changed
+    for changed in _each_changed(drawn, other) if other is not None else ():
+        yield GIVEN, "constant", changed
     yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
     yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
     yield "rows that are one row in memory", "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
@@ -185,25 +189,89 @@ def variants(
 
 
 CONSTANT = "inputs that are drawn the same every time, with other values"
+GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 
 
 def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
     """The inputs with other numbers in the floating tensors that a second draw has the same; None where it has none."""
-    if len(drawn) != len(other):
+    again = [leaf for _, leaf in tensors(other)]
+    floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
+    same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
+    return _with(drawn, lambda at, leaf: _moved(leaf) if same[at] else leaf) if any(same) else None
+
+
+def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
+    """The inputs with another value for one of what a second draw has the same and is not floating numbers in a tensor."""
+    for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
+        floating = isinstance(one, torch.Tensor) and one.is_floating_point()
+        if not floating and _same(one, again) and (value := _another(one)) is not None:
+            yield _with(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+
+
+def _same(one: Any, again: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return (
+            isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and torch.equal(one, again)
+        )
+    return type(one) is type(again) and bool(one == again)
+
+
+def _with(item: Any, change: Callable[[int, Any], Any]) -> Any:
+    """A copy with every leaf changed, told its number in the order of `tensors`."""
+    numbers = itertools.count()
+
+    def copied(part: Any) -> Any:
+        if isinstance(part, dict):
+            changed = {key: copied(part[key]) for key in sorted(part, key=str)}
+            return {key: changed[key] for key in part}
+        if isinstance(part, (list, tuple)):
+            return type(part)(copied(one) for one in part)
+        return change(next(numbers), part)
+
+    return copied(inputs.clone(item))
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    """A quarter smaller and one place on; drawn, where all of it is one number that this would leave as it is."""
+    if bool((tensor == 0).all()):
+        return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
+    return (tensor.roll(1, -1) if tensor.dim() else tensor) * 0.75
+
+
+def _another(one: Any) -> Any:
+    """Another value for a flag, a mask, whole numbers or a number, as valid as it as far as can be seen; None for none."""
+    if isinstance(one, bool):
+        return not one
+    if isinstance(one, int):
+        return one - 1 if one > 1 else one + 1
+    if isinstance(one, float):
+        return 0.75 * one or 0.5
+    if not isinstance(one, torch.Tensor) or one.is_complex():
         return None
-    found = False
+    if one.dtype == torch.bool:
+        places = torch.arange(one.numel(), device=one.device).view(one.shape) if one.dim() else 1
+        return one ^ (places % 3 == 1)
+    return _whole(one)
 
-    def change(one: Any, again: Any) -> Any:
-        nonlocal found
-        if not (isinstance(one, torch.Tensor) and isinstance(again, torch.Tensor)):
-            return one
-        if not (one.is_floating_point() and one.numel() and one.shape == again.shape and torch.equal(one, again)):
-            return one
-        found = True
-        return (one.roll(1, -1) if one.dim() else one) * 0.75
 
-    changed = [change(one, again) for one, again in zip(inputs.clone(drawn), other, strict=True)]
-    return changed if found else None
+def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Whole numbers among those that were there, or between: equal ones one smaller here and there, bounds in order of size
+    with one of them one lower, others one place on.
+    """
+    flat = tensor.flatten()
+    if bool((flat == flat[0]).all()):
+        lower = flat.clone()
+        lower[::2] -= 1
+        return lower.view(tensor.shape) if int(flat[0]) > 0 else None
+    steps = flat.diff()
+    wide = (steps > 1).nonzero().flatten()
+    if tensor.dim() == 1 and bool((steps >= 0).all()) and len(wide):
+        moved = flat.clone()
+        # The last bound is the size of something.
+        at = int(wide[0]) + 1
+        moved[at] -= 1
+        return moved if at + 1 < len(moved) else None
+    return flat.roll(1).view(tensor.shape)
 
 
 def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], least: int = 2) -> Any:

@@ -66,6 +66,31 @@ def test_what_is_drawn_the_same_every_time_gets_other_values():
     assert properties.CONSTANT not in [name for name, _, _ in properties.variants(drawn[:1], None, again[:1])]
 
 
+def test_masks_whole_numbers_and_settings_that_never_change_get_another_value_one_by_one():
+    drawn = [
+        torch.randn(4),
+        torch.ones(6, dtype=torch.bool),
+        torch.tensor(4),
+        torch.tensor([0, 2, 4]),
+        torch.arange(4),
+        3,
+        2.0,
+    ]
+    found = [given for name, _, given in properties.variants(drawn, None, drawn) if name == properties.GIVEN]
+    changed = [given[at] for at, given in enumerate(found, 1)]
+    assert changed[0].tolist() == [True, False, True, True, False, True]
+    assert int(changed[1]) == 3
+    assert changed[2].tolist() == [0, 1, 4]
+    assert changed[3].tolist() == [3, 0, 1, 2]
+    assert changed[4:] == [2, 1.5]
+    for at, given in enumerate(found, 1):
+        assert all(
+            one is two or torch.equal(torch.as_tensor(one), torch.as_tensor(two))
+            for n, (one, two) in enumerate(zip(given, drawn, strict=True))
+            if n != at
+        )
+
+
 def test_a_layout_binds_where_any_may_come_and_values_do_inside_the_domain():
     drawn = torch.rand(8, 16)
     assert not [trial for trial in tried(torch.relu, drawn).values() if trial.binding]
