@@ -13,7 +13,7 @@ import csv
 import functools
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,18 +118,12 @@ def sample(
     It ends as soon as event pairs round the very same launches have medians known to `target`. `pairs` receives what those read [s]. A call of another process brings
     a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
     """
-    local = Recording(clock)
-    recordings = {name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()}
+    recordings = _recordings(calls, clock)
     order, shuffle = list(calls), random.Random(seed)
     samples: list[Sample] = []
     pairs = {} if pairs is None else pairs
     activities: dict[str, list[Activity]] = {}
-    with contextlib.ExitStack() as stack:
-        for recording in _each(recordings):
-            stack.callback(recording.close)
-            recording.ask()
-        for recording in _each(recordings):
-            recording.begin()
+    with _begun(recordings):
         for number in range(ROUNDS):
             shuffle.shuffle(order)
             for name in order:
@@ -146,6 +140,29 @@ def sample(
             samples += mine
             activities |= seen
     return samples, activities
+
+
+def set_up(calls: Mapping[str, Call], clock: CudaClock) -> None:
+    """Have CUPTI ready in the processes of all calls. Raises CuptiError."""
+    with _begun(_recordings(calls, clock)):
+        pass
+
+
+def _recordings(calls: Mapping[str, Call], clock: CudaClock) -> dict[str, Any]:
+    local = Recording(clock)
+    return {name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()}
+
+
+@contextlib.contextmanager
+def _begun(recordings: Mapping[str, Any]) -> Iterator[None]:
+    """Begun beside each other, and closed afterwards."""
+    with contextlib.ExitStack() as stack:
+        for recording in _each(recordings):
+            stack.callback(recording.close)
+            recording.ask()
+        for recording in _each(recordings):
+            recording.begin()
+        yield
 
 
 def _each(recordings: Mapping[str, Any]) -> list[Any]:

@@ -75,7 +75,7 @@ def time_all(
     def timed(budget: float, target: float, **rounds: int) -> timing.Result:
         result = timing.measure(calls, clock, budget=budget, target=target, before=visit, after=after, **rounds)
         _say_load(watch, events)
-        for name, call in calls.items():
+        for name, call in after.compared.items():
             before(name)
             call()
             call.recheck()
@@ -136,6 +136,16 @@ def time_all(
     }
 
 
+def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> None:
+    """What does not need the device alone: where no caller's clock follows, which it would slow down, CUPTI sets itself up."""
+    if device.type == "cuda" and job.again:
+        try:
+            cupti.set_up(calls, CudaClock(device, cold=False))
+        except (cupti.CuptiError, RuntimeError) as error:
+            # Who records finds it out again, and says so.
+            _no_offence(error)
+
+
 class _Spent:
     """Seconds by part of the timing."""
 
@@ -158,20 +168,24 @@ def _say_load(watch: busy.Watch, events: Events) -> None:
 
 
 class _Comparing:
-    """Compares some of the timed outputs: which ones nobody can know before."""
+    """Compares some of the timed outputs: which ones nobody can know before. `compared`: whose; where candidates have processes of
+    their own, nothing in this one can have changed.
+    """
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
-        self._calls = calls
+        self.compared: Mapping[str, Any] = turns.suspects(calls) or calls
         self._chance = random.SystemRandom()
         self._began, self._spent = time.monotonic(), 0.0
 
     def __call__(self, name: str, number: int) -> None:
+        if name not in self.compared:
+            return
         first = number < _FIRST_ROUNDS
         began = time.monotonic()
         if self._chance.random() >= (0.5 if first else RECHECKS):
             return
         if first or self._spent < _COMPARING * (began - self._began):
-            self._calls[name].recheck()
+            self.compared[name].recheck()
             self._spent += time.monotonic() - began
 
 

@@ -9,11 +9,14 @@ in place is put back and named. This is no sandbox: it tells of replaced functio
 from __future__ import annotations
 
 import builtins
+import contextlib
 import copy
 import functools
 import gc
 import inspect
+import itertools
 import math
+import operator
 import os
 import pickle
 import random
@@ -66,6 +69,51 @@ class Seal:
     listening: int = 0
     hiding: dict[str, tuple[ModuleType, frozenset[str]]] = field(default_factory=dict)
     """By module, which of Python's own names it has something else for."""
+    whole: _Whole | None = None
+
+
+# From before anything of a candidate's is here.
+_map, _all, _is, _repeat = map, all, operator.is_, itertools.repeat
+_code, _defaults, _keywords = map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefaults__"))
+
+
+class _Whole:
+    """All that is held in rows, so that one look tells that it stands, as it does after nearly every call. Raises LookupError for
+    what does not.
+    """
+
+    def __init__(self, held: Mapping[tuple[str, str], tuple[Any, Any, _Made | None]]) -> None:
+        spaces: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
+        made: dict[int, tuple[Any, _Made]] = {}
+        for (_, name), (holder, value, parts) in held.items():
+            for base in holder.__mro__ if isinstance(holder, type) else (holder,):
+                found = base.__dict__.get(name, _MISSING)
+                spaces.setdefault(id(base), (base.__dict__, {}))[1][name] = found
+                if found is not _MISSING:
+                    break
+            if found is not value and not _lawful(found, value):
+                raise LookupError(name)
+            if parts is not None:
+                made[id(value)] = _inner(value), parts
+        self._spaces = [(space, tuple(known), tuple(known.values())) for space, known in spaces.values()]
+        self._functions = [function for function, _ in made.values()]
+        self._codes, self._values, keywords = zip(*(parts for _, parts in made.values()), strict=True)
+        self._keywords = [
+            (one, known) for one, known in zip(self._functions, keywords, strict=True) if known is not None
+        ]
+        self._bare = [one for one, known in zip(self._functions, keywords, strict=True) if known is None]
+
+    def stands(self) -> bool:
+        return (
+            _all(
+                _all(_map(_is, _map(space.get, names, _repeat(_MISSING)), known))
+                for space, names, known in self._spaces
+            )
+            and _all(_map(_is, _map(_code, self._functions), self._codes))
+            and _all(_map(_is, _map(_defaults, self._functions), self._values))
+            and _all(_map(_is, _map(_keywords, self._bare), _repeat(None)))
+            and _all(_same_keywords(_keywords(one), known) for one, known in self._keywords)
+        )
 
 
 _SEAL = Seal()
@@ -73,7 +121,7 @@ _SEAL = Seal()
 
 def seal(reference: ModuleType | None = None) -> None:
     """Write down the state that later `check`s compare with; that of the reference's module as well."""
-    _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding = {}, {}, {}, {}
+    _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding, _SEAL.whole = {}, {}, {}, {}, None
     for place, holder in _places():
         _SEAL.held |= {(place, name): (holder, value, _made(value)) for name, value in _members(holder)}
         if isinstance(holder, ModuleType) and holder is not builtins:
@@ -115,6 +163,7 @@ def keep(role: str, thing: Any, *names: str) -> None:
 
 
 def _hold(place: str, holder: Any, members: Mapping[str, Any], *, everything: bool = False) -> None:
+    _SEAL.whole = None
     if isinstance(holder, type):
         _SEAL.names[holder] = frozenset(members)
     for name, value in list(members.items()):
@@ -137,7 +186,8 @@ def check() -> None:
 def restore() -> list[str]:
     """Put everything back as it was at `seal`; the names of what was not."""
     found: list[str] = []
-    for (place, name), (holder, value, made) in _SEAL.held.items():
+    stands = _SEAL.whole is not None and _SEAL.whole.stands()
+    for (place, name), (holder, value, made) in () if stands else _SEAL.held.items():
         now = _now(holder, name)
         if now is value and (made is None or _is_made_of(value, made)):
             continue
@@ -145,6 +195,9 @@ def restore() -> list[str]:
             continue
         found.append(f"{place}.{name}")
         _put_back(holder, name, value, made)
+    if not stands:
+        with contextlib.suppress(LookupError):
+            _SEAL.whole = _Whole(_SEAL.held)
     found += (
         _restore_names()
         + _restore_hiding()
@@ -315,7 +368,7 @@ def _own_modules() -> Iterator[ModuleType]:
 
 def _made(value: Any) -> _Made | None:
     """What a Python function is made of; None for anything else."""
-    inner = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+    inner = _inner(value)
     code = getattr(inner, "__code__", None)
     if not isinstance(code, CodeType):
         return None
@@ -323,11 +376,19 @@ def _made(value: Any) -> _Made | None:
     return code, inner.__defaults__, None if keywords is None else dict(keywords)
 
 
+def _inner(value: Any) -> Any:
+    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+
+
 def _is_made_of(value: Any, made: _Made) -> bool:
     now = _made(value)
     if now is None or now[0] is not made[0] or now[1] is not made[1]:
         return False
-    return now[2] is made[2] or (now[2] is not None and made[2] is not None and _same_contents(now[2], made[2]))
+    return _same_keywords(now[2], made[2])
+
+
+def _same_keywords(now: Any, made: Any) -> bool:
+    return now is made or (now is not None and made is not None and _same_contents(now, made))
 
 
 def _lawful(now: Any, before: Any) -> bool:
@@ -340,7 +401,7 @@ def _lawful(now: Any, before: Any) -> bool:
 
 
 def _put_back(holder: Any, name: str, value: Any, made: _Made | None) -> None:
-    inner = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+    inner = _inner(value)
     if made is not None and not _is_made_of(value, made):
         inner.__code__, inner.__defaults__, inner.__kwdefaults__ = made
     if _now(holder, name) is value:

@@ -831,6 +831,7 @@ class Session:
             current.clear()
             try:
                 calls = self._calls(sound, turn, plan or self._plan())
+                engine.ready(job or self._job, calls, self._device)
                 with self._company.alone(), annotated(self._job.sample, "time"):
                     timed = engine.time_all(job or self._job, calls, self._device, self._events, turn)
                 if job is None:
