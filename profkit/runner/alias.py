@@ -2,6 +2,7 @@
 
 Such a name is another in each process, so what was built ahead is never found and every process compiles for itself. The first
 name under which something was built is kept beside the builds, and whoever builds the same later gets it in the place of its own.
+So is a directory of its own another, where a candidate names one beside its file: one with nothing in it is done without.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def _under_one_name(build: Callable[..., Any], taken: dict[str, str]) -> Callabl
             bound = signature.bind(*arguments, **more)
         except TypeError:
             return build(*arguments, **more)
+        if _is_empty(bound.arguments.get("build_directory")) and bound.arguments.get("is_python_module", True):
+            del bound.arguments["build_directory"]
         name = bound.arguments["name"]
         other = _first_name(str(name), bound.arguments)
         if taken.setdefault(other, str(name)) == name:
@@ -63,6 +66,14 @@ def _first_name(name: str, asked: Mapping[str, Any]) -> str:
     with contextlib.suppress(CannotWriteError), whole_file(file) as stream:
         stream.write(name)
     return name
+
+
+def _is_empty(folder: Any) -> bool:
+    """Whether a directory is named and holds nothing that is asked for there later."""
+    try:
+        return bool(folder) and not os.listdir(folder)
+    except OSError:
+        return False
 
 
 def _texts(sources: Any) -> str:

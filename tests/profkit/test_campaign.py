@@ -367,6 +367,10 @@ class ModelNew:
 INLINE = "self.one = cpp_extension.load_inline({name}, SOURCE, no_implicit_headers=True)"
 WRITTEN = "open('one.cpp', 'w').write(SOURCE); self.one = cpp_extension.load('one', ['one.cpp'])"
 ASKS = "self.one = torch.cuda.is_available() and cpp_extension.load_inline('one', SOURCE, no_implicit_headers=True)"
+OWN = (
+    "place = os.path.join(os.path.dirname(__file__), 'mine'); os.makedirs(place, exist_ok=True); "
+    "self.one = cpp_extension.load_inline('one', SOURCE, build_directory=place, no_implicit_headers=True)"
+)
 HELD = """
 import os, sys
 from pathlib import Path
@@ -396,8 +400,15 @@ print("asked", len(asked))
         (INLINE.format(name="f'one_{{os.getpid()}}'"), "uno", "refused: Error building extension"),
         (WRITTEN, "2", "said 2"),
         (ASKS, "3", "said 3"),
+        (OWN, "4", "said 4"),
     ],
-    ids=["another name in each process", "the same, refused", "sources written anew", "asks for a GPU first"],
+    ids=[
+        "another name in each process",
+        "the same, refused",
+        "sources written anew",
+        "asks for a GPU first",
+        "a directory of its own",
+    ],
 )
 def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch, how, value, said):
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
