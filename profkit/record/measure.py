@@ -76,7 +76,7 @@ class Measure:
                 how = f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval"
                 run.manifest.doubts.append(_one_process(how, many))
             else:
-                _again(session, many, first.target)
+                _again(session, many, first.target, sparing=sparing)
         if not outcome.finished and not outcome.fallen:
             _ended_early(session, outcome)
         run.save()
@@ -138,9 +138,9 @@ def _settled(session: Session) -> bool:
     return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
 
 
-def _again(session: Session, many: int, target: float) -> None:
-    """Compare and time what is sound in more processes, `many` in all, to the first one's `target`; timings.csv then says which
-    is of which.
+def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
+    """Compare and time what is sound in more processes, `many` in all, or two where those tell and it is to be `sparing`, to the
+    first one's `target`; timings.csv then says which is of which.
     """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.
@@ -163,15 +163,16 @@ def _again(session: Session, many: int, target: float) -> None:
         outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}", absorb_again)
         tables.append(read_rows(file))
         file.unlink(missing_ok=True)
+        wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}
+        rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
+        write_rows(run.timings_csv, [[*tables[0][0], "process"], *rows])
         if not outcome.finished:
             what = "not every process that was to be timed came to its end"
             how = f"{number - 1} of {many} did"
             run.manifest.doubts.append(Doubt(what, how, f"see logs/process-{number}.log"))
             break
-    wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}
-    rows = [[*row, str(n)] for n, table in enumerate(tables) for row in table[1:] if row[0] not in wrong]
-    if tables[0]:
-        write_rows(run.timings_csv, [[*tables[0][0], "process"], *rows])
+        if sparing and number == 2 and _settled(session):
+            break
 
 
 def _leave_out(run: Run, wrong: Collection[str]) -> None:

@@ -32,7 +32,7 @@ _WORTH_A_WORD = 0.01
 _AGREEING, _AGREED = 0.3, 0.01
 """Share of the budget that event pairs take where CUPTI is to decide, and the precision that is enough then."""
 _FEW, _FEWER = {"least": 8, "trials": 2}, {"least": timing.DECIDING, "most": timing.DECIDING, "trials": 1}
-"""Their rounds then; of further processes, where no more is asked of them than how long launching takes."""
+"""Their rounds then; in further processes, where nothing is asked of them but how long launching takes, and none is kept."""
 _COMPARING = 0.5
 """Share of the time that comparing may take once the first rounds are over."""
 MOST_RECORDINGS = 6
@@ -84,16 +84,24 @@ def time_all(
 
     result = timed(share * job.budget, target, **(_FEWER if job.again else _FEW) if compared else {})
     full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
-    samples = timing.drop_slow_rounds(result.samples, full)
-    timing.write(samples, Path(job.timings))
+    samples, scant = timing.drop_slow_rounds(result.samples, full), False
+
+    def write() -> None:
+        told = [one for one in samples if one.method != "event"] if scant else samples
+        timing.write(told, Path(job.timings))
+
+    write()
     notes, offset = {clock.method: turns.notes(calls, clock)}, 0.0
     if isinstance(own, CudaClock):
         more, offset = _cross_checks(job, calls, samples, own, device, events, before, after, spent)
         if not any(sample.method == "cupti" for sample in more):
             result = timed((1 - share) * job.budget, job.target)
             samples = timing.drop_slow_rounds(result.samples, full)
+        else:
+            # So few pairs are no witness.
+            scant = job.again
         samples = [_less(s, offset) for s in samples] + more
-        timing.write(samples, Path(job.timings))
+        write()
         notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
         notes["event"] += f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
     dropped = sum(not sample.kept for sample in samples)
@@ -101,7 +109,7 @@ def time_all(
     if best:
         dropped += sum(not sample.kept for sample in fresh)
         samples = winner.replaced(samples, fresh, best)
-        timing.write(samples, Path(job.timings))
+        write()
         for method in {sample.method for sample in fresh}:
             notes[method] += f"; {best}, the fastest of {len(calls) - 1}, timed again"
             notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
@@ -112,7 +120,7 @@ def time_all(
         spent.on("habits")
     if turns.suspects(calls):
         samples += _from_outside(calls, samples, device, events, before)
-        timing.write(samples, Path(job.timings))
+        write()
         notes[outside.METHOD] = outside.NOTE
         spent.on(outside.METHOD)
     joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
@@ -216,9 +224,9 @@ def _cross_checks(
         judged, activities = _judged(job, calls, clock, before, after)
         more += judged
         spent.on("cupti")
-        offset = cupti.event_offset(clock, device)
-        spent.on("offset")
         if not job.again:
+            offset = cupti.event_offset(clock, device)
+            spent.on("offset")
             cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except (cupti.CuptiError, RuntimeError) as error:
         _no_offence(error)

@@ -272,6 +272,16 @@ def of_processes(generator, count, between, *, noise=0.02, speedup=1.0, rounds=1
 EXPLAINED = 0.007
 
 
+@pytest.mark.parametrize("between", [EXPLAINED, 3 * EXPLAINED, 10 * EXPLAINED])
+def test_an_interval_of_two_processes_holds_though_they_may_agree_by_luck(between):
+    generator, missed = np.random.default_rng(24), 0
+    for _ in range(300):
+        x, y, rounds, process = of_processes(generator, 2, between)
+        whole = ratio(x, y, rounds, processes=process, resamples=400)
+        missed += not whole.low <= 1.0 <= whole.high
+    assert missed / 300 <= 0.07
+
+
 @pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("between", [0.0, EXPLAINED, 10 * EXPLAINED])
 def test_an_interval_over_processes_holds_for_the_next_run(count, between):

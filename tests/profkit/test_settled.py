@@ -9,7 +9,7 @@ import pytest
 
 from analyzers.statistics import ratio, widened
 from analyzers.timing import check, choose, speedups, spreads
-from profkit.record import settled
+from profkit.record import measure, settled
 from profkit.record.measure import Measure
 from profkit.record.request import Request
 
@@ -106,9 +106,8 @@ def test_what_one_process_says_three_say_too_and_its_interval_holds(quotient, ap
     assert sum(missed) <= max(2, 0.12 * len(missed))
 
 
-def _asked(monkeypatch, tmp_path, campaign, **options):
-    """(processes that were started, the first's target, the spread, codes of doubts) for a candidate that is clearly faster."""
-    from profkit.record import measure
+def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options):
+    """(processes that were started, the first's target, the spread, codes of doubts) for a candidate that is `quotient` times faster."""
     from profkit.rundir.manifest import Impl
 
     class Here:
@@ -127,7 +126,7 @@ def _asked(monkeypatch, tmp_path, campaign, **options):
 
     def start(session, made, stem, absorbing):
         started.append(made)
-        measure.write_rows(made_file(made), table(3.0))
+        measure.write_rows(made_file(made), table(quotient, noise, seed=len(started)))
         return measure.runner.Outcome(finished=True)
 
     monkeypatch.setattr(measure, "_start", start)
@@ -165,3 +164,20 @@ def test_a_campaign_asks_no_more_processes_than_it_takes_unless_it_is_told_how_m
     tmp_path, monkeypatch, campaign, options, found
 ):
     assert _asked(monkeypatch, tmp_path, campaign, **options) == found
+
+
+@pytest.mark.parametrize(
+    ("campaign", "quotient", "noise", "started"),
+    [
+        ("id/piece", 1.0, 0.0002, 2),
+        ("id/piece", 1.04, 0.0002, 2),
+        ("id/piece", 1.0, 0.05, 5),
+        ("", 1.0, 0.0002, 5),
+    ],
+)
+def test_what_two_processes_tell_no_third_is_asked(tmp_path, monkeypatch, campaign, quotient, noise, started):
+    count, target, spread, codes = _asked(monkeypatch, tmp_path, campaign, quotient, noise)
+    assert (count, spread, codes) == (started, 0.0, [])
+    assert target == (settled.TARGET if campaign else 0.005)
+    tables = settled.frame(measure.read_rows(next(tmp_path.glob("runs/*/*/timings.csv"))))
+    assert tables["process"].nunique() == started
