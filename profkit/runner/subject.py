@@ -25,8 +25,9 @@ _HEAD_START = 0.25
 _MOST_DRAWING = 1.0
 """Seconds of drawing per implementation, of data that can be changed in another way as well."""
 _AHEAD, _MOST_AHEAD, _STOCK = 0.25, 16, 256 << 20
-"""Seconds and sets that are drawn before the timing begins, and their bytes: what a look at habits takes is drawn in any case."""
+"""Seconds and sets that are drawn before the timing begins, at most, and their bytes."""
 _LOOKED_AT = 2
+"""Of these, what a look at habits takes."""
 _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 """Where drawing takes too long, floating data is scaled, in turn to one of these parts of what it was drawn as."""
 _WITNESSES = 256
@@ -72,9 +73,9 @@ class Data:
         changed in another way as well.
         """
         self._laid_in, began, size = True, time.monotonic(), max(1, _bytes(self.sets[0]))
-        while len(self._stock) < _LOOKED_AT or (
-            len(self._stock) < min(_MOST_AHEAD, _STOCK // size) and time.monotonic() - began < _AHEAD
-        ):
+        while len(self._stock) < min(_MOST_AHEAD, _STOCK // size):
+            if len(self._stock) >= _LOOKED_AT and time.monotonic() - began > _AHEAD:
+                break
             self._stock.append(self._draw())
 
     @property

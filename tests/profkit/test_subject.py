@@ -100,7 +100,7 @@ def test_what_is_drawn_before_the_timing_comes_by_chance_and_nothing_is_drawn_in
     assert len(drawn) == ahead + 1
 
 
-def test_what_takes_long_to_draw_or_is_large_is_drawn_for_a_look_alone(monkeypatch):
+def test_what_takes_long_to_draw_is_drawn_for_a_look_alone_and_what_is_large_not_at_all(monkeypatch):
     monkeypatch.setattr(subject, "_AHEAD", -1.0)
     slow = data(1)
     slow.lay_in()
@@ -108,7 +108,9 @@ def test_what_takes_long_to_draw_or_is_large_is_drawn_for_a_look_alone(monkeypat
     monkeypatch.setattr(subject, "_STOCK", 1)
     large = data(1)
     large.lay_in()
-    assert len(slow._stock) == len(large._stock) == subject._LOOKED_AT
+    assert (len(slow._stock), len(large._stock)) == (subject._LOOKED_AT, 0)
+    assert large.turn().fresh is None
+    assert large.drawn().fresh is not None
 
 
 def test_every_set_is_compared_sooner_or_later():
