@@ -125,12 +125,13 @@ def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: P
 
 @dataclass(frozen=True)
 class Told:
-    """One run: `wall` seconds of its processes, those not counted in which they waited for others; `built` of them in its build, `processes` of every implementation, seconds
-    of timing by `part`, and the first line.
+    """One run: `wall` seconds of its processes, those not counted in which they waited for others, `alone` with the GPU, `built` in
+    its build; `processes` of every implementation, seconds of timing by `part`, and the first line.
     """
 
     name: str
     wall: float
+    alone: float
     built: float
     processes: int
     parts: dict[str, float]
@@ -146,10 +147,13 @@ def told(root: Path) -> list[Told]:
         # A judge and its candidates run side by side.
         steps = {c["step"] for c in run["commands"]}
         wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
-        wall -= spent_by_phase(file.parent / "logs").get("wait", 0.0)
+        spent = spent_by_phase(file.parent / "logs")
+        wall -= spent.get("wait", 0.0)
         timing, name = run.get("timing") or {}, run["sample"]["id"]
         many = 1 + sum(step.startswith("process-") for step in steps)
-        found.append(Told(name, wall, built, many, timing.get("seconds") or {}, line_of(file.parent)))
+        found.append(
+            Told(name, wall, spent.get("alone", 0.0), built, many, timing.get("seconds") or {}, line_of(file.parent))
+        )
     return sorted(found, key=lambda one: -one.wall)
 
 
@@ -281,7 +285,7 @@ def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float)
     for one in runs:
         mine = candidates[int(one.name.split("_")[3]) - 1]
         print(
-            f"  {mine.name} ({mine.kind}): {one.wall:.1f} s in {one.processes} processes, building {one.built:.1f} s; {one.line}"
+            f"  {mine.name} ({mine.kind}): {one.wall:.1f} s, {one.alone:.1f} alone, in {one.processes} processes, building {one.built:.1f} s; {one.line}"
         )
     for kind in ("torch", "cuda"):
         mine = [one.wall for one in runs if candidates[int(one.name.split("_")[3]) - 1].kind == kind]

@@ -123,8 +123,10 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 
-_FEWEST, _MOST, _CORES = 3, 8, 2
-"""Workers of a GPU at least and at most, and the cores for which there is one: a judge and a candidate, of which one works."""
+_FEWEST, _MOST = 3, 12
+"""Workers of a GPU at least and at most."""
+_A_CORE, _ROOM = 0.75, 6 << 30
+"""Workers a core: of a judge and a candidate one works, where neither waits. Bytes of a GPU's memory for each."""
 
 
 def places(device: str) -> list[Place]:
@@ -132,7 +134,9 @@ def places(device: str) -> list[Place]:
     if device != "cuda":
         return [Place("cpu", {})]
     cards: list[Mapping[str, str]] = list(gpu.visible())
-    many = min(_MOST, max(_FEWEST, len(os.sched_getaffinity(0)) // (_CORES * max(1, len(cards)))))
+    cores = len(os.sched_getaffinity(0)) / max(1, len(cards))
+    room = min((int(card["memory"]) for card in cards), default=0) // _ROOM
+    many = max(_FEWEST, min(_MOST, int(_A_CORE * cores), room))
     return [
         Place(f"gpu {n}" + (f".{number}" if number else ""), {"CUDA_VISIBLE_DEVICES": card["uuid"]})
         for number in range(many)

@@ -16,14 +16,20 @@ def _first() -> Iterator[tuple[Any, Any, Any] | None]:
     with nvml.driver() as library:
         cards = nvml.cards(library)
         for number, part in nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))[:1]:
-            card = cards[number]
-            yield library, card.handle, card.handle if part is None else card.slice_handles[part]
+            yield library, cards[number].handle, _handle(cards[number], part)
             return
         yield None
 
 
+def _handle(card: nvml.Card, part: int | None) -> Any:
+    """Of what CUDA sees of a card."""
+    return card.handle if part is None else card.slice_handles[part]
+
+
 def visible() -> list[dict[str, str]]:
-    """{"uuid", "name"} of every GPU, or slice of one, that this process may use, in CUDA's order; [] without a driver."""
+    """{"uuid", "name", "memory"} (its bytes) of every GPU, or slice of one, that this process may use, in CUDA's order; [] without
+    a driver.
+    """
     with nvml.Unsaid(), nvml.driver() as library:
         cards = nvml.cards(library)
         found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -31,6 +37,7 @@ def visible() -> list[dict[str, str]]:
             {
                 "uuid": cards[number].uuid if part is None else cards[number].slices[part],
                 "name": nvml.text(library.nvmlDeviceGetName(cards[number].handle)),
+                "memory": str(library.nvmlDeviceGetMemoryInfo(_handle(cards[number], part)).total),
             }
             for number, part in found
         ]

@@ -155,7 +155,8 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         more = {
             "again": True,
             "probe": run.manifest.probe,
-            "budget": wanted.budget / many,
+            # Of one that has others beside it no more than its own median is wanted.
+            "budget": wanted.budget / many / (2 if sparing else 1),
             "target": target,
             "timings": str(file.resolve()),
             **fresh,

@@ -212,7 +212,7 @@ def _cross_checks(
 
     The number is the event pairs' own time [s], 0 when CUPTI could not tell it.
     """
-    more = [] if job.again else _host(calls, device, events, before, after)
+    more = [] if job.again else _host(calls, device, events, before)
     spent.on("host")
     for name, call in calls.items() if not job.again else ():
         median = statistics.median(s.seconds for s in samples if s.impl == name)
@@ -347,14 +347,11 @@ def _host(
     device: torch.device,
     events: Events,
     before: Callable[[str], None],
-    after: Callable[[str, int], None],
 ) -> list[timing.Sample]:
     """The caller's view; none (and a doubt) when it fails."""
     clock = turns.over(HostClock(device), calls)
     try:
-        return timing.measure(
-            calls, clock, budget=1.0, target=0.0, before=before, after=after, most=SIDE_ROUNDS, trials=1
-        ).samples
+        return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS, trials=1).samples
     except RuntimeError as error:
         _no_offence(error)
         traceback.print_exc()

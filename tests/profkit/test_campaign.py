@@ -509,7 +509,9 @@ def test_a_device_is_measured_on_by_one_at_a_time(place):
 
 def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
     monkeypatch.setattr(profile.gpu, "identity", lambda: {"uuid": "GPU-1"})
-    monkeypatch.setattr(task.gpu, "visible", lambda: [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}])
+    cards = [{"uuid": f"GPU-{n}", "memory": str(80 << 30)} for n in (1, 2)]
+    monkeypatch.setattr(task.gpu, "visible", lambda: cards)
+    monkeypatch.setattr("profkit.campaign.campaign.os.sched_getaffinity", lambda _: range(2))
     target = resolve(sample(place / "A"))
     session = Session(target, Request(), planned_run(info(target), place), "cuda")
     said: list[str] = []
@@ -524,6 +526,12 @@ def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
         pass
     assert [one.variables["CUDA_VISIBLE_DEVICES"] for one in places("cuda")] == ["GPU-1", "GPU-2"] * 3
     assert len({one.name for one in places("cuda")}) == 6
+    monkeypatch.setattr("profkit.campaign.campaign.os.sched_getaffinity", lambda _: range(16))
+    assert len(places("cuda")) == 2 * 6
+    del cards[1:]
+    assert len(places("cuda")) == 12
+    cards[0]["memory"] = str(24 << 30)
+    assert len(places("cuda")) == 4
     assert [one.name for one in places("cpu")] == ["cpu"]
 
 
