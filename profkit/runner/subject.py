@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import random
 import time
@@ -67,6 +68,13 @@ class Data:
         self._stock: list[list[Any]] = []
         self._laid_in = False
         self.at = 0
+
+    def twin(self) -> Data:
+        """The same data, nothing of which has been used: for one in another process, which cannot see those of this one."""
+        other = copy.copy(self)
+        other.sets, other._stock, other._factors = inputs.clone(self.sets), inputs.clone(self._stock), [*self._factors]
+        other._scalable = [*self._scalable]
+        return other
 
     def lay_in(self) -> None:
         """Draw now what turns will bring, which nobody knows before they do: from then on they draw nothing that can be

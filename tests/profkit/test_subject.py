@@ -100,6 +100,18 @@ def test_what_is_drawn_before_the_timing_comes_by_chance_and_nothing_is_drawn_in
     assert len(drawn) == ahead + 1
 
 
+def test_a_twin_has_the_same_data_and_goes_its_own_way():
+    source = data(2)
+    source.lay_in()
+    twin = source.twin()
+    assert all(torch.equal(one[0], other[0]) for one, other in zip(source.sets, twin.sets, strict=True))
+    before = [one[0].clone() for one in twin.sets]
+    for _ in range(40):
+        source.turn()
+    assert all(torch.equal(one[0], was) for one, was in zip(twin.sets, before, strict=True))
+    assert len(twin._stock) == subject._MOST_AHEAD
+
+
 def test_what_takes_long_to_draw_is_drawn_for_a_look_alone_and_what_is_large_not_at_all(monkeypatch):
     monkeypatch.setattr(subject, "_AHEAD", -1.0)
     slow = data(1)
