@@ -87,7 +87,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
-    killed) and struck (it stood still, and was ended from outside in the turn of the candidate `by`). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
+    killed), struck (it stood still, and was ended from outside in the turn of the candidate `by`) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
     only who has the key of the run can write, of the line's number and all else in it.
     """
 

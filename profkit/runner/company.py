@@ -23,8 +23,12 @@ class Company:
     def __init__(self, door: Sequence[int], device: torch.device, events: Events) -> None:
         self._door = Door(*door) if door else None
         self._device, self._events = device, events
-        self._here = False
+        self._here, self._waited = False, 0.0
         self.leave()
+
+    def clock(self) -> float:
+        """Seconds that pass but for those in which others were waited for."""
+        return time.monotonic() - self._waited
 
     def join(self) -> None:
         """Use the device beside others from now on."""
@@ -67,7 +71,8 @@ class Company:
 
     def _wait_at(self, go: Callable[[Callable[[], None]], None]) -> None:
         """What was being done is told again after a wait."""
-        before = self._events.doing
+        before, began = self._events.doing, time.monotonic()
         go(lambda: self._events.phase("wait"))
+        self._waited += time.monotonic() - began
         if self._events.doing is not before and before is not None:
             self._events.resume(before)

@@ -288,7 +288,7 @@ class Session:
         """Whether the reference can be called at all; if not, no candidate is to blame."""
         events, reference, job = self._events, self.reference, self._job
         events.phase("first", reference.subject.name)
-        began = time.monotonic()
+        began = self._company.clock()
         with self._blame(reference.subject, "error") as failed:
             arguments = self._fresh(job.seeds[0] if job.seeds else 0)
             output = reference.call(arguments)
@@ -296,7 +296,7 @@ class Session:
             inputs.refuse_layouts(arguments, output)
             events.send("task", **precision.types(reference.model, arguments, output))
             events.send("inputs", tensors=inputs.described(arguments))
-            least = PATIENT * (time.monotonic() - began)
+            least = PATIENT * (self._company.clock() - began)
             for seed, shape in self._rounds():
                 if shape is not None:
                     events.phase("load", reference.subject.name, least=least)
@@ -384,16 +384,15 @@ class Session:
         trials = self._trials(candidate)
         least, verdict = 0.0, Verdict("ok")
         for number, (seed, shape) in enumerate(self._rounds()):
-            self._company.step_aside()
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self._events.phase("check" if number else "first", name, least=least)
-            began = time.monotonic()
+            began = self._company.clock()
             with self._blame(candidate.subject, "error") as failed:
                 verdict = trials.on(self._fresh(seed, shape), self._unlike(seed))
                 facts.settle(self._device)
             if failed:
                 return None
-            least = max(least, PATIENT * (time.monotonic() - began))
+            least = max(least, PATIENT * (self._company.clock() - began))
             if verdict.what and shape is not None:
                 verdict = replace(verdict, what=f"get_more_inputs()[{shape}]: {verdict.what}")
             self._events.send("check", name, seed=seed, **asdict(verdict))
