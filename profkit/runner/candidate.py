@@ -159,12 +159,12 @@ class Guest:
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
-    def asked(self, name: str, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
+    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
         """The answer to a question, after `turns` to other input sets."""
         for change in turns:
             self.expect([change])
             self._call.turn()
-        act: Callable[..., dict[str, Any] | None] = getattr(Guest, name)
+        act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
         return act(self, **told)
 
     def build(self, given: str, seed: int) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import socket
+from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.launch.protocol import Job, Subject  # noqa: E402
 from profkit.runner import judge  # noqa: E402
+from profkit.runner.candidate import Guest  # noqa: E402
 from profkit.runner.claims import RemoteCall, RemoteRecording  # noqa: E402
 from profkit.runner.cupti import CuptiError  # noqa: E402
 from profkit.runner.outside import TimerLieError  # noqa: E402
@@ -89,6 +91,19 @@ def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
     call()
     asked = [json.loads(row) for row in line.socket.recv(1 << 16).splitlines()]
     assert [(one["ask"], len(one["turns"])) for one in asked] == [("set", 0), ("ready", 0), ("sample", 1), ("run", 0)]
+
+
+def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
+    monkeypatch.setattr(Guest, "expect", lambda self, changes: said.append(len(changes)))
+    said, guest = [], Guest.__new__(Guest)
+    guest._call = SimpleNamespace(turn=lambda: said.append("turn"))
+    guest._recording = SimpleNamespace(take=lambda *told: (said.append(told[0]), (1e-6, True))[1])
+    line.say({"pair": [1e-6, True]})
+    line.remote.turns.append({"at": 0})
+    assert RemoteRecording(line.remote).take("mine", None, 3, 1) == (1e-6, True)
+    asked = json.loads(line.socket.recv(1 << 16))
+    assert guest.asked(asked.pop("ask"), **asked) == {"pair": (1e-6, True)}
+    assert said == [1, "turn", "mine"]
 
 
 def test_a_recording_that_is_not_waited_for_is_ended_all_the_same(line):
