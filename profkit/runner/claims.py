@@ -149,15 +149,14 @@ class RemoteRecording:
         self._name = remote.subject.name
         self._asked = False
 
-    def ask(self) -> None:
-        """Have it set itself up while others do."""
-        self._remote.post("record")
+    def ask(self, question: str) -> None:
+        """Have it do so, "record" or "records", while others do."""
+        self._remote.post(question)
         self._asked = True
 
     def begin(self) -> None:
         """Raises CuptiError."""
-        self._asked = False
-        self._said(self._remote.due)
+        self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
         seconds, sound = self._remote.ask("recorded", name=name, number=number, trial=trial)["pair"]
@@ -180,16 +179,15 @@ class RemoteRecording:
 
     def close(self) -> None:
         if self._asked and not self._remote.gone:
-            self.begin()
+            self._cupti("")
         if not self._remote.gone:
             self._cupti("stop_recording")
 
     def _cupti(self, question: str) -> dict[str, Any]:
-        return self._said(lambda: self._remote.ask(question))
-
-    def _said(self, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The answer, to what was asked before where something was."""
+        asked, self._asked = self._asked, False
         try:
-            return answer()
+            return self._remote.due() if asked else self._remote.ask(question)
         except RemoteError as error:
             raise CuptiError(str(error)) from error
 

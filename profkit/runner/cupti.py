@@ -57,8 +57,8 @@ class Recording:
         self._plan: list[tuple[str, int, int]] = []
         self._profiler: Any = None
 
-    def ask(self) -> None:
-        """Others may be asked to begin before this one does."""
+    def ask(self, question: str) -> None:
+        """Others may be asked to begin, and to end, before this one does."""
 
     def begin(self) -> None:
         from torch.profiler import ProfilerActivity, profile
@@ -136,6 +136,8 @@ def sample(
             if number + 1 >= LEAST and number % 4 == 3 and known_to(pairs.get(name, ()) for name in calls) <= target:
                 break
         for recording in _each(recordings):
+            recording.ask("records")
+        for recording in _each(recordings):
             mine, seen = recording.end()
             samples += mine
             activities |= seen
@@ -159,7 +161,7 @@ def _begun(recordings: Mapping[str, Any]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for recording in _each(recordings):
             stack.callback(recording.close)
-            recording.ask()
+            recording.ask("record")
         for recording in _each(recordings):
             recording.begin()
         yield

@@ -857,6 +857,8 @@ class Session:
         probe, count = self.reference.probe, set_count(plan.draw(), len(sound))
         self._put(frozenset(self._live.live))
         calls: dict[str, Any] = {}
+        # Of one that runs in this process no data are kept for later, where it could find them.
+        ahead = self._device.type == "cuda" and all(one.remote for one in sound[1:])
         twin: Data | None = None
         for one in sound:
             turn(one.subject.name)
@@ -865,9 +867,9 @@ class Session:
                 data, twin = twin, None
             else:
                 data = Data(plan.draw, count)
-                if self._device.type == "cuda":
+                if ahead:
                     data.lay_in()
-            if one is self.reference and self._device.type == "cuda":
+            if one is self.reference and ahead:
                 twin = data.twin()
             compared = probe.repeatable and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None

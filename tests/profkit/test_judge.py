@@ -109,7 +109,7 @@ def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
 def test_a_recording_that_is_not_waited_for_is_ended_all_the_same(line):
     line.say({}, {})
     recording = RemoteRecording(line.remote)
-    recording.ask()
+    recording.ask("record")
     recording.close()
     assert [json.loads(row)["ask"] for row in line.socket.recv(1 << 16).splitlines()] == ["record", "stop_recording"]
 
