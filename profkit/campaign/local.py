@@ -80,7 +80,8 @@ class Local:
         names = [f"build {number + 1}" for number in range(min(self._jobs, len(floor.builds)))]
         threads = [floor.thread(floor.build, name, {}) for name in names]
         threads += [floor.thread(floor.measure, place.name, place.variables) for place in self._places]
-        threads += [floor.thread(floor.report, f"report {n + 1}", {}) for n in range(len(self._places))]
+        # A report takes a few seconds of a core, a measurement several times that.
+        threads += [floor.thread(floor.report, f"report {n + 1}", {}) for n in range(-(-len(self._places) // 2))]
         left = len(pieces)
         try:
             for one in threads:
