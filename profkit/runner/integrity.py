@@ -9,14 +9,11 @@ in place is put back and named. This is no sandbox: it tells of replaced functio
 from __future__ import annotations
 
 import builtins
-import contextlib
 import copy
 import functools
 import gc
 import inspect
-import itertools
 import math
-import operator
 import os
 import pickle
 import random
@@ -30,6 +27,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter, getitem, is_
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -46,19 +44,24 @@ from profkit.runner.offence import OffenceError
 _Place = tuple[str, Any]
 _Made = tuple[CodeType, Any, Any]
 """A function's code, defaults and keyword defaults."""
+_Held = dict[tuple[str, str], tuple[Any, Any, _Made | None]]
+"""(place, name) -> the holder, the object and, of Python functions, what it is made of."""
 _MISSING = object()
+_ALL, _ANY, _MAP = all, any, map
+"""Python's own, whatever a candidate calls so."""
 _TORCH = str(Path(torch.__file__).parent)
 _SHOWN = 4
 
 
 @dataclass
 class Seal:
-    """What the watched places held: (place, name) -> the object and, of Python functions, what it is made of; `tables`:
-    what was in dicts, lists and sets of profkit's, and in torch's lists of hooks for every module; `names`: those that
-    a class defined itself; `things`: objects of profkit's by what they are for, with their type and some of what they hold.
+    """What the watched places held, and how that is seen at a glance; `tables`: what was in dicts, lists and sets of
+    profkit's, and in torch's lists of hooks for every module; `names`: those that a class defined itself; `things`: objects
+    of profkit's by what they are for, with their type and some of what they hold.
     """
 
-    held: dict[tuple[str, str], tuple[Any, Any, _Made | None]] = field(default_factory=dict)
+    held: _Held = field(default_factory=dict)
+    glance: _Glance | None = None
     tables: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     names: dict[type, frozenset[str]] = field(default_factory=dict)
     modes: tuple[int, int] = (0, 0)
@@ -69,51 +72,6 @@ class Seal:
     listening: int = 0
     hiding: dict[str, tuple[ModuleType, frozenset[str]]] = field(default_factory=dict)
     """By module, which of Python's own names it has something else for."""
-    whole: _Whole | None = None
-
-
-# From before anything of a candidate's is here.
-_map, _all, _is, _repeat = map, all, operator.is_, itertools.repeat
-_code, _defaults, _keywords = map(operator.attrgetter, ("__code__", "__defaults__", "__kwdefaults__"))
-
-
-class _Whole:
-    """All that is held in rows, so that one look tells that it stands, as it does after nearly every call. Raises LookupError for
-    what does not.
-    """
-
-    def __init__(self, held: Mapping[tuple[str, str], tuple[Any, Any, _Made | None]]) -> None:
-        spaces: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}
-        made: dict[int, tuple[Any, _Made]] = {}
-        for (_, name), (holder, value, parts) in held.items():
-            for base in holder.__mro__ if isinstance(holder, type) else (holder,):
-                found = base.__dict__.get(name, _MISSING)
-                spaces.setdefault(id(base), (base.__dict__, {}))[1][name] = found
-                if found is not _MISSING:
-                    break
-            if found is not value and not _lawful(found, value):
-                raise LookupError(name)
-            if parts is not None:
-                made[id(value)] = _inner(value), parts
-        self._spaces = [(space, tuple(known), tuple(known.values())) for space, known in spaces.values()]
-        self._functions = [function for function, _ in made.values()]
-        self._codes, self._values, keywords = zip(*(parts for _, parts in made.values()), strict=True)
-        self._keywords = [
-            (one, known) for one, known in zip(self._functions, keywords, strict=True) if known is not None
-        ]
-        self._bare = [one for one, known in zip(self._functions, keywords, strict=True) if known is None]
-
-    def stands(self) -> bool:
-        return (
-            _all(
-                _all(_map(_is, _map(space.get, names, _repeat(_MISSING)), known))
-                for space, names, known in self._spaces
-            )
-            and _all(_map(_is, _map(_code, self._functions), self._codes))
-            and _all(_map(_is, _map(_defaults, self._functions), self._values))
-            and _all(_map(_is, _map(_keywords, self._bare), _repeat(None)))
-            and _all(_same_keywords(_keywords(one), known) for one, known in self._keywords)
-        )
 
 
 _SEAL = Seal()
@@ -121,7 +79,7 @@ _SEAL = Seal()
 
 def seal(reference: ModuleType | None = None) -> None:
     """Write down the state that later `check`s compare with; that of the reference's module as well."""
-    _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding, _SEAL.whole = {}, {}, {}, {}, None
+    _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding = {}, {}, {}, {}
     for place, holder in _places():
         _SEAL.held |= {(place, name): (holder, value, _made(value)) for name, value in _members(holder)}
         if isinstance(holder, ModuleType) and holder is not builtins:
@@ -163,7 +121,7 @@ def keep(role: str, thing: Any, *names: str) -> None:
 
 
 def _hold(place: str, holder: Any, members: Mapping[str, Any], *, everything: bool = False) -> None:
-    _SEAL.whole = None
+    _SEAL.glance = None
     if isinstance(holder, type):
         _SEAL.names[holder] = frozenset(members)
     for name, value in list(members.items()):
@@ -186,18 +144,19 @@ def check() -> None:
 def restore() -> list[str]:
     """Put everything back as it was at `seal`; the names of what was not."""
     found: list[str] = []
-    stands = _SEAL.whole is not None and _SEAL.whole.stands()
-    for (place, name), (holder, value, made) in () if stands else _SEAL.held.items():
+    glance = _SEAL.glance = _SEAL.glance or _Glance(_SEAL.held, {})
+    wrapped: _Held = {}
+    for (place, name), (holder, value, made) in (glance.left if glance.same() else _SEAL.held).items():
         now = _now(holder, name)
         if now is value and (made is None or _is_made_of(value, made)):
             continue
         if now is not value and _lawful(now, value):
+            wrapped[place, name] = (holder, value, made)
             continue
         found.append(f"{place}.{name}")
         _put_back(holder, name, value, made)
-    if not stands:
-        with contextlib.suppress(LookupError):
-            _SEAL.whole = _Whole(_SEAL.held)
+    if wrapped.keys() != glance.left.keys():
+        _SEAL.glance = _Glance(_SEAL.held, wrapped)
     found += (
         _restore_names()
         + _restore_hiding()
@@ -366,6 +325,10 @@ def _own_modules() -> Iterator[ModuleType]:
     yield from (module for name, module in list(sys.modules.items()) if name.startswith("profkit.") and module)
 
 
+def _inner(value: Any) -> Any:
+    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+
+
 def _made(value: Any) -> _Made | None:
     """What a Python function is made of; None for anything else."""
     inner = _inner(value)
@@ -376,19 +339,11 @@ def _made(value: Any) -> _Made | None:
     return code, inner.__defaults__, None if keywords is None else dict(keywords)
 
 
-def _inner(value: Any) -> Any:
-    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-
-
 def _is_made_of(value: Any, made: _Made) -> bool:
     now = _made(value)
     if now is None or now[0] is not made[0] or now[1] is not made[1]:
         return False
-    return _same_keywords(now[2], made[2])
-
-
-def _same_keywords(now: Any, made: Any) -> bool:
-    return now is made or (now is not None and made is not None and _same_contents(now, made))
+    return now[2] is made[2] or (now[2] is not None and made[2] is not None and _same_contents(now[2], made[2]))
 
 
 def _lawful(now: Any, before: Any) -> bool:
@@ -398,6 +353,60 @@ def _lawful(now: Any, before: Any) -> bool:
         return False
     within = [cell.cell_contents for cell in getattr(now, "__closure__", None) or ()]
     return inspect.unwrap(now) is before or any(inner is before for inner in within)
+
+
+class _Glance:
+    """Tells whether what is held is as it was, but for what is `left` to be looked at one by one. In columns: a candidate
+    is looked at after each of its steps, and a step of the interpreter's for each thing held takes twice as long.
+    """
+
+    def __init__(self, held: _Held, left: _Held) -> None:
+        self.left = left
+        self._places: list[Mapping[str, Any]] = []
+        self._names: list[str] = []
+        self._values: list[Any] = []
+        self._functions: list[Any] = []
+        self._codes: list[CodeType] = []
+        self._defaults: list[Any] = []
+        self._bare: list[Any] = []
+        self._keywords: list[tuple[Any, _Made]] = []
+        self._orders: dict[type, tuple[type, ...]] = {}
+        self._hiding: dict[type, set[str]] = {}
+        """Names that a class has from one behind it in the order: of its own it would hide that."""
+        for (place, name), (holder, value, made) in held.items():
+            if (place, name) in left:
+                continue
+            found = holder
+            if isinstance(holder, type):
+                self._orders[holder] = holder.__mro__
+                for found in holder.__mro__:
+                    if name in found.__dict__:
+                        break
+                    self._hiding.setdefault(found, set()).add(name)
+            self._places.append(found.__dict__)
+            self._names.append(name)
+            self._values.append(value)
+            if made is not None:
+                inner = _inner(value)
+                self._functions.append(inner)
+                self._codes.append(made[0])
+                self._defaults.append(made[1])
+                self._keywords.append((inner, made)) if made[2] else self._bare.append(inner)
+
+    def same(self) -> bool:
+        """Whether it is; False too where that cannot be told."""
+        try:
+            return (
+                _ALL(_MAP(is_, _MAP(getitem, self._places, self._names), self._values))
+                and _ALL(_MAP(is_, _MAP(attrgetter("__mro__"), self._orders), self._orders.values()))
+                and _ALL(names.isdisjoint(kind.__dict__) for kind, names in self._hiding.items())
+                and _ALL(_MAP(is_, _MAP(attrgetter("__code__"), self._functions), self._codes))
+                and _ALL(_MAP(is_, _MAP(attrgetter("__defaults__"), self._functions), self._defaults))
+                and not _ANY(_MAP(attrgetter("__kwdefaults__"), self._bare))
+                and _ALL(_is_made_of(function, made) for function, made in self._keywords)
+            )
+        except (AttributeError, KeyError):
+            return False
 
 
 def _put_back(holder: Any, name: str, value: Any, made: _Made | None) -> None:
@@ -438,7 +447,7 @@ def _hooks() -> dict[str, Any]:
 
 @functools.cache
 def _signals() -> tuple[signal.Signals, ...]:
-    return tuple(number for number in signal.Signals if number in signal.valid_signals())
+    return tuple(sorted(set(signal.Signals) & signal.valid_signals()))
 
 
 def _restore_hooks() -> list[str]:

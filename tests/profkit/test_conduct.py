@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import _thread
+import builtins
 import contextlib
 import ctypes
+import functools
+import math
 import mmap
 import queue
+import re
+import statistics
 import sys
 import threading
 import time
@@ -234,6 +239,44 @@ def test_replaced_functions_are_put_back():
         integrity.check()
     assert torch.cuda.synchronize is real
     integrity.check()
+
+
+def _in_its_place(holder, name, other):
+    return lambda: setattr(holder, name, other)
+
+
+REPLACED = {
+    "builtins.all": _in_its_place(builtins, "all", lambda _: True),
+    "math.fsum": lambda: delattr(math, "fsum"),
+    "statistics.mean": _in_its_place(statistics.mean, "__code__", statistics.median.__code__),
+    "torch.nn.functional.relu": _in_its_place(torch.nn.functional.relu, "__defaults__", (True,)),
+    "profkit.runner.integrity._hold": lambda: integrity._hold.__kwdefaults__.update(everything=True),
+    "torch.Tensor.add": _in_its_place(torch.Tensor, "add", lambda one, other: one),
+    "torch.nn.ReLU.forward": _in_its_place(torch.nn.ReLU, "forward", lambda self, x: x),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_whatever_is_replaced_is_named_and_put_back(name):
+    integrity.check()
+    REPLACED[name]()
+    with pytest.raises(OffenceError, match=re.escape(f"replaces {name}")):
+        integrity.check()
+    integrity.check()
+
+
+def test_a_wrapper_of_torchs_own_is_none_once_it_wraps_something_else():
+    real, made = torch.nn.functional.gelu, {}
+    exec(compile("wrapper = lambda x: x", f"{torch.__path__[0]}/made.py", "exec"), made)
+    wrapper = functools.update_wrapper(made["wrapper"], real)
+    for _ in range(2):
+        torch.nn.functional.gelu, wrapper.__wrapped__ = wrapper, real
+        integrity.check()
+        integrity.check()
+        wrapper.__wrapped__ = print
+        with pytest.raises(OffenceError, match=r"replaces torch\.nn\.functional\.gelu"):
+            integrity.check()
+        assert torch.nn.functional.gelu is real
 
 
 def test_a_tool_that_watches_the_interpreter_is_sent_away(monkeypatch):
