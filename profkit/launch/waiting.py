@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -39,12 +40,11 @@ _MOST_STARVED = 4.0
 _LONGEST = 1 << 14
 """Bytes of a file of a process's that are read: what is asked for stands before."""
 _EXITING = 0x4
-_DEADLY = tuple(
-    getattr(signal, f"SIG{name}")
-    for name in ("KILL", "TERM", "INT", "QUIT", "HUP", "SEGV", "ABRT")
-    if hasattr(signal, f"SIG{name}")  # this module is loaded on other systems as well
-)
-"""What another process sends to end one. Timers and children send others."""
+_ENDS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGSEGV", "SIGABRT")
+# This module is loaded on other systems as well.
+_DEADLY = sum(1 << number - 1 for number in signal.Signals if number.name in _ENDS)
+"""What another process sends to end one, as a mask. Timers and children send others."""
+_PENDING = re.compile(r"^S(?:ig|hd)Pnd:\s*(\w+)", re.M)
 
 
 class Excuse:
@@ -141,11 +141,8 @@ def dying(pid: int) -> bool:
     fields = _stat(pid)
     if not fields or fields[0] in "ZX" or int(fields[6]) & _EXITING:
         return True
-    lines = _of(pid, "status").splitlines()
-    if not lines:
-        return True
-    waiting = (int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:")))
-    return any(mask >> (number - 1) & 1 for mask in waiting for number in _DEADLY)
+    waiting = _PENDING.findall(_of(pid, "status"))
+    return not waiting or any(int(mask, 16) & _DEADLY for mask in waiting)
 
 
 def _stat(pid: int) -> list[str]:

@@ -20,7 +20,7 @@ from profkit.runner import inputs, weights
 from profkit.runner.company import Company
 from profkit.runner.events import Events
 from profkit.runner.implementation import Implementation
-from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel, Sources
+from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel, Rota, Sources
 
 
 def draw(count: int) -> list[int]:
@@ -39,11 +39,11 @@ def loaded(job: Job, device: torch.device, events: Events, company: Company) -> 
     """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
-    sources = Sources(job.subjects, new=not job.again)
+    rota = Rota(remotes, Sources(job.subjects, new=not job.again), events)
     for remote in remotes:
-        remote.sources, remote.company = sources, company
-        remote.neighbours = [other for other in remotes if other is not remote]
+        remote.rota, remote.company = rota, company
     seconds = _wait_for_all(remotes, job, events)
+    rota.look_round()
     return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]
 
 

@@ -90,6 +90,32 @@ def _state(file: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_size, found.st_ctime_ns
 
 
+class Rota:
+    """Whose turn it is of the candidates' processes. When it passes on, the others and the sources are looked at: what became
+    of them is told of who had it.
+    """
+
+    def __init__(self, remotes: Sequence[Remote], sources: Sources, events: Events) -> None:
+        self._remotes, self._sources, self._events = remotes, sources, events
+        self._last: Remote | None = None
+
+    def pass_to(self, remote: Remote | None) -> None:
+        """Before a process is asked; None: nobody has it."""
+        last, self._last = self._last, remote
+        if last is not None and last is not remote:
+            self.look_round(last)
+
+    def look_round(self, whose: Remote | None = None) -> None:
+        """Say who was ended in this one's turn: they stand still, and can have done nothing themselves."""
+        # They are loaded side by side: nobody has a turn of its own then.
+        by = whose.subject.name if whose is not None and whose.phase != "build" else ""
+        for other in self._remotes:
+            if whose is not None and other is not whose and other.struck():
+                self._events.send("struck", other.subject.name, by=whose.subject.name, phase=whose.phase)
+        for file in self._sources.changed():
+            self._events.send("doubt", by, **_written_into(file, by))
+
+
 class Remote:
     """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
     along with the next one.
@@ -113,8 +139,7 @@ class Remote:
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
-        self.neighbours: Sequence[Remote] = ()
-        self.sources = Sources(())
+        self.rota = Rota([self], Sources(()), events)
         self._struck = False
         # What goes there and what comes back, where both see memory of the device.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
@@ -141,6 +166,7 @@ class Remote:
     def send(self, question: str, **told: Any) -> None:
         if self.gone:
             raise LostCandidateError(self.subject.name)
+        self.rota.pass_to(self)
         self._announce()
         self._halt(False)
         try:
@@ -161,10 +187,7 @@ class Remote:
 
     def _heard(self, limit: float) -> dict[str, Any]:
         """The next message, its doubts passed on."""
-        try:
-            reply = self._received(limit)
-        finally:
-            self._look_round()
+        reply = self._received(limit)
         self._halt(self.phase != "build")
         doubts, failed = reply.get("doubts", []), reply.get("failed", {})
         if not (isinstance(failed, dict) and isinstance(doubts, list) and all(isinstance(d, dict) for d in doubts)):
@@ -207,16 +230,12 @@ class Remote:
                 os.kill(self.process, signal.SIGCONT)
         excuse.extend(time.monotonic() - began)
 
-    def _look_round(self) -> None:
-        """Say who of the others was ended in this one's turn: they stand still, and can have done nothing themselves."""
-        for other in self.neighbours:
-            if other._halted and not (other.gone or other._struck) and waiting.dying(other.process):
-                other._struck = True
-                self._events.send("struck", other.subject.name, by=self.subject.name, phase=self.phase)
-        for file in self.sources.changed():
-            # They are loaded side by side: nobody has a turn of its own then.
-            by = self.subject.name if self.phase != "build" else ""
-            self._events.send("doubt", by, **_written_into(file, by))
+    def struck(self) -> bool:
+        """Whether it was ended while it stood still; once."""
+        if self._halted and not (self.gone or self._struck) and waiting.dying(self.process):
+            self._struck = True
+            return True
+        return False
 
     def nonsense(self) -> RemoteError:
         """What to raise when an answer is none."""
@@ -279,6 +298,7 @@ class Remote:
 
     def let_go(self) -> None:
         """Hang up; the process ends when it notices."""
+        self.rota.pass_to(None)
         self._halt(False)
         if not self.gone:
             self.gone = True
