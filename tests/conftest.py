@@ -161,10 +161,10 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
-    from profkit.runner import facts
+    from profkit.runner import clocks, facts
     from roofline import measure
 
-    for module, name in ((measure, "measure_cpu"), (facts, "last_level_cache")):
+    for module, name in ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS")):
         monkeypatch.setattr(module, name, getattr(module, name))  # Taken back afterwards.
     runpy.run_path(str(FAKES / "warm/given_ceilings.py"))
 

@@ -507,15 +507,17 @@ def _is_new(value: Any) -> bool:
     return callable(value)
 
 
+_HERE = ("/CPU", "/CUDA", "Autograd")
+
+
 def _overrides() -> frozenset[str]:
-    """Operators of torch's own that Python code has an implementation registered for, of the devices we run on."""
-    known: set[str] = getattr(torch.library, "_impls", set())
-    return frozenset(key for key in known if key.startswith("aten/") and key.endswith(("/CPU", "/CUDA", "Autograd")))
+    """Operators that Python code has an implementation registered for."""
+    return frozenset(getattr(torch.library, "_impls", ()))
 
 
 def _restore_overrides() -> list[str]:
-    """Operators overridden since; the libraries that hold the overrides are taken out."""
-    new = _overrides() - _SEAL.overrides
+    """Operators of torch's own overridden since, for the devices we run on; the libraries that hold them are taken out."""
+    new = {key for key in _overrides() - _SEAL.overrides if key.startswith("aten/") and key.endswith(_HERE)}
     if new:
         for library in [item for item in gc.get_objects() if type(item) is torch.library.Library]:
             if new & set(getattr(library, "_op_impls", ())):
