@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, Entry, as_sample, entries
+from corpora import DATA, RUN, Entry, as_sample, entries
 
 from profkit.api import profile
 from profkit.launch import gpu, process
@@ -21,7 +21,7 @@ GPU = entries(CHEATS, "gpu")
 def run_of(chosen, root, *, device="cpu", **options):
     """One run of all of them."""
     folder = as_sample(CHEATS, chosen, root / "ICHEAT")
-    return profile(folder, device=device, counters="off", l2="warm", budget=0.02, runs=root / "runs", **options)
+    return profile(folder, runs=root / "runs", **{**RUN, "device": device, **options})
 
 
 def name_given(run, entry: Entry) -> str:

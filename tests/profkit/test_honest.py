@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, as_sample, entries
+from corpora import DATA, RUN, as_sample, entries
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -31,7 +31,7 @@ def flags(run, name: str, expected: str = "") -> list[str]:
 
 def run_of(task, chosen, root, device="cpu"):
     folder = as_sample(HONEST / task, chosen, root / f"I{task.upper()}")
-    return profile(folder, device=device, counters="off", l2="warm", budget=0.02, runs=root / "runs")
+    return profile(folder, runs=root / "runs", **{**RUN, "device": device})
 
 
 @pytest.fixture(scope="module")
