@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -92,11 +93,13 @@ def descendants(process: int) -> list[int]:
     found: list[int] = []
     todo = [process]
     while todo:
-        pid = todo.pop()
-        for thread in _threads(pid):
-            more = [int(word) for word in _of(pid, f"task/{thread}/children").split()]
-            found += more
-            todo += more
+        tasks = f"/proc/{todo.pop()}/task"
+        with contextlib.suppress(OSError):
+            for task in os.listdir(tasks):
+                with contextlib.suppress(OSError), open(f"{tasks}/{task}/children", "rb") as stream:
+                    more = [int(word) for word in stream.read().split()]
+                    found += more
+                    todo += more
     return found
 
 
