@@ -9,7 +9,6 @@ from roofline.ceilings import (
     Roofline,
     datasheet_ceilings,
     derived_ceilings,
-    mma_ceilings,
     ncu_ceilings,
 )
 from roofline.device import (
@@ -17,7 +16,6 @@ from roofline.device import (
     DeviceSpec,
     bandwidth_from_clocks,
     derived_peaks,
-    exact_spec,
     find_spec,
     specs,
 )
@@ -42,9 +40,7 @@ __all__ = [
     "derived_ceilings",
     "derived_peaks",
     "draw",
-    "exact_spec",
     "find_spec",
-    "mma_ceilings",
     "ncu_ceilings",
     "save",
     "specs",

@@ -29,14 +29,8 @@ HELD = ("_sustained", "_server")
 KINDS = ("compute", "bandwidth", "time")
 UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "time": "s"}
 LAUNCH_NOTE = "of no sheet: as CUPTI saw additions of one element on a device of this kind"
-TIMES = ("launch", "gap", "dram_latency", "l2_latency")
 TRUST = ("measured", "ncu", "datasheet")
 """Sources, the most trusted first."""
-
-MMA_SHARE = 2.0 / 3.0
-"""mma.sync against wgmma on compute capability 9.0: 2730.67 of 4096 op per cycle and SM for bf16, tf32
-and int8 alike.
-"""
 
 L1_BYTES_PER_CLOCK = 128.0
 """Load bandwidth of one SM's L1, on every chip since 7.0."""
@@ -199,17 +193,3 @@ def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceilin
             note = "peak_sustained x clock of the profiled launch"
             found.append(Ceiling(name, kind, float(value), "ncu", note=note, clock=clock))
     return tuple(found)
-
-
-def mma_ceilings(roofline: Roofline, cc: str) -> tuple[Ceiling, ...]:
-    """The lower tensor roofs ("tensor_bf16_mma" ...) of code on mma.sync where wgmma exists; empty
-    elsewhere.
-    """
-    if cc != "9.0":
-        return ()
-    names = ("tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_int8")
-    full = [c for name in names if (c := roofline.get(name)) is not None]
-    note = "two thirds of the wgmma roof: the rate of mma.sync on this chip"
-    return tuple(
-        replace(c, name=f"{c.name}_mma", peak=c.peak * MMA_SHARE, note=f"{note}; {c.note}".rstrip("; ")) for c in full
-    )

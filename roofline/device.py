@@ -12,8 +12,6 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from roofline.errors import RooflineError
-
 TENSOR_CLOCKED = frozenset({"tensor_tf32", "tensor_bf16", "tensor_fp16", "tensor_fp8", "tensor_int8"})
 """Compute names whose sheet figures follow from the tensor clock; FP64 tensor rates follow from the
 vector clock.
@@ -233,12 +231,3 @@ def _pairs(spec: DeviceSpec) -> Iterator[_Finding]:
     for name, other, expect, tolerance in rules:
         if name in spec.peaks and other in spec.peaks:
             yield "pair", name, spec.peaks[name] / spec.peaks[other], expect, tolerance
-
-
-def exact_spec(name: str) -> DeviceSpec:
-    """The row of a device name; raises RooflineError with the known names when there is none."""
-    spec = find_spec(name)
-    if spec is None:
-        known = ", ".join(s.name for s in specs())
-        raise RooflineError(f"device {name!r}: no datasheet row", fix=f"measure its ceilings, or use one of: {known}")
-    return spec

@@ -86,9 +86,7 @@ def percent(fraction: float) -> str:
 
 def roof_name(name: str) -> str:
     """A ceiling's name for people: "tensor_bf16" -> "BF16 tensor"."""
-    core = name.removeprefix("tensor_").removesuffix("_mma")
-    if name.endswith("_mma"):
-        return f"{core.upper()} mma.sync"
+    core = name.removeprefix("tensor_")
     return f"{core.upper()} tensor" if name.startswith("tensor_") else core.upper()
 
 

@@ -14,7 +14,6 @@ from roofline import (
     datasheet_ceilings,
     derived_ceilings,
     find_spec,
-    mma_ceilings,
     ncu_ceilings,
 )
 from roofline.ceilings import BANDWIDTH, COMPUTE, TRUST
@@ -178,12 +177,3 @@ def test_ncu_ceilings_take_what_is_known():
         ("dram", "bandwidth", "ncu"),
     ]
     assert found[0].clock == 1.755e9
-
-
-def test_mma_roofs_exist_on_hopper_only():
-    roofline = Roofline("NVIDIA H200", datasheet_ceilings(H200))
-    found = {c.name: c.peak for c in mma_ceilings(roofline, "9.0")}
-    assert found["tensor_bf16_mma"] == pytest.approx(989.4e12 * 2 / 3)
-    assert "tensor_fp8_mma" not in found  # not measured, so not claimed
-    assert mma_ceilings(roofline, "8.0") == ()
-    assert roofline.with_(mma_ceilings(roofline, "9.0")).attainable(1e4, "tensor_bf16_mma") < 989e12

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofline import Ceiling, Device, RooflineError, bandwidth_from_clocks, exact_spec
+from roofline import Ceiling, Device, RooflineError, bandwidth_from_clocks, find_spec
 from roofline.cuda_source import CHAINS, KINDS, chain_name, source
 from roofline.probe import (
     BURSTS,
@@ -349,7 +349,7 @@ def test_the_source_has_every_kernel_and_needs_no_header():
             assert f"void {chain_name(kind, chains)}(" in text
     assert "#include" not in text
     assert text.isascii()
-    assert set(KINDS) - {"fp32_add"} <= set(exact_spec("H200").rates)
+    assert set(KINDS) - {"fp32_add"} <= set(find_spec("H200").rates)
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")

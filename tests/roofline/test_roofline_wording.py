@@ -53,7 +53,6 @@ def test_small_numbers_and_fractions():
 
 def test_roof_names():
     assert roof_name("tensor_bf16") == "BF16 tensor"
-    assert roof_name("tensor_bf16_mma") == "BF16 mma.sync"
     assert roof_name("dram") == "DRAM"
     assert roof_unit("tensor_int8") == "OP/s"
 
