@@ -367,7 +367,7 @@ _EXACT = 400
 """Pairs of values up to which the rank-sum statistic's distribution is counted out."""
 
 
-def unpaired(a: ArrayLike, b: ArrayLike, *, threshold: float = THRESHOLD, level: float = LEVEL) -> Ratio:
+def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
     """The speed-up of b over a where nothing pairs their values, as steps of two programs, each in order of time.
 
     `value` is the median of all quotients of a value of a and one of b; the interval the rank-sum test's, whatever the
@@ -380,14 +380,14 @@ def unpaired(a: ArrayLike, b: ArrayLike, *, threshold: float = THRESHOLD, level:
     x, y = (_stretches(_positive(*side)) for side in ((a, "times before"), (b, "times after")))
     n = min(int(x.size), int(y.size))
     if not n:
-        return Ratio(level=level, threshold=threshold)
+        return Ratio()
     logs = np.sort((np.log(x)[:, None] - np.log(y)[None, :]).ravel())
     value = math.exp(float(np.median(logs)))
     if n < FEWEST:
-        return Ratio(value=value, level=level, n=n, threshold=threshold)
-    edges = _all_quotients(x, y, logs) if n < SERIAL else _rank_sum_interval(x, y, logs, level)
+        return Ratio(value=value, n=n)
+    edges = _all_quotients(x, y, logs) if n < SERIAL else _rank_sum_interval(x, y, logs, LEVEL)
     low, high = (math.exp(edge) for edge in edges)
-    return Ratio(value, low, high, level, n, word(low, high, threshold), threshold, 1, (high - low) / 2 / value)
+    return Ratio(value, low, high, LEVEL, n, word(low, high, THRESHOLD), THRESHOLD, 1, (high - low) / 2 / value)
 
 
 def _stretches(x: Array) -> Array:

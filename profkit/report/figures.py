@@ -46,11 +46,11 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
     return figure
 
 
-def steps_of(study: Study, theme: str = "light") -> Steps | None:
+def steps_of(study: Study) -> Steps | None:
     """The waterfall of the best implementation, of a step of a program, or of the longest range; None without a time."""
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
-        return _wall_steps(study, *wall, theme)
+        return _wall_steps(study, *wall)
     falls, best = study.waterfalls, shown_fall(study)
     if best is None:
         return None
@@ -58,10 +58,10 @@ def steps_of(study: Study, theme: str = "light") -> Steps | None:
     where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
     title = say("fall_title", "en", sample=study.manifest.sample.id, **where)
     subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
-    return Steps(_steps(say("p_now", "en"), falls[best].time, blocks(study, best)), title, subtitle, theme)
+    return Steps(_steps(say("p_now", "en"), falls[best].time, blocks(study, best)), title, subtitle)
 
 
-def _wall_steps(study: Study, name: str, one: Budget, theme: str) -> Steps:
+def _wall_steps(study: Study, name: str, one: Budget) -> Steps:
     """One step of a program on its first process and device."""
     step = {
         "sample": study.manifest.sample.id,
@@ -70,7 +70,7 @@ def _wall_steps(study: Study, name: str, one: Budget, theme: str) -> Steps:
     }
     subtitle = f"{sections.device(study)}, {sections.wall_time(study)[0]}"
     steps = _steps(sections.per(study, "p_one", "en"), one.step, wall_blocks(one, name))
-    return Steps(steps, say("fall_title", "en", **step), subtitle, theme)
+    return Steps(steps, say("fall_title", "en", **step), subtitle)
 
 
 def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
