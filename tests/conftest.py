@@ -161,10 +161,11 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
-    from profkit.runner import clocks, facts
+    from profkit.runner import clocks, facts, outside
     from roofline import measure
 
-    for module, name in ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS")):
+    given = ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS"), (outside, "_BUDGET"))
+    for module, name in given:
         monkeypatch.setattr(module, name, getattr(module, name))  # Taken back afterwards.
     runpy.run_path(str(FAKES / "warm/given_ceilings.py"))
 
