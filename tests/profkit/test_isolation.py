@@ -205,7 +205,8 @@ def test_a_patched_timer_is_seen_from_outside(tmp_path):
 
 def test_honest_claims_stand_from_outside(gallery):
     for name in ("reference", "honest"):
-        clocks = [r["method"] for r in rows(gallery) if r["impl"] == name and float(r["seconds"]) > 0]
+        # A batch that others keep from running may seem to take nothing more than a single call.
+        clocks = [r["method"] for r in rows(gallery) if r["impl"] == name and float(r["seconds"]) >= 0]
         assert clocks.count("outside") >= 3
         assert "wall" in clocks
         # A claim that the other process's clock did not bear out would be a timer-lie.
