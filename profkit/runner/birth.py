@@ -14,25 +14,34 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as registry
+from torch.nn.parameter import is_lazy
 
 from profkit.runner import loading, weights
 
 
 class Values:
-    """Values by the last part of their name and their shape, to be given out in the order they came in."""
+    """Values by the last part of their name and their shape, to be given out in the order they came in. constructed: what
+    they stand for, where that is not one number all over.
+    """
 
-    def __init__(self, live: Mapping[str, torch.Tensor]) -> None:
-        self._waiting: dict[tuple[str, torch.Size], deque[torch.Tensor]] = {}
+    def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
+        self._waiting: dict[tuple[str, torch.Size], deque[tuple[torch.Tensor, torch.Tensor | None]]] = {}
         for name, value in live.items():
-            self._waiting.setdefault(_key(name, value), deque()).append(value)
+            was = constructed.get(name)
+            varied = was if was is not None and not weights.constant(was) else None
+            self._waiting.setdefault(_key(name, value), deque()).append((value, varied))
 
     def give(self, holder: Mapping[str, torch.Tensor]) -> None:
-        """Put the next values into those of a holder's tensors that are one number all over."""
+        """Put the next values into those of a holder's tensors that are one number all over, or what they stand for."""
         for name, tensor in holder.items():
             waiting = self._waiting.get(_key(name, tensor))
-            if waiting and weights.constant(tensor):
+            if waiting and _stands(tensor, waiting[0][1]):
                 with torch.no_grad():
-                    tensor.copy_(waiting.popleft())
+                    tensor.copy_(waiting.popleft()[0])
+
+
+def _stands(tensor: torch.Tensor, varied: torch.Tensor | None) -> bool:
+    return weights.constant(tensor) if varied is None else not is_lazy(tensor) and weights.alike(tensor, varied)
 
 
 def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
@@ -40,11 +49,11 @@ def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
 
 
 @contextlib.contextmanager
-def live(values: Mapping[str, torch.Tensor]) -> Iterator[None]:
-    """While it lasts, torch's layers have these values when their constructor is done, and parameters and buffers of
+def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """While it lasts, torch's layers have these values for what is `constructed` when their constructor is done, and parameters and buffers of
     other modules when they are registered.
     """
-    left, making = Values(values), set[int]()
+    left, making = Values(values, constructed), set[int]()
     kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
     own = {kind: vars(kind).get("__init__") for kind in kinds if kind is not torch.nn.Module}
     made = {kind: _made(_init(kind), left, making) for kind in own}
@@ -72,7 +81,7 @@ def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: to
     """A candidate's model from the arguments `init`, with the values `live`, where told, for what is constant as constructed;
     it is given `weights`, unless None.
     """
-    with live(told["live"]) if told.get("live") else contextlib.nullcontext():
+    with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
         model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype)
     if told["weights"] is not None and isinstance(model, torch.nn.Module):
         loading.take_weights(model, told["weights"])

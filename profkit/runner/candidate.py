@@ -222,6 +222,8 @@ class Guest:
     def take(self, given: str) -> None:
         """Put these values, by the reference's names, into the candidate's own weights."""
         weights.put(self._model, self._take(given), self._pairs)
+        # What it answered with other weights is nothing to expect.
+        self._watched.forget()
 
     def plain(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """One call as anybody would make it."""

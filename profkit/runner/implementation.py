@@ -21,7 +21,7 @@ class Implementation:
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
     sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process. `switched`: settings of torch's that its calls switched. `was`: the model before `rebuild`.
+    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`: see weights.fixed. `was`: the model before `rebuild`.
     """
 
     subject: Subject
@@ -34,6 +34,7 @@ class Implementation:
     counterparts: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
     switched: set[str] = field(default_factory=set)
+    fixed: frozenset[str] = frozenset()
     was: Any = None
 
     @property
@@ -114,7 +115,18 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
     inputs.torch_seed(seed)
     init = module.get_init_inputs()
     model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision])
-    return Implementation(subject, module, lock, model)
+    other = seed ^ _OTHER
+
+    def again() -> Any:
+        inputs.seed_all(other)
+        return loading.instance(
+            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision]
+        )
+
+    return Implementation(subject, module, lock, model, fixed=weights.fixed(model, again))
+
+
+_OTHER = 0x5BD1E995 & 0x7FFFFFFF
 
 
 def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
@@ -127,6 +139,6 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     model = birth.construct(module, {"init": init, "weights": known}, seed, device, precision.TYPES[job.precision])
     match, names = weights.Match({}), {}
     if known is not None:
-        match = weights.match(model, weights.constants(first.model), known)
+        match = weights.match(model, weights.constants(first.model, first.fixed), known)
         names = weights.counterparts(model, known, match.pairs)
     return Implementation(subject, module, lock, model, match=match, counterparts=names, precision=job.precision)

@@ -91,13 +91,14 @@ def build(
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
-    given: dict[str, Any] = {"init": init, "weights": known, "constructed": weights.constants(first.model)}
+    constructed = weights.constants(first.model, first.fixed)
+    given: dict[str, Any] = {"init": init, "weights": known, "constructed": constructed}
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):
             remote.send("build", given=remote.hand_over(given), seed=seed)
             asked.append((remote, seconds))
-    found = [_built(remote, first, given["constructed"], seconds, events) for remote, seconds in asked]
+    found = [_built(remote, first, constructed, seconds, events) for remote, seconds in asked]
     for remote, _ in asked:
         remote.rest()
     return [one for one in found if one is not None]

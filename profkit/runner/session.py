@@ -310,7 +310,10 @@ class Session:
         seeds = judge.draw(2)
         try:
             self._live = weights.draw(
-                self.reference.model, lambda: inputs.clone(self.reference.call(self._fresh(seeds[0]))), seeds[1]
+                self.reference.model,
+                lambda: inputs.clone(self.reference.call(self._fresh(seeds[0]))),
+                seeds[1],
+                self.reference.fixed,
             )
             facts.settle(self._device)
         except Exception as error:
@@ -501,7 +504,7 @@ class Session:
         self._put(frozenset(live))
         inputs.torch_seed(self._built_with)
         init, known = self.reference.module.get_init_inputs(), self.reference.model.state_dict()
-        told = {"init": init, "weights": dict(known), "live": dict(live)}
+        told = {"init": init, "weights": dict(known), "live": dict(live), "constructed": self._live.constructed}
         if not candidate.remote:
             loading.use(candidate.lock)
         switches = settings.read()

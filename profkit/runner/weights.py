@@ -1,13 +1,16 @@
 """Live weights: whatever is constant as constructed gets fresh values, the same on both sides.
 
 A LayerNorm as constructed multiplies by one and adds zero, a BatchNorm in eval mode does next to nothing: a candidate
-that leaves them out would be right. So weights, biases and statistics that are all one number are drawn anew before
-anything is compared. What is random as constructed stays: its seed is drawn for the run.
+that leaves them out would be right. So weights, biases and statistics that are all one number, and parameters that
+every construction gives the same numbers (the identity, a range), are drawn anew before anything is compared. What is random
+as constructed stays: its seed is drawn for the run.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +24,11 @@ _SHARES = (1.0, 0.25, 0.0625)
 """How far from the constructed values the drawn ones are, as long as the answer does not bear it."""
 _CALM = 1e3
 """Times by which the size of the answer may change."""
+_TINY = 0.1
+"""A parameter below it, all of one number, scales what would be lost in rounding: it is drawn larger."""
+_LOOKED_AT, _AGAIN = 4096, 0.9
+_LARGEST = 1 << 27
+"""Numbers that a model may hold to be constructed twice."""
 _MOST_NAMED = 4
 _DEPTH = 3
 
@@ -63,21 +71,22 @@ class Match:
     ordered: bool = False
 
 
-def draw(model: Any, ask: Callable[[], Any], seed: int) -> Weights:
-    """Draw values for what is constant in a model, and leave them in it.
+def draw(model: Any, ask: Callable[[], Any], seed: int, fixed: Collection[str] = ()) -> Weights:
+    """Draw values for what is constant in a model, and leave them in it. fixed: see `fixed`.
 
     `ask` gives an answer; it must stay finite, and of about the size it had. Where no share of the change leaves it so
-    the weights stay as constructed and `unsteady` is set.
+    these and what is tiny stay as they are; where that does not help, all do, and `unsteady` is set.
     """
-    state = constants(model)
+    state = constants(model, fixed)
     if not state:
         return Weights()
     constructed = {name: tensor.clone() for name, tensor in state.items()}
     owners = {name: _owner(model, name) for name in state}
+    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     before = ask()
-    for share in _SHARES:
+    for bold, share in itertools.product((True, False), _SHARES):
         chance = torch.Generator().manual_seed(seed)
-        live = _drawn(state, constructed, share, chance)
+        live = _drawn(state, constructed, share, chance, trained if bold else ())
         put(model, live)
         if steady(before, ask()):
             return Weights(constructed, live, owners)
@@ -85,11 +94,40 @@ def draw(model: Any, ask: Callable[[], Any], seed: int) -> Weights:
     return Weights(unsteady=True)
 
 
-def constants(model: Any) -> dict[str, torch.Tensor]:
-    """The floating parameters and kept buffers of a model whose elements are all one finite number, by name."""
+def constants(model: Any, fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
+    """The floating parameters and kept buffers of a model whose elements are all one finite number, by name; and those of
+    these names.
+    """
     if not isinstance(model, torch.nn.Module):
         return {}
-    return {name: tensor for name, tensor in model.state_dict().items() if constant(tensor)}
+    return {name: tensor for name, tensor in model.state_dict().items() if name in fixed or constant(tensor)}
+
+
+def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
+    """Names of the trained parameters of a model that are not one number and yet the same in another construction from another
+    seed. It is constructed again only where one of them looks so, and none where that fails.
+    """
+    if not isinstance(model, torch.nn.Module):
+        return frozenset()
+    own = dict(model.named_parameters(remove_duplicate=False))
+    if not any(_regular(one) for one in own.values()) or sum(one.numel() for one in own.values()) > _LARGEST:
+        return frozenset()
+    try:
+        other = dict(again().named_parameters(remove_duplicate=False))
+    except Exception:
+        traceback.print_exc()
+        return frozenset()
+    return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
+
+
+def _regular(tensor: torch.Tensor) -> bool:
+    """Whether numbers come again, or in order: those that are drawn seldom do."""
+    if is_lazy(tensor) or not tensor.requires_grad or not tensor.is_floating_point() or constant(tensor):
+        return False
+    few = tensor.detach().reshape(-1)[:_LOOKED_AT].double()
+    steps = few.diff()
+    again = len(few.unique()) < _AGAIN * len(few)
+    return bool(few.isfinite().all()) and (again or bool((steps >= 0).all()) or bool((steps <= 0).all()))
 
 
 def constant(tensor: Any) -> bool:
@@ -103,29 +141,36 @@ def constant(tensor: Any) -> bool:
 
 
 def _drawn(
-    state: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor], share: float, chance: torch.Generator
+    state: Mapping[str, torch.Tensor],
+    constructed: Mapping[str, torch.Tensor],
+    share: float,
+    chance: torch.Generator,
+    bold: Collection[str],
 ) -> dict[str, torch.Tensor]:
-    """Fresh values; tensors that are one and the same in memory get one and the same."""
+    """Fresh values; tensors that are one and the same in memory get one and the same. bold: names of those that may be made
+    larger than they are, or of numbers that are not one.
+    """
     found: dict[str, torch.Tensor] = {}
     at: dict[tuple[int, torch.Size], torch.Tensor] = {}
     for name, tensor in state.items():
         key = (tensor.data_ptr(), tensor.shape)
         if key not in at:
-            old = float(constructed[name].reshape(-1)[0])
-            new = old + share * (_values(name, old, tensor.shape, chance) - old)
+            old = constructed[name].to("cpu", torch.float32)
+            wanted = name in bold or constant(old)
+            new = old + share * (_values(name, old, chance, name in bold) - old) if wanted else old
             at[key] = new.to(tensor.device, tensor.dtype)
         found[name] = at[key]
     return found
 
 
-def _values(name: str, old: float, shape: torch.Size, chance: torch.Generator) -> torch.Tensor:
-    """What to put for a constant: variances positive, what is zero about zero, what is not about its value."""
-    leaf = name.rpartition(".")[2]
-    if "var" in leaf:
-        return (old or 1.0) * (0.5 + 1.5 * torch.rand(shape, generator=chance))
-    if old == 0.0:
-        return 0.25 * torch.randn(shape, generator=chance)
-    return old * (0.5 + torch.rand(shape, generator=chance))
+def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -> torch.Tensor:
+    """What to put for these: variances positive, what is zero about zero, what is not about its value."""
+    draw, size = torch.rand(old.shape, generator=chance), float(old.square().mean().sqrt())
+    if "var" in name.rpartition(".")[2]:
+        return torch.where(old == 0, 1.0, old) * (0.5 + 1.5 * draw)
+    if bold and 0.0 < size < _TINY and constant(old):
+        old = old.sign() * 0.25
+    return torch.where(old == 0, 0.25 * (size or 1.0) * torch.randn(old.shape, generator=chance), old * (0.5 + draw))
 
 
 def _owner(model: torch.nn.Module, name: str) -> str:
@@ -171,27 +216,38 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
     """Find the candidate's tensors for these of the reference's, both as constructed: by name, else by shape and
     contents, where there are as many of them on both sides in the order they come. known: all names the reference has.
     """
-    own = constants(model)
-    pairs = {name: name for name, value in constructed.items() if name in own and _alike(own[name], value)}
+    own = {name: one for name, one in model.state_dict().items() if _plain(one)} if _has_state(model) else {}
+    pairs = {name: name for name, value in constructed.items() if name in own and alike(own[name], value)}
     ordered, missing = False, []
-    groups: dict[tuple[torch.Size, float], list[str]] = {}
-    for name, value in constructed.items():
-        if name not in pairs:
-            groups.setdefault((value.shape, float(value.reshape(-1)[0])), []).append(name)
-    for (shape, number), names in groups.items():
-        free = [
-            n for n, t in own.items() if n not in pairs.values() and t.shape == shape and float(t.view(-1)[0]) == number
-        ]
+    left = [name for name in constructed if name not in pairs]
+    while left:
+        value = constructed[left[0]]
+        names = [name for name in left if alike(constructed[name], value)]
+        left = [name for name in left if name not in names]
+        free = [name for name, one in own.items() if name not in pairs.values() and alike(one, value)]
         if len(free) == len(names):
             pairs |= dict(zip(names, free, strict=True))
-            ordered |= len(names) > 1
+            # Under another name the identity may be what it is as well the other way round.
+            ordered |= len(names) > 1 or not constant(value)
         else:
             missing += names
     return Match(pairs, tuple(missing), _bare(model, {*pairs.values(), *known}, missing, constructed), ordered)
 
 
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.shape == other.shape and float(one.reshape(-1)[0]) == float(other.reshape(-1)[0])
+def _has_state(model: Any) -> bool:
+    return isinstance(model, torch.nn.Module)
+
+
+def _plain(tensor: Any) -> bool:
+    """Whether it holds floating numbers that can be looked at."""
+    return (
+        isinstance(tensor, torch.Tensor) and not is_lazy(tensor) and tensor.is_floating_point() and tensor.numel() > 0
+    )
+
+
+def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors have the same shape and numbers, in whatever type and place."""
+    return one.shape == other.shape and bool(torch.equal(one.detach().double().cpu(), other.detach().double().cpu()))
 
 
 def _bare(

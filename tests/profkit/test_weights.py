@@ -42,6 +42,44 @@ def test_what_is_constant_is_drawn_and_the_rest_is_left():
     assert found.named(["1.weight", "1.bias"]) == "weight, bias of BatchNorm1d (1)"
 
 
+class Made(nn.Module):
+    """What every construction has the same, beside what is drawn and what is a table."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(8, 8)
+        self.turn = nn.Parameter(torch.eye(8))
+        self.rising = nn.Parameter(torch.linspace(0, 1, 8))
+        self.signs = nn.Parameter(torch.randn(64).sign())
+        self.mask = nn.Parameter(torch.ones(8, 8).tril(), requires_grad=False)
+        self.scale = nn.Parameter(torch.full((8,), 1e-6))
+        self.register_buffer("eps", torch.full((1,), 1e-6))
+
+    def forward(self, x):
+        return self.dense(x) @ self.turn + self.scale * x + self.rising + self.eps
+
+
+def test_what_every_construction_has_the_same_is_drawn_and_what_is_tiny_counts():
+    model = Made().eval()
+    names = weights.fixed(model, Made)
+    assert names == {"turn", "rising"}
+    with torch.no_grad():
+        found = weights.draw(model, lambda: model(torch.ones(4, 8)), 1, names)
+    assert set(found.live) == {"turn", "rising", "scale", "eps"}
+    assert len(found.live["turn"].unique()) == 64
+    assert float(found.live["scale"].min()) > 0.1
+    assert float(found.live["eps"]) < 1e-5
+    assert weights.fixed(model, lambda: nn.Linear(8, 0 // 0)) == set()
+
+
+def test_the_identity_under_another_name_may_be_turned_over():
+    reference, other = Made(), nn.Module()
+    other.turned = nn.Parameter(torch.eye(8))
+    found = weights.match(other, {"turn": reference.turn.detach()}, reference.state_dict())
+    assert found.pairs == {"turn": "turned"}
+    assert found.ordered
+
+
 def test_other_seeds_other_values():
     assert not torch.equal(drawn(nn.LayerNorm(8), 8).live["weight"], drawn(nn.LayerNorm(8), 8, seed=2).live["weight"])
 
@@ -111,7 +149,7 @@ def test_a_constructor_sees_live_weights():
     reference = Folds()
     live = {name: torch.rand_like(value) for name, value in weights.constants(reference).items()}
     before = nn.BatchNorm1d.__init__, nn.Linear.__init__
-    with birth.live(live):
+    with birth.live(live, {}):
         model, more = Folds(), Folds()
     assert (nn.BatchNorm1d.__init__, nn.Linear.__init__) == before
     assert "__init__" not in vars(nn.BatchNorm1d)
@@ -123,7 +161,7 @@ def test_a_constructor_sees_live_weights():
 
 
 def test_constructors_are_as_they_were_when_one_fails():
-    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}):
+    with pytest.raises(ZeroDivisionError), birth.live({"weight": torch.rand(8)}, {}):
         nn.LayerNorm(8 // 0)
     assert weights.constants(nn.LayerNorm(8))
 
