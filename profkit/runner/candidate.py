@@ -35,6 +35,7 @@ from profkit.runner import (
     refused,
     settings,
     staging,
+    state,
     weights,
 )
 from profkit.runner.channel import Channel, EndedError
@@ -194,7 +195,9 @@ class Guest:
         self._model = birth.construct(self._module, told, seed, self._device, dtype)
 
     def _watch(self) -> None:
+        before = getattr(self, "_watched", None)
         self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
+        self._watched.state = before.state if before else {}
         integrity.keep("the watch on its calls", self._watched, "_model")
 
     def rebuild(self, given: str, seed: int) -> None:
@@ -225,11 +228,25 @@ class Guest:
         # What it answered with other weights is nothing to expect.
         self._watched.forget()
 
+    def keep(self, given: str) -> None:
+        """Begin every call that is compared with these values of what the reference keeps, where it has them."""
+        self._watched.state = self._take(given)
+
+    def left(self, given: str, output: str, seed: int, names: Sequence[str]) -> dict[str, Any]:
+        """What a call leaves under these names, which it begins with the values that were kept."""
+        arguments, values = self._take(given)
+        state.put(self._model, values)
+        inputs.seed_all(seed)
+        self._model(*arguments)
+        facts.settle(self._device)
+        return self._give(state.found(self._model, frozenset(names)), output)
+
     def plain(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """One call as anybody would make it."""
         loading.use(self._lock)
         arguments = self._take(given)
         inputs.seed_all(seed)
+        state.put(self._model, self._watched.state)
         got = self._model(*arguments)
         lazy.refuse(got, self._watched.kinds)
         facts.settle(self._device)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from profkit.runner import busy, facts, inputs, integrity, lazy, leftovers, pages, streams
+from profkit.runner import busy, facts, inputs, integrity, lazy, leftovers, pages, state, streams
 from profkit.runner.check import compare, tensors
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import WIDEST, same
@@ -81,6 +81,7 @@ class Watched:
         self._device = device
         self._name = name
         self._events = events
+        self.state: Mapping[str, torch.Tensor] = {}
         self._before: _Before | None = None
         self._times: list[tuple[_Spent, _Spent]] = []
         self._repeats: list[tuple[_Spent, _Spent]] = []
@@ -110,6 +111,7 @@ class Watched:
         leftovers.leave(like)
         facts.settle(self._device)
         inputs.seed_all(seed)
+        state.put(self._model, self.state)
         tasks, types = _tasks(), lazy.types(arguments)
         began = _now()
         output = self._model(*arguments)

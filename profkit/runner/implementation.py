@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import backward, birth, inputs, loading, precision, prober, weights
+from profkit.runner import backward, birth, inputs, loading, precision, prober, state, weights
 from profkit.runner.remote import RemoteModel
 
 
@@ -21,7 +21,7 @@ class Implementation:
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
     sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`: see weights.fixed. `was`: the model before `rebuild`.
+    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`: see weights.fixed. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`.
     """
 
     subject: Subject
@@ -35,6 +35,7 @@ class Implementation:
     precision: str = ""
     switched: set[str] = field(default_factory=set)
     fixed: frozenset[str] = frozenset()
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     was: Any = None
 
     @property
@@ -61,7 +62,23 @@ class Implementation:
         if isinstance(self.model, RemoteModel):
             return self.model.plain(arguments, seed)
         inputs.seed_all(seed)
+        state.put(self.model, self.kept)
         return self.call(arguments)
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Begin every call that is compared with these values of what the reference keeps, where it has them."""
+        self.kept = values
+        if isinstance(self.model, RemoteModel):
+            self.model.keep(values)
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        """What it has under these names after a call that began with these values."""
+        if isinstance(self.model, RemoteModel):
+            return self.model.left(arguments, seed, values)
+        state.put(self.model, values)
+        inputs.seed_all(seed)
+        self.call(arguments)
+        return state.found(self.model, frozenset(values))
 
     def parameters(self) -> dict[str, list[int]]:
         """The shapes of its floating parameters by name."""

@@ -50,7 +50,8 @@ class Probe:
     whether the answer is the input by all that was asked. `tolerances`: rtol by output, where it is not the usual one; `rounding`: largest error of the reference
     against itself in float64, in the units of rtol (None: not known); `passing`: trivial answers that pass
     all the same; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
-    pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers;
+    pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls
+    before have left in it;
     `kinds`: what its outputs are made of.
     """
 
@@ -63,13 +64,14 @@ class Probe:
     indistinct: list[str] = field(default_factory=list)
     mutates: bool = False
     random: bool = False
+    keeps: bool = False
     kinds: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     @property
     def repeatable(self) -> bool:
         """Whether the same call gives the same answer again, so that timed calls can be compared."""
-        return not (self.mutates or self.random)
+        return not (self.mutates or self.random or self.keeps)
 
     def report(self, events: Events) -> None:
         """Say what was found, and what of it weakens a verdict."""
@@ -97,7 +99,9 @@ class Probe:
                 "what": "timed calls are not compared with the reference",
                 "how_much": "the reference changes its inputs"
                 if self.mutates
-                else "the reference draws random numbers",
+                else "the reference draws random numbers"
+                if self.random
+                else "the reference's answer depends on the calls before",
                 "fix": "give a reference whose answer depends on its inputs alone",
             }
 

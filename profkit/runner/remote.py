@@ -414,6 +414,19 @@ class RemoteModel:
             raise self.remote.nonsense()
         return missing
 
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Have it begin every call that is compared with these values of what the reference keeps."""
+        self.remote.phase = "check"
+        self.remote.ask("keep", given=self.remote.hand_over(dict(values)))
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        """What it has under these names after a call that began with these values."""
+        self.remote.phase = "check"
+        answer = self.remote.fresh_file()
+        told = self.remote.hand_over([arguments, dict(values)])
+        self.remote.ask("left", given=told, output=answer.name, seed=seed, names=sorted(values))
+        return self.remote.output(answer)
+
     def plain(self, arguments: list[Any], seed: int) -> Any:
         """The answer of one call, made as anybody would."""
         self.remote.phase = "check"

@@ -32,6 +32,7 @@ from profkit.runner import (
     prober,
     properties,
     settings,
+    state,
     timing,
     weights,
     work,
@@ -123,6 +124,8 @@ class Session:
         self._device = facts.choose(job.device)
         self._live = weights.Weights()
         self._alive: frozenset[str] = frozenset()
+        self._state = state.State()
+        self._afresh: Any = None
         self._drawn: Any = None
         self._built_with = 0
         self._once = Once(events)
@@ -154,6 +157,7 @@ class Session:
 
     def _measure(self, candidates: list[Implementation]) -> None:
         self._enliven()
+        self._remember()
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
@@ -161,6 +165,8 @@ class Session:
         judge.let_go(c for c in candidates if c not in sound)
         if not again:
             self._work()
+        if self._afresh is not None:
+            self._afresh.remove()
         sound = self._time([self.reference, *sound])[1:]
         if self._job.shapes and not again:
             sound = self._more_shapes(sound)
@@ -323,6 +329,21 @@ class Session:
             self._doubt_weights("other values take the reference's answer out of its range")
         self._alive = frozenset(self._live.live)
 
+    def _remember(self) -> None:
+        """Find out what the reference keeps from call to call; where its answer tells, its calls begin with the same until
+        they are timed. No more than a doubt on failure.
+        """
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        model, arguments, seed = self.reference.model, self._unseen(), judge.draw(1)[0]
+        try:
+            self._state = state.changed(model, lambda: self._answer_at(seed, arguments, self._alive))
+            facts.settle(self._device)
+        except Exception as error:
+            self._unknown("whether the reference keeps anything from call to call is not known", error)
+        if self._state.tells:
+            values = self._state.values
+            self._afresh = model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
+
     def _doubt_weights(self, why: str) -> None:
         self._events.send(
             "doubt",
@@ -342,7 +363,7 @@ class Session:
                 arguments = self._unseen()
                 reference.probe = prober.known(self._job.probe, reference.call(arguments), arguments)
             else:
-                reference.probe = self._probed(reference)
+                reference.probe = replace(self._probed(reference), keeps=self._state.tells)
                 reference.probe.report(self._events)
             facts.settle(self._device)
         except Exception as error:
@@ -369,6 +390,8 @@ class Session:
         name = candidate.subject.name
         with self._blame(candidate.subject, "error") as failed:
             self._give_weights(candidate)
+            if self._state.tells:
+                candidate.keep(self._state.values)
         if failed:
             return False
         verdict = self._compared(candidate)
@@ -377,9 +400,37 @@ class Session:
                 verdict = self._about_weights(candidate, verdict)
             if failed:
                 return False
+        if verdict is not None and verdict.status == "ok" and self._state.binding:
+            with self._blame(candidate.subject, "error") as failed:
+                verdict = self._leaves(candidate)
+            if failed:
+                return False
         if verdict is not None:
             self._events.send("impl", name, status=verdict.status, reason=verdict.what)
         return verdict is not None and verdict.status == "ok"
+
+    def _leaves(self, candidate: Implementation) -> Verdict:
+        """Whether it leaves what the reference does for the next call; a doubt where it has nothing of that name."""
+        name, arguments, seed = candidate.subject.name, self._unseen(), judge.draw(1)[0]
+        values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
+        got = candidate.left(inputs.clone(arguments), seed, values)
+        self._put(candidate.alive)
+        want = self.reference.left(arguments, seed, values)
+        state.put(self.reference.model, self._state.values)
+        if lacks := sorted(set(want) - set(got)):
+            self._events.send(
+                "doubt",
+                name,
+                what=f"state: whether {name} keeps what the reference keeps from call to call is not known",
+                how_much=f"it has nothing of the name of {', '.join(lacks[:_MOST_NAMED])}",
+                fix="name what it keeps as the reference does",
+                code="state-unfollowed",
+            )
+        for one in sorted(set(want) & set(got)):
+            verdict = compare(got[one], want[one])
+            if verdict.status != "ok":
+                return Verdict("mismatch", f"leaves other values in {one} than the reference does")
+        return Verdict("ok")
 
     def _compared(self, candidate: Implementation) -> Verdict | None:
         """The last verdict of the trials: the first that is not ok; None for an exception, which has been reported."""
@@ -408,6 +459,8 @@ class Session:
         name, probe = candidate.subject.name, self.reference.probe
         watched = candidate.model if candidate.remote else Watched(candidate.model, self._device, name, self._events)
         watched.kinds, watched.tolerances = probe.kinds, probe.tolerances
+        if isinstance(watched, Watched):
+            watched.state = candidate.kept
 
         def ask(arguments: list[Any]) -> Any:
             loading.use(candidate.lock)

@@ -1,0 +1,67 @@
+"""What a model keeps from call to call: buffers, and tensors among its modules' attributes, that a call changes.
+
+What the reference keeps in its buffers is part of its work: a candidate has to leave the same in its own. Where the next
+answer depends on what it keeps, both sides begin every call that is compared with the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from profkit.runner import inputs
+from profkit.runner.check import compare
+from profkit.runner.prober import same
+
+
+@dataclass(frozen=True)
+class State:
+    """What the reference changes in a call: `values` before it, by name; `tells`: whether its answer is another one with what
+    a call has left; `binding`: names of what a candidate has to leave as well: all of it then, else what is registered.
+    """
+
+    values: dict[str, torch.Tensor] = field(default_factory=dict)
+    tells: bool = False
+    binding: frozenset[str] = frozenset()
+
+
+def changed(model: Any, call: Callable[[], Any]) -> State:
+    """What a call changes; it is asked twice, and what it changed put back."""
+    before = {name: tensor.clone() for name, tensor in _held(model)}
+    first = inputs.clone(call()) if before else None
+    now = dict(_held(model))
+    values = {name: one for name, one in before.items() if name in now and not same(one, now[name])}
+    if not values:
+        return State()
+    tells = compare(call(), first).status != "ok"
+    put(model, values)
+    registered = {name for name, _ in model.named_buffers()}
+    return State(values, tells, frozenset(name for name in values if tells or name in registered))
+
+
+def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
+    """Give a model copies of these values, under the names that it has; what it has handed out stays as it is."""
+    for name, value in values.items():
+        path, _, leaf = name.rpartition(".")
+        holder = dict(model.named_modules()).get(path) if isinstance(model, torch.nn.Module) else None
+        own = getattr(holder, leaf, None)
+        if holder is not None and isinstance(own, torch.Tensor) and not isinstance(own, torch.nn.Parameter):
+            setattr(holder, leaf, value.to(own.device, own.dtype, copy=True))
+
+
+def found(model: Any, names: frozenset[str]) -> dict[str, torch.Tensor]:
+    """Copies of what a model holds under these names, where it does."""
+    return {name: tensor.clone() for name, tensor in _held(model) if name in names}
+
+
+def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    if not isinstance(model, torch.nn.Module):
+        return
+    yield from model.named_buffers()
+    for path, module in model.named_modules():
+        for name, item in vars(module).items():
+            if isinstance(item, torch.Tensor):
+                yield f"{path}.{name}" if path else name, item
