@@ -2,7 +2,7 @@
 
 A filter of system calls (seccomp) is put over the process before anything of it runs; it stays whatever is executed. Calls
 that could reach another process wait until its warden has looked at whom they are for: a process of the same family goes
-through, any other is refused (EPERM) and told. Needs no rights, but a kernel with user notification (Linux 5.5) on x86-64 or
+through, any other is refused (EPERM) and told; so is a higher priority than the warden's for anybody. Needs no rights, but a kernel with user notification (Linux 5.5) on x86-64 or
 64-bit ARM; where it is refused, nobody is fenced. Imports nothing of ours: the warden runs without our package.
 """
 
@@ -198,11 +198,36 @@ def _objection(name: str, arguments: list[int], asker: int, warden: int, parent:
         harmless |= which == process and target == 0
         target = target if which == process else -(target or _group(asker)) if which == group else -1
     gone = target > 0 and not _status(target, "Tgid:")
+    if _raises(name, arguments, asker):
+        return f"{TOLD}{name} to a higher priority than others have"
     if harmless or gone or _own(target, asker, warden):
         return ""
     whose, ours = _whose(target, warden, parent)
     said = f"{name} on {whose}" if number < 0 else f"{_signal(number)} to {whose}"
     return f"{ACCUSED if ours and number >= 0 else TOLD}{said}"
+
+
+def _raises(name: str, arguments: list[int], asker: int) -> bool:
+    """Whether it is for more than the share of a core that everybody gets: a nice value below the warden's, real time."""
+    if name == "setpriority":
+        return ctypes.c_int(arguments[2]).value < os.getpriority(os.PRIO_PROCESS, 0)
+    if name == "sched_setscheduler":
+        return arguments[1] & 0xFFFF in _REAL_TIME
+    if name != "sched_setattr":
+        return False
+    try:
+        with open(f"/proc/{asker}/mem", "rb", buffering=0) as memory:
+            memory.seek(arguments[1])
+            size, policy, _, nice = _ATTRIBUTES.unpack(memory.read(_ATTRIBUTES.size))
+    except (OSError, OverflowError, struct.error):
+        return True
+    return policy in _REAL_TIME or (size and nice < os.getpriority(os.PRIO_PROCESS, 0))
+
+
+_REAL_TIME = (1, 2, 6)
+"""Numbers of the policies first come first served, in turns, and by deadline."""
+_ATTRIBUTES = struct.Struct("=IIQi")
+"""The head of a sched_attr: its size, the policy, flags, the nice value."""
 
 
 def _signal(number: int) -> str:

@@ -415,7 +415,7 @@ def _refused(name: str, ended: process.Exit, outcome: Outcome) -> None:
             return
     if lines:
         doubt = {
-            "what": f"{name} was kept from reaching a process that is not its own",
+            "what": f"{name} was kept from reaching beyond itself",
             "how_much": "; ".join(line[1:] for line in lines),
             "fix": "look at what it does with other processes",
             "code": "refused",

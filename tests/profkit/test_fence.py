@@ -125,6 +125,9 @@ def statuses(run):
     [
         ("setpriority", [0, 0, 19], False),
         ("setpriority", [0, "mine", 19], False),
+        ("setpriority", [0, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1], True),
+        ("sched_setscheduler", [0, os.SCHED_BATCH, 0], False),
+        ("sched_setscheduler", [0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, 0], True),
         ("setpriority", [0, "other", 19], True),
         ("setpriority", [2, 0, 19], True),
         ("setpriority", [2, os.getuid(), 19], True),
@@ -148,7 +151,7 @@ def test_how_others_are_scheduled_is_nobodys_to_say(name, arguments, refused):
     said = fence._objection(name, given, pids["mine"], warden.pid, os.getpid())
     warden.communicate("\n")
     assert bool(said) is refused
-    assert not refused or said.startswith(f"{fence.TOLD}{name} on ")
+    assert not refused or said.startswith((f"{fence.TOLD}{name} on ", f"{fence.TOLD}{name} to a higher priority"))
 
 
 def test_who_would_kill_a_neighbour_is_named_and_the_neighbour_measured(tmp_path):
