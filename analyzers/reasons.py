@@ -125,6 +125,10 @@ _SENTENCES = [
     (r"(?P<a>\d+) of (?P<b>\d+) elements of (?P<where>\S+)", "{where} 的 {b} 个元素中的 {a} 个"),
     ("gave the answer to the inputs of the trial before", "给出的是上一组输入的答案"),
     ("leaves other values in its inputs than the reference does", "在输入里留下的值与参考实现不同"),
+    (
+        r"(?P<where>output\S*): what is not filled with one number is off by (?P<n>\S+) of its size",
+        "{where}：除以同一个数填充的部分外，其余相差自身大小的 {n}",
+    ),
     (r"leaves other values in (?P<name>\S+) than the reference does", "在 {name} 里留下的值与参考实现不同"),
     (r"a second call on the same data gave another answer: (?P<rest>.+)", "同样的数据第二次调用得到不同的结果：{rest}"),
     (

@@ -90,6 +90,7 @@ def compare(
     verdicts = [_leaf(where, a, b, own.get(where), figures, loose) for where, a, b in pairs]
     if all(verdict.status == "ok" for verdict in verdicts):
         verdicts += [_small(where, a, b, own[small(where)]) for where, a, b in pairs if small(where) in own]
+        verdicts += [_rest(where, a, b, own[rest(where)]) for where, a, b in pairs if rest(where) in own]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
@@ -131,6 +132,36 @@ def share_off(got: torch.Tensor, want: torch.Tensor) -> float:
     return off / count if count else 0.0
 
 
+def rest(where: str) -> str:
+    """The name among the tolerances for the rtol of what is beside a filling, by its own rms."""
+    return f"{where}: rest"
+
+
+def rest_off(got: torch.Tensor, want: torch.Tensor) -> float:
+    """How far what is beside a filling is off, in the units of rtol by its own rms: where hundreds of elements are one large
+    number (a mask's -1e9), the rms of all says nothing of the others. 0 where nothing is filled.
+    """
+    top = max((float(torch.where(b.isfinite(), b.abs(), 0.0).max()) for _, b in _chunks(got, want)), default=0.0)
+    filled, count, squares, largest = 0, 0, 0.0, 0.0
+    for _, b in _chunks(got, want):
+        size = b.abs()
+        filled += int((size >= _FILLING * top).sum())
+        others = size[size < _FILLING * top]
+        count, squares = count + others.numel(), squares + float(others.square().sum())
+        largest = max(largest, float(others.max()) if others.numel() else 0.0)
+    if not 0.0 < largest < _BESIDE * top or filled < max(2, _SHARE * want.numel()):
+        return 0.0
+    scale, far = math.sqrt(squares / count), 0.0
+    for a, b in _chunks(got, want):
+        error = torch.where(b.abs() < _FILLING * top, (a - b).abs() / (b.abs() + scale), 0.0)
+        far = max(far, float(error.max()))
+    return far
+
+
+_FILLING, _BESIDE, _SHARE = 0.99, 1e-3, 0.01
+"""What is filled lies this near the largest number, is so large beside all others, and is at least this share of the elements."""
+
+
 def rtol_of(dtype: torch.dtype) -> float:
     """The rtol of an output type, where the problem does not ask for another."""
     return RTOL.get(dtype, _RTOL_OTHER)
@@ -159,6 +190,15 @@ def _small(where: str, got: Any, want: Any, most: float) -> Verdict:
     off = share_off(got, want)
     what = f"{where}: {off:.0%} of the elements are off by more than {NEAR:.0%} of themselves: the small ones are wrong"
     return Verdict("mismatch", what) if off > most else Verdict("ok")
+
+
+def _rest(where: str, got: Any, want: Any, rtol: float) -> Verdict:
+    """Whether what is beside a filling is right by its own size."""
+    if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return Verdict("ok")
+    off = rest_off(got, want)
+    what = f"{where}: what is not filled with one number is off by {off:.2g} of its size"
+    return Verdict("mismatch", what) if off > rtol else Verdict("ok")
 
 
 def _scalar(where: str, got: Any, want: Any) -> Verdict:

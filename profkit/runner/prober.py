@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, precision
-from profkit.runner.check import Tolerances, equal, rtol_of, share_off, small, tensors
+from profkit.runner.check import Tolerances, equal, rest, rest_off, rtol_of, share_off, small, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
@@ -343,6 +343,9 @@ def _small(answer: Mapping[str, Any], exact: Mapping[str, Any], tolerances: Mapp
         most = max(_OFF, _WIDER * share_off(exact[where], leaf))
         if _distance(larger, leaf) <= _allowed(tolerances, where, leaf) and most < _MOST_OFF:
             found[small(where)] = most
+            usual = _allowed(tolerances, where, leaf)
+            if (room := max(usual, rtol_of(leaf.dtype), _WIDER * rest_off(exact[where], leaf))) <= WIDEST:
+                found[rest(where)] = room
     return found
 
 

@@ -246,3 +246,13 @@ def test_denormals_flushed_to_zero_are_not_off():
 def test_what_is_known_to_be_wrong_is_not_looked_at_closer():
     known = Tolerances({small("output"): 0.05})
     assert compare(torch.empty(4, device="meta"), torch.ones(4), known).status == "wrong-device"
+
+
+def test_beside_a_filling_what_is_left_is_held_to_its_own_size():
+    want = torch.randn(64, 64).masked_fill(torch.ones(64, 64, dtype=torch.bool).triu(1), -1e9)
+    far = check.rest_off(torch.where(want > -1e8, want * 1.01, want), want)
+    assert 1e-3 < far < 1e-2
+    assert check.rest_off(want.clone(), want) == 0.0
+    # Nothing is filled here, or with what is not large beside the rest.
+    assert check.rest_off(torch.zeros(64), torch.randn(64)) == 0.0
+    assert check.rest_off(torch.zeros(64, 64), torch.ones(64, 64).tril()) == 0.0
