@@ -161,10 +161,12 @@ class Guest:
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
-        """The answer to a question, after `turns` to other input sets."""
+        """The answer to a question, after `turns` to other input sets; afresh: with what it keeps from call to call as it was."""
         for change in turns:
             self.expect([change])
             self._call.turn()
+            if change.get("afresh"):
+                state.put(self._model, self._watched.state)
         act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
         return act(self, **told)
 

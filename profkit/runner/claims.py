@@ -25,7 +25,7 @@ _PROBE_RTOL = 0.05
 
 class RemoteCall:
     """What TimedCall is for a candidate of this process; the clocks there are asked through it. of, wanted: a pass of
-    backward.PASSES and the gradients it gives, "" for the call itself.
+    backward.PASSES and the gradients it gives, "" for the call itself; alone: see TimedCall.
     """
 
     def __init__(
@@ -36,10 +36,12 @@ class RemoteCall:
         tolerances: Mapping[str, float] | None = None,
         of: str = "",
         wanted: Sequence[str] = (),
+        alone: bool = False,
     ) -> None:
         self.remote = model.remote
         self._data = data
         self._answer = answer
+        self._alone = alone
         self._tolerances = {} if tolerances is None else tolerances
         self._chance = random.SystemRandom()
         self.remote.phase, self.remote.turns = "check", []
@@ -68,6 +70,9 @@ class RemoteCall:
         """Fetch the last output and compare it with the reference's. Raises ChangedResultError."""
         if self._answer is None:
             return
+        if self._alone:
+            self.remote.turns.append({**self._told(self._data.drawn()), "afresh": True})
+            self()
         file = self.remote.fresh_file()
         if not self.remote.ask("output", output=file.name).get("there"):
             raise ChangedResultError("a timed call left no answer", "stops-computing")
@@ -121,7 +126,9 @@ class RemoteCall:
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
-        leaves = [leaf for _, leaf in tensors(self._answer(self._data.now) if self._answer else None)]
+        leaves = [
+            leaf for _, leaf in tensors(None if self._alone or not self._answer else self._answer(self._data.now))
+        ]
         real = [
             n
             for n, leaf in enumerate(leaves)

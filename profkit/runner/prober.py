@@ -94,14 +94,10 @@ class Probe:
                     "how_much": note,
                     "fix": "draw inputs away from jumps, or return what is compared before them",
                 }
-        if not self.repeatable:
+        if self.random:
             yield {
                 "what": "timed calls are not compared with the reference",
-                "how_much": "the reference changes its inputs"
-                if self.mutates
-                else "the reference draws random numbers"
-                if self.random
-                else "the reference's answer depends on the calls before",
+                "how_much": "the reference draws random numbers",
                 "fix": "give a reference whose answer depends on its inputs alone",
             }
 

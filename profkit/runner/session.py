@@ -927,17 +927,22 @@ class Session:
                     data.lay_in()
             if one is self.reference and ahead:
                 twin = data.twin()
-            compared = probe.repeatable and one is not self.reference
+            compared = not probe.random and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
             if isinstance(one.model, RemoteModel):
-                call: Any = RemoteCall(one.model, data, answer, plan.tolerances, plan.of, plan.wanted)
+                call: Any = RemoteCall(
+                    one.model, data, answer, plan.tolerances, plan.of, plan.wanted, not probe.repeatable
+                )
             else:
-                call = TimedCall(plan.called(one.model), data, answer, plan.tolerances)
+                afresh = functools.partial(state.put, one.model, one.kept)
+                call = TimedCall(plan.called(one.model), data, answer, plan.tolerances, not probe.repeatable, afresh)
             calls[one.subject.name] = call
         return calls
 
     def _judged(self, given: list[Any], alive: frozenset[str]) -> Any:
         """What is right for timed data, which stays as it is."""
+        if self._state.tells:
+            state.put(self.reference.model, self._state.values)
         answer = self._answer(inputs.clone(given), alive)
         self._put(frozenset(self._live.live))
         return answer
