@@ -39,6 +39,35 @@ def fresh(module: ModuleType, seed: int, device: torch.device) -> list[Any]:
     return [to_device(item, device) for item in module.get_inputs()]
 
 
+def scalable(arguments: Any) -> list[bool]:
+    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are."""
+    return [
+        isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and bool((leaf != leaf.round()).any())
+        for _, leaf in tensors(arguments)
+    ]
+
+
+def repeated(one: Any, other: Any) -> bool:
+    """Whether two draws have the same in every tensor, and one of them could be multiplied."""
+    pairs = [
+        (a, b) for (_, a), (_, b) in zip(tensors(one), tensors(other), strict=False) if isinstance(a, torch.Tensor)
+    ]
+    same = all(isinstance(b, torch.Tensor) and a.shape == b.shape and bool(torch.equal(a, b)) for a, b in pairs)
+    return same and any(scalable(one))
+
+
+def vary(arguments: Any, seed: int, *, move: bool) -> None:
+    """Make other data of these, in place, by chance: what is `scalable` smaller, and moved along its longest dimension."""
+    chance = random.Random(seed)
+    for (_, leaf), wanted in zip(tensors(arguments), scalable(arguments), strict=True):
+        factor, share = chance.uniform(0.55, 0.95), chance.random()
+        if wanted:
+            flat = memory(leaf)
+            along = max(range(flat.dim()), key=flat.shape.__getitem__) if flat.dim() else 0
+            moved = flat.roll(int(share * flat.shape[along]), along) if move and flat.dim() else flat
+            flat.copy_(moved * factor)
+
+
 def to_device(item: Any, device: torch.device) -> Any:
     """Tensors in any nesting of lists, tuples and dicts go to the device; nothing is cast.
 

@@ -99,6 +99,10 @@ class Once:
             self._events.send(kind, impl, **data)
 
 
+_MOVED, _SCALED = "moved", "scaled"
+"""How data that are drawn the same every time are made other ones."""
+
+
 class LostContextError(Exception):
     """The CUDA context is lost: nothing more can run in this process."""
 
@@ -126,6 +130,7 @@ class Session:
         self._alive: frozenset[str] = frozenset()
         self._state = state.State()
         self._afresh: Any = None
+        self._varied = ""
         self._drawn: Any = None
         self._built_with = 0
         self._once = Once(events)
@@ -156,6 +161,7 @@ class Session:
             self._measure(candidates)
 
     def _measure(self, candidates: list[Implementation]) -> None:
+        self._vary()
         self._enliven()
         self._remember()
         self._probe()
@@ -267,7 +273,10 @@ class Session:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""
         self._company.step_aside()
         if shape is None:
-            return inputs.fresh(self.reference.module, seed, self._device)
+            drawn = inputs.fresh(self.reference.module, seed, self._device)
+            if self._varied:
+                inputs.vary(drawn, seed, move=self._varied == _MOVED)
+            return drawn
         inputs.seed_all(seed)
         return [inputs.to_device(item, self._device) for item in self.reference.module.get_more_inputs()[shape]]
 
@@ -309,6 +318,32 @@ class Session:
                     reference.call(self._fresh(seed, shape))
                     facts.settle(self._device)
         return not failed
+
+    def _vary(self) -> None:
+        """Where every draw is the same, what was answered once is right ever after: make other data of each, as far as the
+        reference's answer bears it. Where it bears none, that is a doubt.
+        """
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        seeds = judge.draw(2)
+        try:
+            if not inputs.repeated(*(self._fresh(seed) for seed in seeds)):
+                return
+            before = inputs.clone(self.reference.call(self._fresh(seeds[0])))
+        except Exception as error:
+            self._unknown("whether every draw is the same is not known", error)
+            return
+        for self._varied in (_MOVED, _SCALED):
+            with contextlib.suppress(Exception):
+                if weights.steady(before, self.reference.call(self._fresh(seeds[1]))):
+                    return
+        self._varied = ""
+        self._events.send(
+            "doubt",
+            what="get_inputs() draws the same numbers every time, and the reference bears no others",
+            how_much="an answer that is kept from call to call would not show",
+            fix="draw inputs from torch's generator",
+            code="inputs-fixed",
+        )
 
     def _enliven(self) -> None:
         """Draw what is constant in the reference's weights anew; no more than a doubt on failure."""

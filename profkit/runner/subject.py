@@ -64,7 +64,7 @@ class Data:
         self._spent, self._began = 0.0, time.monotonic()
         self.sets = [draw() for _ in range(count)]
         self._factors = [1.0] * count
-        self._scalable = [scalable(one) for one in self.sets]
+        self._scalable = [inputs.scalable(one) for one in self.sets]
         self._stock: list[list[Any]] = []
         self._laid_in = False
         self.at = 0
@@ -130,14 +130,6 @@ class Data:
         factor, self._factors[self.at] = target / self._factors[self.at], target
         scale(self.now, self._scalable[self.at], factor)
         return Change(self.at, None, factor)
-
-
-def scalable(arguments: Any) -> list[bool]:
-    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are."""
-    return [
-        isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and bool((leaf != leaf.round()).any())
-        for _, leaf in tensors(arguments)
-    ]
 
 
 def scale(arguments: Any, which: list[bool], factor: float) -> None:
@@ -276,7 +268,7 @@ class Turns:
 
     def __init__(self, sets: list[list[Any]]) -> None:
         self._sets: list[list[Any]] = [inputs.clone(arguments) for arguments in sets]
-        self._scalable = [scalable(one) for one in self._sets]
+        self._scalable = [inputs.scalable(one) for one in self._sets]
         self._types = lazy.types(self._sets[0]) if self._sets else []  # of the set that the model has seen last
         self._at = 0
         self._seen: list[torch.Tensor] = []
@@ -304,7 +296,7 @@ class Turns:
                 inputs.refill(self.arguments, change.fresh)
             else:
                 self._sets[self._at] = inputs.clone(change.fresh)
-            self._scalable[self._at] = scalable(self.arguments)
+            self._scalable[self._at] = inputs.scalable(self.arguments)
         self._types = lazy.types(self.arguments)
         del poison
 

@@ -10,6 +10,7 @@ import torch
 from collectors.counters import counter_set, metrics_for
 from profkit.record.ncu import options_of
 from profkit.record.request import Request
+from profkit.runner import inputs
 from profkit.runner.inputs import described, refuse_layouts, torch_seed
 
 
@@ -47,3 +48,24 @@ def test_seeding_gives_torchs_numbers_and_writes_down_no_stack_for_absent_device
     torch_seed(7)
     assert torch.equal(torch.rand(9), expected)
     assert len(stacks) <= torch.backends.cuda.is_built()
+
+
+def test_what_is_drawn_the_same_every_time_becomes_other_data():
+    def drawn():
+        mask = torch.ones(4, 8).tril()
+        return [torch.linspace(0.1, 1, 32).view(4, 8), mask, 3, {"n": torch.arange(4)}]
+
+    assert inputs.repeated(drawn(), drawn())
+    assert not inputs.repeated([torch.rand(4)], [torch.rand(4)])
+    assert not inputs.repeated([torch.arange(4)], [torch.arange(4)])
+    seen = [drawn() for _ in range(3)]
+    for seed, one in enumerate(seen):
+        inputs.vary(one, seed // 2, move=True)
+    assert torch.equal(seen[0][0], seen[1][0])
+    assert not torch.equal(seen[0][0], seen[2][0])
+    assert torch.equal(seen[0][1], drawn()[1])
+    scaled = drawn()
+    inputs.vary(scaled, 1, move=False)
+    shares = scaled[0] / drawn()[0]
+    assert torch.allclose(shares, shares[0, 0].expand(4, 8))
+    assert 0.5 < float(shares[0, 0]) < 1
