@@ -28,7 +28,7 @@ from test_corpora import wrongly_called
 from profkit.api import profile
 from profkit.launch import warm
 
-ELSEWHERE = {"cpu": set(), "cuda": {"process", "tricks"}}
+ELSEWHERE = {"cpu": set(), "cuda": {"process", "tricks", "blocks"}}
 """Tasks whose candidates do what makes no sense on that device, or end more than themselves."""
 
 

@@ -89,7 +89,7 @@ def test_everyone_is_called_what_it_is(tmp_path, task, role):
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("task", "role"),
-    [(task, role) for task in TASKS if task not in ("process", "tricks", "schemes") for role in ROLES[task]],
+    [(task, role) for task in TASKS if task not in ("process", "tricks", "schemes", "blocks") for role in ROLES[task]],
 )
 def test_everyone_is_called_what_it_is_on_a_gpu(tmp_path, task, role):
     if not gpu.identity():
