@@ -21,8 +21,8 @@ from profkit.errors import ProfkitError
 from profkit.record.profile import profile as record_target
 from profkit.record.request import Request
 from profkit.report import explain as explaining
+from profkit.report import figures, programs, sections
 from profkit.report import ladder as laddering
-from profkit.report import programs, sections
 from profkit.report.dialects import DIALECTS
 from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
@@ -169,18 +169,14 @@ def compare(*runs: Study | str | os.PathLike[str], impl: str = "") -> Compared:
 
 def draw(run: Study | str | os.PathLike[str], *, theme: str = "light") -> Figure:
     """The roofline of a run, or of the one at a path, as a matplotlib Figure; `theme` is light or dark."""
-    from profkit.report.figures import draw as draw_study
-
-    return draw_study(open_study(run), theme=theme)
+    return figures.draw(open_study(run), theme=theme)
 
 
 def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
     """The kernels of one run or several on one roofline; options as `profkit roofline`: levels, dtypes, top, pattern,
     mixed, theme.
     """
-    from profkit.report.figures import kernels_scene
-
-    scene = kernels_scene([open_study(one) for one in runs], **options)
+    scene = figures.kernels_scene([open_study(one) for one in runs], **options)
     figure: Figure = draw_scene(scene)
     return figure
 

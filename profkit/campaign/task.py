@@ -29,6 +29,7 @@ from profkit.launch.runner import command, write_job
 from profkit.launch.warm import PRELOAD, Warm
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
+from profkit.report import derived
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
 from profkit.rundir.manifest import Command, Manifest
@@ -240,8 +241,6 @@ def measured(folder: Path) -> Answer | None:
 
 def _report(task: Task, say: Say) -> Answer:
     """Write the derived half of what was measured, and deliver it."""
-    from profkit.report.derived import write
-
     before = measured(Path(task.folder))
     if before is None:
         return Answer("report", "", f"{task.folder}: the measurement is gone", "", 2)
@@ -249,7 +248,7 @@ def _report(task: Task, say: Say) -> Answer:
     with _quiet(task, say):
         study = Study(run)
         try:
-            write(study)
+            derived.write(study)
             line = "; ".join(f"{name}: {verdict.text()}" for name, verdict in study.verdicts.items())
         except ProfkitError as error:
             if _for_want_of_room(error):

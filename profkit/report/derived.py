@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-def write(study: Study) -> list[Path]:
-    """Write metrics.json, kernels.csv, roofline.png, roofline.svg, waterfall.png, waterfall.svg and report.md; the
-    paths written. No waterfall where nothing has a time.
+def write(study: Study, *, pictures: bool = True) -> list[Path]:
+    """Write metrics.json, kernels.csv, report.md and, unless told not to, roofline.png, roofline.svg, waterfall.png and
+    waterfall.svg; the paths written. No waterfall where nothing has a time.
     """
     metrics, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(metrics, json.metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())
-    pictures = {"roofline": figures.draw(study)}
-    steps = figures.steps_of(study)
+    made = {"roofline": figures.draw(study)} if pictures else {}
+    steps = figures.steps_of(study) if pictures else None
     if steps is not None:
-        pictures["waterfall"] = draw_steps(steps)
-    drawn = [study.path / f"{name}.{form}" for name in pictures for form in ("png", "svg")]
+        made["waterfall"] = draw_steps(steps)
+    drawn = [study.path / f"{name}.{form}" for name in made for form in ("png", "svg")]
     for file in drawn:
-        write_atomic(file, image(pictures[file.stem], file))
+        write_atomic(file, image(made[file.stem], file))
     write_atomic(text, markdown.report(study).encode())
     return [metrics, kernels, *drawn, text]

@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from analyzers.program import Budget
 from profkit.errors import ProfkitError
@@ -25,6 +24,9 @@ from roofline.ceilings import Roofline
 from roofline.scene import Arrow, FloorPoint, Point, Scene
 from roofline.steps import Step, Steps
 from roofline.wording import has_chinese
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TOP_KERNELS = 12
 LEVELS = ("dram", "l2", "l1")

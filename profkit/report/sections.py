@@ -604,7 +604,7 @@ def _findings(study: Study) -> Iterator[Section]:
 def _plot(study: Study) -> Iterator[Section]:
     if placed(study):
         yield Section("Roofline", after="![roofline](roofline.png)")
-    elif study.stepwise or study.waterfalls:
+    elif (study.path / "waterfall.png").exists():
         yield Section(say("p_fall_title", "en"), after="![where the time goes](waterfall.png)")
 
 

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from analyzers.waterfall import WORDS
-from profkit.report import sections, units
+from profkit.report import figures, sections, units
 from profkit.report.names import short_name
 from roofline.style import THEMES
 
@@ -50,8 +50,6 @@ def _told(fall: Waterfall) -> Iterator[tuple[str, str, float]]:
 
 def _picture(study: Study) -> Iterator[str]:
     """The roofline, where something stands on it."""
-    from profkit.report import figures  # pandas and matplotlib stay out of start-up
-
     scene = figures.scene_of(study)
     if any(point.placed or point.copies for point in scene.points):
         data = base64.b64encode(figures.png(scene)).decode()
