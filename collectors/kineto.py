@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,22 +49,32 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     """The launches frame (tool kineto). Raises CollectError where the file is damaged, or holds no GPU work."""
     file = Path(path)
     trace = _loaded(file)
-    events = [one for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X"]
-    work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
-    if not work:
-        fix = "profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler"
-        raise CollectError(f"{file}: no GPU work in this trace", fix=fix)
     try:
+        read_in = {*WORK, *CALLS, *_SPANS}
+        told = (one for one in trace.get("traceEvents", ()) if isinstance(one, dict) and one.get("ph") == "X")
+        events = [one for one in told if one.get("cat") in read_in]
+        if wrong := next((one for one in events if not _lasts(one)), None):
+            raise ValueError(f"a time of its own: {wrong.get('name')!r}")
+        work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
+        if not work:
+            fix = "profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler"
+            raise CollectError(f"{file}: no GPU work in this trace", fix=fix)
         return _frame(trace, events, work)
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
+
+
+def _lasts(event: Mapping[str, Any]) -> bool:
+    """Whether an event has a begin, and a length that may be 0."""
+    begin, length = float(event["ts"]), float(event["dur"])
+    return math.isfinite(begin) and 0 <= length < math.inf
 
 
 def _opened(path: Path, size: int) -> str:
     try:
         with gzip.open(path, "rb") as stream:
             return stream.read(size).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, EOFError, zlib.error):
         return ""
 
 
@@ -70,7 +82,7 @@ def _loaded(path: Path) -> Mapping[str, Any]:
     try:
         data = path.read_bytes()
         found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise CollectError(f"{path}: {error}", fix="the trace is cut or damaged: export it again") from error
     if not isinstance(found, dict):
         raise CollectError(f"{path}: no Chrome trace", fix="give what torch.profiler's export_chrome_trace wrote")

@@ -85,6 +85,9 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         return _numbers(path, name, lines, cells(name))
 
     start, end = numbers("start"), numbers("end")
+    if (end < start).any():
+        line = lines[int(np.argmax(end < start))]
+        raise CollectError(f"{path}, line {line}: ends before it starts", fix="the row is damaged; export again")
     facts = [name for name in ("registers", "shared_memory", "threads", "block_size") if name in names]
     measured: dict[str, Any] = {
         "start": start / 1e9,
@@ -193,6 +196,8 @@ def _numbers(path: Path, name: str, lines: Sequence[int], cells: Sequence[str]) 
     for at, cell in enumerate(cells):
         try:
             found[at] = float(cell) if cell.strip() else math.nan
+            if math.isinf(found[at]) or "_" in cell:
+                raise ValueError(cell)
         except ValueError as error:
             message = f"{path}, line {lines[at]}: {name}: {cell[:40]!r} is not a number"
             raise CollectError(message, fix="export again") from error

@@ -131,7 +131,7 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
                 "export again",
             )
         )
-    twice = int(frame.duplicated().sum()) if one_by_one else 0
+    twice = int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())
     if twice:
         found.append(Doubt("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
     shares = [name for name in SHARES if name in frame and (frame[name] > _ABOVE).any()]
@@ -170,6 +170,9 @@ def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
     found = []
     if scan.broken:
         found.append(Doubt(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
+    if scan.headless:
+        what = "metrics stand before the first launch: the beginning of the page is missing"
+        found.append(Doubt(what, f"{scan.headless} rows left out", "export it again"))
     counted = profiled(scan.text)
     if counted > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"

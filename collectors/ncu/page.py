@@ -85,8 +85,11 @@ def rows(scan: Scan) -> Iterator[Row]:
             process = of[1] if of else process
         elif text.strip().startswith("Metric Name"):
             table.titled, table.metrics = True, text.split() == " ".join(_HEADER[-3:]).split()
-        elif launch is not None and table.metrics and (cells := table.cells(text))[2]:
-            yield Row(_row(number, process, launch, section, cells), page, line)
+        elif table.metrics and (cells := table.cells(text))[2]:
+            if launch is None:
+                scan.headless += 1
+            else:
+                yield Row(_row(number, process, launch, section, cells), page, line)
     if table is not None:
         scan.stop(line, "a table is not closed")
     return None

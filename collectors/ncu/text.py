@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,8 @@ class Scan:
     tables: list[Table] = field(default_factory=list)
     broken: str = ""
     rows: int = 0
+    headless: int = 0
+    """Metrics of a text page that stand before its first launch."""
     _logged: int = 0
 
     @property
@@ -136,6 +139,10 @@ class Scan:
                     return self.stop(number, "the header is cut")
                 if lost := [name for name in _NEEDED[table.page] if name not in table.header]:
                     return self.stop(number, f"the header has no column {lost[0]}")
+                # Threads and domains may name their ranges alike; of anything else it is open which column counts.
+                named = Counter(name for name in table.header if name and "Range" not in name)
+                if (most := max(named, key=named.__getitem__)) and named[most] > 1:
+                    return self.stop(number, f"the header has {named[most]} columns {most}")
                 self.tables.append(table)
                 continue
             data = self._row(line, table) if table else None

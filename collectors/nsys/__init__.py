@@ -225,12 +225,18 @@ def _at_odds(path: Path, frame: pd.DataFrame) -> list[Doubt]:
     off |= (frame["min"] > frame["mean"] * 1.002 + 1.1e-9) | (frame["max"] * 1.002 + 1.1e-9 < frame["mean"])
     if "share" in frame:
         off |= (frame["share"] - total / total.sum()).abs() > 0.0011
-    if not off.any():
-        return []
-    what = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
+    # A summary has one row for what it is by: names, ranges, shapes, processes.
+    twice = frame.duplicated([name for name, kind in frame.dtypes.items() if kind != np.float64])
+    odd = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
+    same = f"{path.name}: rows that tell of the same twice"
     return [
-        Doubt(what, f"{int(off.sum())} rows, the first of them row {int(off.argmax()) + 1}", "export the report again")
+        *([Doubt(odd, _rows(off), "export the report again")] if off.any() else []),
+        *([Doubt(same, _rows(twice), "export the report again")] if twice.any() else []),
     ]
+
+
+def _rows(wrong: pd.Series[bool]) -> str:
+    return f"{int(wrong.sum())} rows, the first of them row {int(wrong.argmax()) + 1}"
 
 
 def _choose(reports: Sequence[Report]) -> list[Report]:

@@ -86,6 +86,13 @@ def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) 
                 f"{export.path}, row {row + 1} of the table at line {table.line}: {column} is no number of this world",
                 fix="the row is damaged; export the report again",
             )
+        if isinstance(frame[column].dtype, pd.CategoricalDtype) and any(
+            "\0" in str(one) for one in frame[column].cat.categories
+        ):
+            raise CollectError(
+                f"{export.path}, the table at line {table.line}: NUL bytes in {column}",
+                fix="the file was not written to its end, or damaged; export the report again",
+            )
     # Copies have no grid, work outside all ranges no range, and a projection of it nothing but its own times.
     may_miss = {"range", "grid_x", "block_x"}
     for column in sorted(needs(kind) - may_miss):

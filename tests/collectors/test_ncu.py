@@ -442,3 +442,24 @@ def test_reading_undoes_writing(tmp_path, launches, dialect):
     frame = read(put(tmp_path, write(launches, dialect)))
     check(frame, launches)
     assert frame["range"].tolist() == ["/".join(name for _, name in one.ranges) for one in launches]
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_a_header_that_names_a_column_twice_is_refused(tmp_path, page):
+    lines = write(TWO, Dialect(page=page)).decode().splitlines()
+    name = {"raw": TIME, "details": "Metric Unit"}[page]
+    at = next(row for row, line in enumerate(lines) if name in line)
+    lines[at:] = [line + (f',"{name}"' if row == 0 else ',"usecond"') for row, line in enumerate(lines[at:])]
+    with pytest.raises(CollectError, match=f"2 columns {name}"):
+        read(put(tmp_path, "\n".join([*lines, ""]).encode()))
+
+
+def test_a_summary_that_stands_in_a_file_twice_is_doubted(tmp_path):
+    head = (
+        "Process ID,Process Name,Host Name,Kernel Name,Device,Invocations,Section Name,Metric Name,Metric Unit,Average"
+    )
+    row = "7,python3,127.0.0.1,k(int),0,12,GPU Speed,Duration,us,2.00"
+    table = "".join(",".join(f'"{cell}"' for cell in line.split(",")) + "\n" for line in (head, row))
+    once, twice = (read(put(tmp_path, (table * count).encode())) for count in (1, 2))
+    assert not [one for one in once.attrs["doubts"] if "in the file twice" in one.what]
+    assert [one.how_much for one in twice.attrs["doubts"] if "in the file twice" in one.what] == ["1 rows"]

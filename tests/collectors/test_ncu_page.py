@@ -89,3 +89,10 @@ def test_a_page_cut_in_a_table_is_refused(tmp_path, text):
         except CollectError:
             continue
         assert found["time"].tolist() == whole["time"].tolist()[: len(found)]
+
+
+def test_metrics_without_their_launch_are_doubted(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text(NEW[NEW.index("    Section") :] + NEW)
+    (doubt,) = [one for one in read(path).attrs["doubts"] if "before the first launch" in one.what]
+    assert doubt.how_much == "4 rows left out"

@@ -211,6 +211,24 @@ def test_a_summary_whose_columns_do_not_fit_is_doubted(tmp_path):
     assert [one.how_much for one in wrong.attrs["doubts"] if "do not fit each other" in one.what]
 
 
+def test_rows_of_a_summary_that_tell_of_the_same_are_doubted(tmp_path):
+    short = "0.0,10,1,10.0,10.0,10,10,0.0,tiny()\n"
+    whole, twice = (nsys.read(write(tmp_path / "a.csv", kern_sum(OPS) + short * count)) for count in (1, 2))
+    assert not [one for one in whole.attrs["doubts"] if "the same twice" in one.what]
+    assert [one.how_much[:6] for one in twice.attrs["doubts"] if "the same twice" in one.what] == ["1 rows"]
+
+
+@pytest.mark.usefixtures("parser")
+def test_nul_bytes_in_a_name_are_refused(tmp_path):
+    with pytest.raises(CollectError, match="NUL"):
+        nsys.read(
+            write(
+                tmp_path / "a.csv",
+                gpu_trace([Op(1000 * at, 500, "relu" if at < 99 else "re\0lu") for at in range(1, 100)]),
+            )
+        )
+
+
 def test_small_copies_keep_their_bytes(tmp_path):
     """0.000 MB is not zero bytes: the rate still tells."""
     frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(OPS)))

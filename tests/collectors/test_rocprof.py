@@ -72,7 +72,16 @@ def test_damage_names_its_line(tmp_path):
         (lines[2].replace("4096.000000", "4,096"), "line 3: 20 fields"),
         (lines[2].replace("4096.000000", "many"), "line 3: WRITE_SIZE"),
         (lines[1], "line 3: FETCH_SIZE of one dispatch"),
+        (lines[2].replace("4096.000000", "1e999"), "line 3: WRITE_SIZE"),
+        (lines[2].replace("4096.000000", "4_096"), "line 3: WRITE_SIZE"),
     ):
         (tmp_path / "broken.csv").write_text("".join([*lines[:2], broken, *lines[3:]]))
         with pytest.raises(CollectError, match=what):
             read(tmp_path / "broken.csv")
+
+
+def test_a_dispatch_that_ends_before_it_starts_is_refused(tmp_path):
+    text = COUNTED.read_text()
+    (tmp_path / "broken.csv").write_text(text.replace("317095767800000", "317095766800000"))
+    with pytest.raises(CollectError, match="line 5: ends before it starts"):
+        read(tmp_path / "broken.csv")
