@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from collectors import Format
-from collectors.counters import metric_names
+from collectors.counters import COUNTERS, metric_names
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import role_of
@@ -58,6 +58,11 @@ def read(
     wanted = metric_names() | set(DEVICE_FACTS.values())
     found, log = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
     frame = to_frame(found)
+    if "time" in frame and (frame["time"] < 0).any():
+        launch = frame["launch"][int((frame["time"] < 0).argmax())]
+        raise CollectError(
+            f"{path}: launch {launch} takes less time than none", fix="the row is damaged; export it again"
+        )
     frame.attrs["log"] = log
     frame.attrs["doubts"] += _strange(frame)
     return frame
@@ -134,6 +139,10 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
     twice = int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())
     if twice:
         found.append(Doubt("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
+    below = [name for name in frame.columns if name in COUNTERS and (frame[name] < 0).any()]
+    if below:
+        much = ", ".join(f"{name} down to {frame[name].min():.3g}" for name in below)
+        found.append(Doubt("counters below 0", much, "counted in several passes of a program that varies, or damaged"))
     shares = [name for name in SHARES if name in frame and (frame[name] > _ABOVE).any()]
     if shares:
         much = ", ".join(f"{name} up to {frame[name].max():.0%}" for name in shares)

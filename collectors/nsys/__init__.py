@@ -216,23 +216,34 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
 
 
 def _at_odds(path: Path, frame: pd.DataFrame) -> list[Doubt]:
-    """The doubt about rows of a summary whose total, count, mean, extremes and share do not fit each other."""
-    if not {"total", "instances", "mean", "min", "max"} <= set(frame.columns) or frame.attrs["report"] not in SUMMARIES:
-        return []
+    """The doubts about rows of a summary whose total, count, mean, extremes and share do not fit each other, and about rows
+    that stand in a report twice.
+    """
+    found = []
+    off = _off(frame) if frame.attrs["report"] in SUMMARIES else None
+    if off is not None and off.any():
+        what = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
+        found.append(Doubt(what, _rows(off), "export the report again"))
+    # A summary has one row for what it is by: names, ranges, shapes, processes. Rows of a gpu_trace are looked at in order.
+    by = [name for name, kind in frame.dtypes.items() if kind != np.float64]
+    told = {**dict.fromkeys(SUMMARIES, by), "kern_exec_trace": [*frame.columns]}
+    twice = frame.duplicated(told.get(frame.attrs["report"])) if frame.attrs["report"] in told else None
+    if twice is not None and twice.any():
+        found.append(Doubt(f"{path.name}: rows that tell of the same twice", _rows(twice), "export the report again"))
+    return found
+
+
+def _off(frame: pd.DataFrame) -> pd.Series[bool] | None:
+    """The rows of a summary that are at odds with themselves; None where it has not what tells."""
+    if not {"total", "instances", "mean", "min", "max"} <= set(frame.columns):
+        return None
     total, count = frame["total"], frame["instances"]
     # Means are printed in tenths of a nanosecond, by older versions in whole ones; times scaled by nsys in three digits.
-    off = (total - frame["mean"] * count).abs() > np.maximum(1.1e-9 * count, 0.002 * total)
+    off: pd.Series[bool] = (total - frame["mean"] * count).abs() > np.maximum(1.1e-9 * count, 0.002 * total)
     off |= (frame["min"] > frame["mean"] * 1.002 + 1.1e-9) | (frame["max"] * 1.002 + 1.1e-9 < frame["mean"])
     if "share" in frame:
         off |= (frame["share"] - total / total.sum()).abs() > 0.0011
-    # A summary has one row for what it is by: names, ranges, shapes, processes.
-    twice = frame.duplicated([name for name, kind in frame.dtypes.items() if kind != np.float64])
-    odd = f"{path.name}: rows whose total, count, mean, extremes and share do not fit each other"
-    same = f"{path.name}: rows that tell of the same twice"
-    return [
-        *([Doubt(odd, _rows(off), "export the report again")] if off.any() else []),
-        *([Doubt(same, _rows(twice), "export the report again")] if twice.any() else []),
-    ]
+    return off
 
 
 def _rows(wrong: pd.Series[bool]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from collectors import numbers
 from collectors.doubt import Doubt
@@ -80,8 +81,8 @@ def _wanted(columns: Sequence[Field], leave: Container[str]) -> list[int]:
 
 def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None:
     for column in frame.columns:
-        if frame[column].dtype == np.float64 and np.isinf(frame[column]).any():
-            row = int(np.isinf(frame[column]).to_numpy().argmax())
+        if frame[column].dtype == np.float64 and (wrong := _impossible(column, frame[column].to_numpy())).any():
+            row = int(wrong.argmax())
             raise CollectError(
                 f"{export.path}, row {row + 1} of the table at line {table.line}: {column} is no number of this world",
                 fix="the row is damaged; export the report again",
@@ -103,6 +104,11 @@ def _check_needed(export: Export, table: Table, kind: str, frame: pd.DataFrame) 
                 f"{export.path}, row {row + 1} of the table at line {table.line}: {kind} without {column}",
                 fix="the row is damaged; export the report again",
             )
+
+
+def _impossible(column: str, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The rows with an infinity, or with less time or fewer launches than none."""
+    return np.isinf(values) | (values < 0) if column in ("time", "total", "instances") else np.isinf(values)
 
 
 def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Doubt]]:

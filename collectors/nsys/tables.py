@@ -113,10 +113,13 @@ def _columns(base: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
-    """All rows of a cursor as an int64 array [rows, width], fetched in blocks."""
+    """All rows of a cursor as an int64 array [rows, width], fetched in blocks; raises sqlite3.Error on what is none."""
     blocks = []
     while rows := cursor.fetchmany(_BLOCK):
-        blocks.append(np.array(rows, dtype=np.int64))
+        try:
+            blocks.append(np.array(rows, dtype=np.int64))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise sqlite3.DataError(f"a number is none: {error}") from error
     return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.int64)
 
 
@@ -137,6 +140,8 @@ def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
     if not parts:
         return {"start": np.empty(0)}
     joined, kind_of = np.concatenate(parts), np.concatenate(kinds)
+    if (joined[:, 1] < joined[:, 0]).any():
+        raise sqlite3.DataError("work that ends before it starts")
     order = np.lexsort((joined[:, 1], joined[:, 0]))
     work: dict[str, Any] = {name: joined[order, at] for at, name in enumerate(_COLUMNS)}
     work["kind"] = kind_of[order]
@@ -151,6 +156,8 @@ def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | No
         return None
     cells = "COALESCE(correlationId, -1), start, COALESCE(globalTid, -1), end, nameId"
     found = _matrix(base.execute(f"SELECT {cells} FROM {table}"), 5)
+    if not len(found):
+        return None
     key = call_key(found[:, 2], found[:, 0])
     order = np.lexsort((found[:, 1], key))
     names = strings(base, f"SELECT DISTINCT nameId FROM {table}")
@@ -195,6 +202,9 @@ def nvtx_ranges(base: sqlite3.Connection, tables: set[str], domain: str | None) 
         f"SELECT e.start, e.end, e.globalTid, {where}, {text} FROM NVTX_EVENTS e{joined} "
         "WHERE e.eventType IN (59, 60) AND e.globalTid IS NOT NULL ORDER BY e.start"
     ):
+        told = (start, thread, 0 if end is None else end)
+        if not all(isinstance(one, int) for one in told) or not isinstance(name, (str, type(None))):
+            raise sqlite3.DataError(f"an NVTX range whose cells are no numbers and a text: {(*told, name)}")
         of = named.get((process_of(thread), number), "" if number == 0 else str(number))
         domains[of] = None
         if domain is None or of == domain:

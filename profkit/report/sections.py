@@ -451,9 +451,8 @@ def kernels_table(study: Study, lang: str = "en", *, spans: bool = False) -> Tab
         kernels = kernels.groupby("impl", sort=False, group_keys=False).head(TOP_KERNELS)
     else:
         # What runs in no step is not among those of a step.
-        kernels = (kernels[kernels["step_time"] > 0] if study.stepwise and not study.filtered else kernels).head(
-            TOP_KERNELS
-        )
+        stepwise = "step_time" in kernels and not study.filtered
+        kernels = (kernels[kernels["step_time"] > 0] if stepwise else kernels).head(TOP_KERNELS)
     rows: _Rows = kernels.to_dict("records")
     names = short_names(str(row["kernel"]) for row in rows)
     told = [names[str(row["kernel"])] for row in rows]

@@ -463,3 +463,10 @@ def test_a_summary_that_stands_in_a_file_twice_is_doubted(tmp_path):
     once, twice = (read(put(tmp_path, (table * count).encode())) for count in (1, 2))
     assert not [one for one in once.attrs["doubts"] if "in the file twice" in one.what]
     assert [one.how_much for one in twice.attrs["doubts"] if "in the file twice" in one.what] == ["1 rows"]
+
+
+def test_a_time_below_0_is_refused_and_another_counter_doubted(tmp_path):
+    with pytest.raises(CollectError, match="launch 1 takes less time than none"):
+        read(put(tmp_path, write((launch(), launch(ns=-5.0)), Dialect())))
+    (doubt,) = read(put(tmp_path, write((launch(size=-5.0),), Dialect()))).attrs["doubts"]
+    assert (doubt.what, doubt.how_much) == ("counters below 0", "dram_bytes down to -5")

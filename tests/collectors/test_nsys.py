@@ -229,6 +229,14 @@ def test_nul_bytes_in_a_name_are_refused(tmp_path):
         )
 
 
+@pytest.mark.parametrize("rows", [gpu_trace, kern_sum])
+def test_a_time_below_0_is_refused(tmp_path, rows):
+    text_ = rows([Op(1000, 700, "f"), Op(3000, 900, "g")])
+    assert text_.count(",700,") >= 1
+    with pytest.raises(CollectError, match="is no number of this world"):
+        nsys.read(write(tmp_path / "a.csv", text_.replace(",700,", ",-700,", 1)))
+
+
 def test_small_copies_keep_their_bytes(tmp_path):
     """0.000 MB is not zero bytes: the rate still tells."""
     frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(OPS)))

@@ -263,3 +263,35 @@ def test_recorded_export_agrees_with_nsys_itself():
     nested_counts = nsys.read_reports(SHARED / "nsys_t4_nvtxkernsum_2022.4.2.csv")[0].frame
     loop = nested_counts[nested_counts["range"] == "Loop"]["instances"].sum()
     assert kernels["range"].str.startswith("Loop").sum() == loop
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc'",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 9e300",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1",
+        "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET end = NULL",
+        "UPDATE NVTX_EVENTS SET start = NULL",
+        "UPDATE NVTX_EVENTS SET end = x'00ff'",
+        "UPDATE NVTX_EVENTS SET globalTid = 3.5",
+        "UPDATE NVTX_EVENTS SET text = x'00ff'",
+    ],
+)
+def test_cells_of_another_kind_are_refused(tmp_path, damage):
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 5, call=10)], [Nvtx(0, 100, "outer")])
+    with sqlite3.connect(path) as base:
+        assert base.execute(damage).rowcount
+    base.close()
+    with pytest.raises(CollectError, match="the database cannot be read: "):
+        read_sqlite(path)
+
+
+def test_a_table_of_calls_without_rows_is_none(tmp_path):
+    path = sqlite_export(tmp_path / "r.sqlite", [Op(1000, 5, call=10)], [Nvtx(0, 100, "outer")])
+    with sqlite3.connect(path) as base:
+        base.execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME")
+    base.close()
+    frame = read_sqlite(path)
+    assert frame["range"].tolist() == [""]
+    assert "API calls were not traced" in whats(frame)
