@@ -195,6 +195,30 @@ def test_texts_as_categories_tell_the_same(tmp_path, files):
     assert trace.write([study], "en") == trace.write([plain], "en")
 
 
+def test_an_import_of_times_alone_draws_when_it_is_asked(tmp_path):
+    (tmp_path / "t.csv").write_text(gpu_trace([Op(2000 * at, 900, f"k{at % 3}") for at in range(1, 30)]))
+    run = tmp_path / "run"
+    assert invoke(["import", str(tmp_path / "t.csv"), "-q", "-o", str(run)]) == 0
+    assert not [*run.glob("*.png"), *run.glob("*.svg")]
+    assert "## Where the time goes" in (run / "report.md").read_text()
+    assert ".png" not in (run / "report.md").read_text()
+    assert invoke(["report", str(run)]) == 0
+    assert (run / "waterfall.png").exists()
+    assert "](waterfall.png)" in (run / "report.md").read_text()
+
+
+def test_a_page_looks_at_the_kernels_of_many_ranges_once(tmp_path, monkeypatch):
+    ops = [Op(2000 * at, 900 + at, f"k{at % 3}", call=1000 * at) for at in range(1, 61)]
+    ranges = [Nvtx(1000 * at - 10, 1000 * at + 10, f"r{at}") for at in range(1, 61)]
+    study = Study(import_files([sqlite_export(tmp_path / "r.sqlite", ops, ranges)], tmp_path / "run").run)
+    asked, of = [], page_data.by_step
+    monkeypatch.setattr(page_data, "by_step", lambda study: asked.append(1) or of(study))
+    told = page_data.data_of(page_data.shown_of(study))
+    assert [(row["impl"], row["kernel"]) for row in told["kernels"][:2]] == [("r1", "k1"), ("r2", "k2")]
+    assert len(told["kernels"]) > 50
+    assert len(asked) < 5
+
+
 def test_several_ncu_exports_are_told_apart_by_name(tmp_path):
     shutil.copyfile(NCU, tmp_path / "before.csv")
     shutil.copyfile(NCU, tmp_path / "after.csv")

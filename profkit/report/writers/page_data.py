@@ -60,7 +60,8 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     studies = list(dict.fromkeys(part.study.path for part in parts))
     by_path = {part.study.path: part.study for part in parts}
     first = by_path[studies[0]] if parts else None
-    kernels = [row for part in parts for row in _kernels(part)]
+    told = {path: _kernels(study) for path, study in by_path.items()}
+    kernels = [{"impl": part.label, **row} for part in parts for row in told[part.study.path].get(part.impl, ())]
     floors = _floors(first) if first is not None else []
     pipes = list(dict.fromkeys([one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in floors]))
     roofs = best_roofs(first.roofline, pipes) if first is not None else []
@@ -78,18 +79,45 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     }
 
 
-def _kernels(part: Shown) -> Iterator[dict[str, Any]]:
-    kernels = part.study.kernels
+def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
+    """The kernels of each part, in one pass: a program has thousands of ranges."""
+    kernels, steps = study.kernels, by_step(study)
     if not len(kernels):
-        return
-    rows = kernels[kernels["impl"] == part.impl].to_dict("records")
-    if by_step(part.study):
-        rows = _of_step(part, rows)
-    short = short_names([*_named_first(part.study), *(str(row["kernel"]) for row in rows)])
-    waits = {kernel: found for impl, kernel, found in lines.by_kernel(part.study.lines) if impl == part.impl}
-    for row in rows:
-        name = str(row["kernel"])
-        yield {"impl": part.label, **_kernel(row, short[name]), **_lines(waits.get(name, ()))}
+        return {}
+    records: dict[str, list[dict[Any, Any]]] = {}
+    for row in kernels.to_dict("records"):
+        records.setdefault(str(row["impl"]), []).append(row)
+    step = study.step[study.step["kind"] == "kernel"] if steps else study.step[:0]
+    first = _named_first(study)
+    cells = (step[name].tolist() for name in ("range", "name", "time", "count"))
+    known = {(str(where), str(name)): (time, count) for where, name, time, count in zip(*cells, strict=True)}
+    total = float(step["time"].sum()) or math.nan
+    waits = {(impl, kernel): found for impl, kernel, found in lines.by_kernel(study.lines)}
+    told: dict[str, list[dict[str, Any]]] = {}
+    for impl, rows in records.items():
+        if steps:
+            rows = _of_step(rows, known, total)
+        short = short_names([*first, *(str(row["kernel"]) for row in rows)])
+        names = [str(row["kernel"]) for row in rows]
+        told[impl] = [
+            {**_kernel(row, short[name]), **_lines(waits.get((impl, name), ()))}
+            for row, name in zip(rows, names, strict=True)
+        ]
+    return told
+
+
+def _named_first(study: Study) -> list[str]:
+    """The kernels of a step in the order in which they are numbered where several have one short name."""
+    return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"].unique()] if by_step(study) else []
+
+
+def _of_step(
+    rows: Sequence[dict[Any, Any]], known: Mapping[tuple[str, str], tuple[float, float]], total: float
+) -> list[dict[Any, Any]]:
+    """The rows of a range with what a step has of each kernel, of (range, kernel) the `known` time [s] and launches, and its
+    `share` of the `total` [s] of all kernels; those that run in no step are left out."""
+    told = [(row, *known.get((str(row["impl"]), str(row["kernel"])), (0.0, 0.0))) for row in rows]
+    return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
 
 
 def by_step(study: Study) -> bool:
@@ -99,22 +127,6 @@ def by_step(study: Study) -> bool:
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False
     return bool(launches["tool"].iloc[0] == frame["tool"].iloc[0] and launches["impl"].isin(frame["range"]).all())
-
-
-def _named_first(study: Study) -> list[str]:
-    """The kernels of a step in the order in which they are numbered where several have one short name."""
-    return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"]] if by_step(study) else []
-
-
-def _of_step(part: Shown, rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
-    """The rows with what a step has of each kernel in their range, `share` of the time of all its kernels; those that run in
-    no step are left out."""
-    step = part.study.step[part.study.step["kind"] == "kernel"]
-    total = float(step["time"].sum()) or math.nan
-    mine = step[step["range"] == part.impl]
-    known = {name: (float(time), float(count)) for name, time, count in mine[["name", "time", "count"]].values.tolist()}
-    told = [(row, *known.get(str(row["kernel"]), (0.0, 0.0))) for row in rows]
-    return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
 
 
 def _heads(study: Study) -> dict[str, list[str]]:
