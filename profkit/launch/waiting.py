@@ -103,13 +103,6 @@ def descendants(process: int) -> list[int]:
     return found
 
 
-def _threads(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-
-
 def _is_compiler(pid: int) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
