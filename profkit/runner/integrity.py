@@ -477,8 +477,31 @@ def _listen() -> None:
 
 
 def _heard(event: str, _: Any) -> None:
-    if event == "sys.addaudithook":
+    if event == "sys.addaudithook" and not _of_library(sys._getframe(1).f_code):
         _listeners.append(event)
+
+
+_LIBRARIES = os.path.dirname(os.path.dirname(torch.__file__)) + os.sep
+_OPEN, _COMPILE = open, compile
+
+
+def _of_library(code: CodeType) -> bool:
+    """Whether code is what the file of a package beside torch says: torch's compiler imports filelock, which adds a hook about
+    forks from Python 3.12 on.
+    """
+    if not code.co_filename.startswith(_LIBRARIES):
+        return False
+    try:
+        with _OPEN(code.co_filename, "rb") as file:
+            todo = [_COMPILE(file.read(), code.co_filename, "exec", dont_inherit=True)]
+    except (OSError, SyntaxError, ValueError):
+        return False
+    while todo:
+        one = todo.pop()
+        if one == code:
+            return True
+        todo += [const for const in one.co_consts if isinstance(const, CodeType)]
+    return False
 
 
 _TOOLS = range(6)

@@ -495,3 +495,20 @@ def test_an_answer_in_memory_that_nobody_may_read_yet_is_none():
             asked(lambda x: next(given, hidden))
     finally:
         libc.mprotect(ctypes.c_void_p(start + size), size, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_a_library_may_listen_and_nobody_in_its_name(tmp_path, monkeypatch):
+    """Torch's compiler imports filelock, which adds an audit hook: an honest candidate was called *patched* for it."""
+    monkeypatch.setattr(integrity, "_LIBRARIES", f"{tmp_path}/")
+    file = tmp_path / "locks.py"
+    file.write_text("def register():\n    listen()\n", "utf-8")
+
+    def made(text, where):
+        space = {}
+        exec(compile(text, where, "exec"), space)
+        return space["register"].__code__
+
+    assert integrity._of_library(made(file.read_text("utf-8"), str(file)))
+    assert not integrity._of_library(made("def register():\n    spy()\n", str(file))), "code under another's name"
+    assert not integrity._of_library(made(file.read_text("utf-8"), "candidate.py"))
+    assert not integrity._of_library(made("def register():\n    listen()\n", str(tmp_path / "gone.py")))
