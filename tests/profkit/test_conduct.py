@@ -505,7 +505,7 @@ def test_a_library_may_listen_and_nobody_in_its_name(tmp_path, monkeypatch):
 
     def made(text, where):
         space = {}
-        exec(compile(text, where, "exec"), space)
+        exec(compile(text, where, "exec", dont_inherit=True), space)
         return space["register"].__code__
 
     assert integrity._of_library(made(file.read_text("utf-8"), str(file)))
