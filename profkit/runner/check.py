@@ -89,8 +89,12 @@ def compare(
     pairs = [(where, a, b) for (_, a), (where, b) in zip(got, want, strict=True)]
     verdicts = [_leaf(where, a, b, own.get(where), figures, loose) for where, a, b in pairs]
     if all(verdict.status == "ok" for verdict in verdicts):
-        verdicts += [_small(where, a, b, own[small(where)]) for where, a, b in pairs if small(where) in own]
-        verdicts += [_rest(where, a, b, own[rest(where)]) for where, a, b in pairs if rest(where) in own]
+        verdicts += [
+            _measured(where, a, b, off, own[name(where)], what)
+            for name, off, what in _FINER
+            for where, a, b in pairs
+            if name(where) in own
+        ]
     wrong = next((verdict for verdict in verdicts if verdict.status != "ok"), None)
     if wrong is not None:
         return wrong
@@ -183,22 +187,25 @@ def _leaf(where: str, got: Any, want: Any, rtol: float | None, figures: bool, lo
     return _close(where, got, want, rtol or rtol_of(want.dtype), figures)
 
 
-def _small(where: str, got: Any, want: Any, most: float) -> Verdict:
-    """Whether no more of an output's elements than this share are far off, for their own size."""
-    if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor) or got.shape != want.shape:
-        return Verdict("ok")
-    off = share_off(got, want)
-    what = f"{where}: {off:.0%} of the elements are off by more than {NEAR:.0%} of themselves: the small ones are wrong"
-    return Verdict("mismatch", what) if off > most else Verdict("ok")
+_FINER: tuple[tuple[Callable[[str], str], Callable[[torch.Tensor, torch.Tensor], float], str], ...] = (
+    (
+        small,
+        share_off,
+        "{where}: {off:.0%} of the elements are off by more than {near:.0%} of themselves: the small ones are wrong",
+    ),
+    (rest, rest_off, "{where}: what is not filled with one number is off by {off:.2g} of its size"),
+)
+"""What the rms of a whole output hides: the name of its tolerance, how it is measured, and what to say of more."""
 
 
-def _rest(where: str, got: Any, want: Any, rtol: float) -> Verdict:
-    """Whether what is beside a filling is right by its own size."""
+def _measured(
+    where: str, got: Any, want: Any, measure: Callable[[torch.Tensor, torch.Tensor], float], most: float, what: str
+) -> Verdict:
+    """Whether an output is off by no more than this, measured so."""
     if not isinstance(want, torch.Tensor) or not isinstance(got, torch.Tensor) or got.shape != want.shape:
         return Verdict("ok")
-    off = rest_off(got, want)
-    what = f"{where}: what is not filled with one number is off by {off:.2g} of its size"
-    return Verdict("mismatch", what) if off > rtol else Verdict("ok")
+    off = measure(got, want)
+    return Verdict("mismatch", what.format(where=where, off=off, near=NEAR)) if off > most else Verdict("ok")
 
 
 def _scalar(where: str, got: Any, want: Any) -> Verdict:

@@ -337,9 +337,9 @@ def _small(answer: Mapping[str, Any], exact: Mapping[str, Any], tolerances: Mapp
             continue
         larger = torch.where(sizes >= real.median(), leaf, torch.zeros_like(leaf))
         most = max(_OFF, _WIDER * share_off(exact[where], leaf))
-        if _distance(larger, leaf) <= _allowed(tolerances, where, leaf) and most < _MOST_OFF:
+        usual = _allowed(tolerances, where, leaf)
+        if _distance(larger, leaf) <= usual and most < _MOST_OFF:
             found[small(where)] = most
-            usual = _allowed(tolerances, where, leaf)
             if (room := max(usual, rtol_of(leaf.dtype), _WIDER * rest_off(exact[where], leaf))) <= WIDEST:
                 found[rest(where)] = room
     return found

@@ -44,9 +44,10 @@ def changed(model: Any, call: Callable[[], Any]) -> State:
 
 def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
     """Give a model copies of these values, under the names that it has; what it has handed out stays as it is."""
+    modules = dict(model.named_modules()) if values and isinstance(model, torch.nn.Module) else {}
     for name, value in values.items():
         path, _, leaf = name.rpartition(".")
-        holder = dict(model.named_modules()).get(path) if isinstance(model, torch.nn.Module) else None
+        holder = modules.get(path)
         own = getattr(holder, leaf, None)
         if holder is not None and isinstance(own, torch.Tensor) and not isinstance(own, torch.nn.Parameter):
             setattr(holder, leaf, value.to(own.device, own.dtype, copy=True))

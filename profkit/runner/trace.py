@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     file = rank_file(Path(out), rank())
     write(rows(found, names), TRACE, file)
     ended = time.time_ns()
-    took = round(1e9 * found.noted * recorder.cost("cuda" if cuda else "cpu")) if found.noted else 0
+    took = round(1e9 * found.noted * recorder.cost("cuda")) if found.noted else 0
     write(host_rows(found, _began(), ended, took), HOST, host_file(file))
     return code
 

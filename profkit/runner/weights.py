@@ -132,9 +132,7 @@ def _regular(tensor: torch.Tensor) -> bool:
 
 def constant(tensor: Any) -> bool:
     """Whether all elements of a floating tensor are one finite number; not of an empty one, or one that is not made yet."""
-    if not isinstance(tensor, torch.Tensor) or is_lazy(tensor):
-        return False
-    if not tensor.is_floating_point() or not tensor.numel():
+    if not _plain(tensor):
         return False
     first = tensor.reshape(-1)[0]
     return bool(first.isfinite()) and bool((tensor == first).all())
@@ -216,7 +214,8 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
     """Find the candidate's tensors for these of the reference's, both as constructed: by name, else by shape and
     contents, where there are as many of them on both sides in the order they come. known: all names the reference has.
     """
-    own = {name: one for name, one in model.state_dict().items() if _plain(one)} if _has_state(model) else {}
+    state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    own = {name: one for name, one in state.items() if _plain(one)}
     pairs = {name: name for name, value in constructed.items() if name in own and alike(own[name], value)}
     ordered, missing = False, []
     left = [name for name in constructed if name not in pairs]
@@ -232,10 +231,6 @@ def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection
         else:
             missing += names
     return Match(pairs, tuple(missing), _bare(model, {*pairs.values(), *known}, missing, constructed), ordered)
-
-
-def _has_state(model: Any) -> bool:
-    return isinstance(model, torch.nn.Module)
 
 
 def _plain(tensor: Any) -> bool:
