@@ -16,7 +16,7 @@ import json
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from profkit.cli.kernelbench import command
@@ -48,18 +48,20 @@ CASES = {
 }
 
 
-def turn() -> None:
-    """Compute until killed."""
+def turn(cores: Collection[int]) -> None:
+    """Compute until killed, on these cores if any are named."""
     os.nice(19)
+    if cores:
+        os.sched_setaffinity(0, cores)
     value = 1.0
     while True:
         value = value * 1.0000001 % 3.0
 
 
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """That many processes that want a core each."""
-    workers = [multiprocessing.Process(target=turn, daemon=True) for _ in range(count)]
+def busy(count: int, cores: Collection[int] = ()) -> Iterator[None]:
+    """That many processes that want a core each, one of `cores` if any are named."""
+    workers = [multiprocessing.Process(target=turn, args=(cores,), daemon=True) for _ in range(count)]
     for worker in workers:
         worker.start()
     try:
