@@ -1,7 +1,8 @@
 """One measurement at a time on a device, across all processes of this machine: a lock of the kernel's for each device.
 
 The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. There are two a
-device: who wants it alone holds the gate while it waits, and samples that share it pass the gate, so that it does not wait for ever.
+device, the lock and a gate before it: samples that share the device pass the gate one by one, and find it closed from when
+one of them wants to have it alone until it is done, so that those who want that have their turns one after the other.
 """
 
 from __future__ import annotations
@@ -67,25 +68,37 @@ class Door:
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device beside others who share it, after whoever waits to have it alone. `waits` is called before waiting."""
-        self._through(waits, alone=False)
+        import fcntl
+
+        self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_SH)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone: others are waited for, until each lets go of it because it is `wanted`."""
-        self._through(waits, alone=True)
+        """Use the device alone, as long as it takes: others are waited for, until each lets go of it because it is `wanted`."""
+        import fcntl
 
-    def _through(self, waits: Callable[[], None], *, alone: bool) -> None:
+        self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_EX)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+
+    def turn(self, waits: Callable[[], None] = lambda: None) -> None:
+        """Use the device alone for a moment. Who wants that as well is next, and only then those who share it: they stand
+        still once for all of them. Whoever goes on has to share for the next turn, so that this comes to an end.
+        """
+        import fcntl
+
+        self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)
+
+    def _through(self, waits: Callable[[], None], gate: int, main: int) -> None:
         """Let go of the device, and have it again behind the gate; who waits at both says so once."""
         import fcntl
 
         waits = functools.cache(waits)
-        how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         fcntl.flock(self.main, fcntl.LOCK_UN)
-        _take(self.gate, how, waits)
-        _take(self.main, how, waits)
-        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        _take(self.gate, gate, waits)
+        _take(self.main, main, waits)
 
     def leave(self) -> None:
-        """Have the device no longer, nor the gate, which one that ended while it waited to be alone left closed."""
+        """Have the device no longer, nor the gate, which one that ended before its turn was over left closed."""
         import fcntl
 
         fcntl.flock(self.gate, fcntl.LOCK_UN)
@@ -93,11 +106,13 @@ class Door:
 
     @property
     def wanted(self) -> bool:
-        """Of one who shares: whether somebody waits to be alone, whom `share` lets go first."""
+        """Of one who shares: whether somebody waits to be alone, whom `share` lets go first. Rarely it is another on its
+        way to share, who has passed in a moment.
+        """
         import fcntl
 
         try:
-            fcntl.flock(self.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         fcntl.flock(self.gate, fcntl.LOCK_UN)

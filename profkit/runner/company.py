@@ -1,7 +1,7 @@
 """The device as a judge shares it with the judges of other samples: beside them while it prepares, alone while it times.
 
 It lets go of the device for one who waits to time between any two calls, when nothing of its own is at work there, and has no
-part in it before its candidates are imported, and when it is done.
+part in it before its candidates are imported, while the host draws data, and when it is done.
 """
 
 from __future__ import annotations
@@ -54,6 +54,19 @@ class Company:
             self._wait_at(self._door.share)
 
     @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Have no part in it in the block, in which this measurement is at work on the host alone: others may time meanwhile."""
+        if not self._here:
+            yield
+            return
+        facts.settle(self._device)
+        self.leave()
+        try:
+            yield
+        finally:
+            self.join()
+
+    @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Have the device alone in the block. When that begins and ends is told, in seconds since 1970."""
         if self._door is None:
@@ -61,7 +74,7 @@ class Company:
             return
         facts.settle(self._device)
         self._here = False
-        self._wait_at(self._door.alone)
+        self._wait_at(self._door.turn)
         began = time.time()
         try:
             yield

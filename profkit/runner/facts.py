@@ -125,6 +125,11 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def allocations(device: torch.device) -> int:
+    """How often torch has given memory of the GPU so far; 0 of a CPU."""
+    return int(torch.cuda.memory_stats(device).get("allocation.all.allocated", 0)) if device.type == "cuda" else 0
+
+
 def context_lost(error: BaseException) -> bool:
     """Whether this CUDA error stays: after it, every call fails with the same one."""
     text = str(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy
@@ -33,10 +32,9 @@ def torch_seed(seed: int) -> None:
         torch.cuda.manual_seed_all(seed)
 
 
-def fresh(module: ModuleType, seed: int, device: torch.device) -> list[Any]:
-    """`get_inputs()` with all generators at `seed`; tensors moved to the device, the rest left alone."""
-    seed_all(seed)
-    return [to_device(item, device) for item in module.get_inputs()]
+def on_gpu(drawn: Any) -> bool:
+    """Whether any of these tensors lies on a GPU."""
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for _, leaf in tensors(drawn))
 
 
 def scalable(arguments: Any) -> list[bool]:

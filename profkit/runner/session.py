@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,7 @@ class Session:
         self._once = Once(events)
         self._apart: list[str] = []
         self._company = Company(job.door, self._device, events)
+        self._hosted: set[int | None] = set()
 
     def run(self) -> None:
         """See `run`."""
@@ -271,14 +272,23 @@ class Session:
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""
-        self._company.step_aside()
-        if shape is None:
-            drawn = inputs.fresh(self.reference.module, seed, self._device)
-            if self._varied:
-                inputs.vary(drawn, seed, move=self._varied == _MOVED)
-            return drawn
-        inputs.seed_all(seed)
-        return [inputs.to_device(item, self._device) for item in self.reference.module.get_more_inputs()[shape]]
+        drawn = [inputs.to_device(item, self._device) for item in self._draw(seed, shape)]
+        if self._varied and shape is None:
+            inputs.vary(drawn, seed, move=self._varied == _MOVED)
+        return drawn
+
+    def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
+        """What the reference's module draws. Where that was the host's work alone, others may time beside the next time."""
+        module, device = self.reference.module, self._device
+        hosted = shape in self._hosted
+        with self._company.apart() if hosted else contextlib.nullcontext():
+            self._company.step_aside()
+            before = facts.allocations(device)
+            inputs.seed_all(seed)
+            drawn: Sequence[Any] = module.get_inputs() if shape is None else module.get_more_inputs()[shape]
+        if not hosted and facts.allocations(device) == before and not inputs.on_gpu(drawn):
+            self._hosted.add(shape)
+        return drawn
 
     def _unseen(self, shape: int | None = None) -> list[Any]:
         """Inputs of a seed that nobody knows."""

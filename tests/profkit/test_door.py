@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import functools
+import itertools
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,7 +29,7 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import planned_run
 from profkit.rundir.manifest import SampleInfo
-from profkit.runner import remote
+from profkit.runner import remote, session
 from profkit.runner.company import Company
 from profkit.targets.sample import resolve
 
@@ -61,7 +64,7 @@ def wait_for(what):
 def gate_held():
     door = Door.of(DEVICE)
     try:
-        fcntl.flock(door.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(door.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
@@ -76,7 +79,7 @@ def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
     assert not other.wanted
 
     def times():
-        one.alone(lambda: order.append("waits"))
+        one.turn(lambda: order.append("waits"))
         order.append("alone")
         wait_for(lambda: "other waits" in order)
         one.share()
@@ -95,6 +98,55 @@ def test_who_shares_lets_who_waits_go_first_and_only_where_it_says_so(place):
     for door in (one, other):
         door.close()
     assert free(fcntl.LOCK_EX)
+
+
+def test_those_who_want_it_alone_have_their_turns_one_after_the_other_and_only_then_those_who_share(place):
+    order, threads = [], []
+
+    def use(name, how):
+        door = Door.of(DEVICE)
+        getattr(door, how)(functools.partial(order.append, f"{name} waits"))
+        order.append(name)
+        door.close()
+
+    def begin(name, how):
+        threads.append(threading.Thread(target=use, args=(name, how)))
+        threads[-1].start()
+        wait_for(lambda: f"{name} waits" in order)
+
+    first = Door.of(DEVICE)
+    first.turn()
+    begin("shares", "share")
+    begin("second", "turn")
+    begin("third", "turn")
+    first.share()
+    for thread in threads:
+        thread.join()
+    assert sorted(order[3:5]) == ["second", "third"]
+    assert order[5:] == ["shares"]
+    first.close()
+
+
+def test_one_that_has_it_for_long_does_not_keep_those_who_share_from_being_next(place):
+    """Else measurements outside of a campaign, one after the other, would hold it up for as long as there are any."""
+    order, threads = [], []
+
+    def use(name, how):
+        door = Door.of(DEVICE)
+        getattr(door, how)()
+        order.append(name)
+        door.close()
+
+    first = Door.of(DEVICE)
+    first.alone()
+    for name, how in (("shares", "share"), ("second", "alone")):
+        threads.append(threading.Thread(target=use, args=(name, how)))
+        threads[-1].start()
+        wait_for(gate_held)
+    first.close()
+    for thread in threads:
+        thread.join()
+    assert order == ["shares", "second"]
 
 
 def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
@@ -119,14 +171,16 @@ def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
 def test_who_ended_while_it_had_or_wanted_it_keeps_nobody_waiting(place):
     sharer, waiting = Door.of(DEVICE), Door.of(DEVICE)
     sharer.share()
-    thread = threading.Thread(target=waiting.alone)
+    thread = threading.Thread(target=waiting.turn)
     thread.start()
     wait_for(gate_held)
     sharer.leave()
     thread.join()
     assert not free(fcntl.LOCK_SH)
+    assert gate_held()
     waiting.leave()
     assert free(fcntl.LOCK_EX)
+    assert not gate_held()
     for door in (sharer, waiting):
         door.close()
     assert {one.name for one in folder().iterdir()} == {"GPU-1.lock", "GPU-1.gate"}
@@ -159,7 +213,7 @@ def test_a_judge_is_no_part_of_it_before_it_joins_nor_after_and_stands_by_nobody
     told.phase("check")
     with company.alone():
         assert not free(fcntl.LOCK_SH)
-        thread = threading.Thread(target=other.alone)
+        thread = threading.Thread(target=other.turn)
         thread.start()
         wait_for(gate_held)
         assert not company.wanted
@@ -172,6 +226,32 @@ def test_a_judge_is_no_part_of_it_before_it_joins_nor_after_and_stands_by_nobody
     assert 0 <= seconds["ended"] - seconds["began"] < 20
     company.leave()
     assert free(fcntl.LOCK_EX)
+
+
+@pytest.mark.parametrize(
+    ("asks_for_memory", "meanwhile"), [(False, [False, True, True]), (True, [False, False, False])]
+)
+def test_others_may_time_while_the_host_draws_data_once_it_is_known_that_it_alone_does(
+    place, monkeypatch, asks_for_memory, meanwhile
+):
+    had = []
+    asked = itertools.count()
+    monkeypatch.setattr(session.facts, "allocations", lambda _: next(asked) if asks_for_memory else 0)
+
+    def get_inputs():
+        had.append(free(fcntl.LOCK_EX))
+        return [torch.rand(3)]
+
+    door = Door.of(DEVICE)
+    judging = session.Session(Job("judge", "A", [], device="cpu", door=[door.main, door.gate]), Told())
+    judging.reference = SimpleNamespace(module=SimpleNamespace(get_inputs=get_inputs))
+    judging._company.join()
+    drawn = [judging._fresh(seed)[0] for seed in (1, 1, 2)]
+    assert had == meanwhile
+    assert not free(fcntl.LOCK_EX)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    door.close()
 
 
 def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch):
