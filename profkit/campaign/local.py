@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from profkit.campaign.piece import Piece
-from profkit.campaign.task import Answer, Task, measured
+from profkit.campaign.task import FORKS_HAVE, Answer, Task, measured
 from profkit.campaign.worker import Worker, WorkerDiedError
+from profkit.launch.warm import Lent, Warm
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
@@ -76,13 +77,15 @@ class Local:
 
     def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
         """See Engine. Stops what runs when the iterator is closed."""
-        floor = _Floor(pieces, task, self._log)
+        with contextlib.closing(Lent(Warm(FORKS_HAVE))) as lent:
+            yield from self._on(_Floor(pieces, task, self._log, lent.fileno()), len(pieces))
+
+    def _on(self, floor: _Floor, left: int) -> Generator[Heard, None, None]:
         names = [f"build {number + 1}" for number in range(min(self._jobs, len(floor.builds)))]
         threads = [floor.thread(floor.build, name, {}) for name in names]
         threads += [floor.thread(floor.measure, place.name, place.variables) for place in self._places]
         # A report takes a few seconds of a core, a measurement several times that.
         threads += [floor.thread(floor.report, f"report {n + 1}", {}) for n in range(-(-len(self._places) // 2))]
-        left = len(pieces)
         try:
             for one in threads:
                 one.start()
@@ -101,8 +104,8 @@ class Local:
 class _Floor:
     """What the threads share: what is to be built, measured and reported."""
 
-    def __init__(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task], log: Path) -> None:
-        self._task, self._log = task, log
+    def __init__(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task], log: Path, lent: int) -> None:
+        self._task, self._log, self._lent = task, log, lent
         self.heard: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopped = False
@@ -123,7 +126,7 @@ class _Floor:
 
     def thread(self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str]) -> threading.Thread:
         """A thread with a worker of its own."""
-        worker = Worker(self._log, variables)
+        worker = Worker(self._log, variables, self._lent)
         self._workers.append(worker)
 
         def work() -> None:

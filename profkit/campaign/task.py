@@ -39,8 +39,8 @@ Say = Callable[[str], None]
 MEASURED = "measured.json"
 """In the folder of a piece: that it was measured, and what is left is to report."""
 _JOBS = "2"
-_MORE = ("torch._dynamo", "profkit.runner.session")
-"""What forks of a worker find imported as well: a judge that counts operations needs the first, 1.4 s of a core each."""
+FORKS_HAVE = (*PRELOAD, "torch._dynamo", "profkit.runner.session")
+"""What a worker's forks find imported: a judge that counts operations needs torch._dynamo, 1.4 s of a core each."""
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
 """What torch, CUDA and its libraries say where memory ran out."""
@@ -117,10 +117,10 @@ def perform_encoded(data: bytes) -> bytes:
     return encoded(perform(decoded(data, Task)))
 
 
-def warm() -> None:
-    """From here on, runners that this process starts are forks."""
+def warm(lent: int = -1) -> None:
+    """From here on, runners that this process starts are forks; lent: of whose servers, the descriptor of a warm.Lent."""
     if process.start is process.guarded:
-        process.start = Warm([*PRELOAD, *_MORE])
+        process.start = Warm(FORKS_HAVE, lent=lent)
 
 
 def _resident() -> int:

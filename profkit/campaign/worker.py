@@ -1,4 +1,4 @@
-"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker`, and who asks it.
+"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker LENT`, and who asks it.
 
 Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
 It ends with its parent, and everything it started ends with it (launch/warden.py).
@@ -48,11 +48,11 @@ class WorkerDiedError(Exception):
 
 class Worker:
     """A worker, started when it is first asked and again after it has ended or grown. Not for two threads: it ends with
-    the thread that started it.
+    the thread that started it. lent: descriptor of the servers that it and others have runners of.
     """
 
-    def __init__(self, log: Path, extra: Mapping[str, str]) -> None:
-        self._log, self._extra = log, dict(extra)
+    def __init__(self, log: Path, extra: Mapping[str, str], lent: int) -> None:
+        self._log, self._extra, self._lent = log, dict(extra), lent
         self._process: process.Child | None = None
         self._done = 0
 
@@ -85,12 +85,13 @@ class Worker:
             self.close()
             with self._log.open("ab") as log:
                 self._process = process.guarded(
-                    [*BARE, "profkit.campaign.worker"],
+                    [*BARE, "profkit.campaign.worker", str(self._lent)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
                     env={**os.environ, **environment(self._extra)},
                     start_new_session=True,
+                    pass_fds=(self._lent,),
                 )
             self._done = 0
         return self._process
@@ -122,7 +123,9 @@ def main() -> int:
     # What anybody prints goes into the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    warm()
+    lent = int(sys.argv[1])
+    os.set_inheritable(lent, False)
+    warm(lent)
 
     def tell(line: _Line) -> None:
         told.write(msgspec.json.encode(line) + b"\n")

@@ -8,7 +8,8 @@ inherits, is fixed when a server starts; so there is one for each combination th
 started as ever.
 
 Each child has a line (a socket pair) to who asked for it: its number comes back, the request goes out, the exit code
-comes back. A line that ends without one means that the server was killed, and the child with it.
+comes back. A line that ends without one means that the server was killed, and the child with it; where who asked has
+ended, the child ends. Several processes may ask for children of the same servers: see `Lent`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ EARLY = re.compile(
 """Beginnings of the names of variables that somebody may read while torch is imported."""
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST")
 MOST_FDS = 64
+_LONGEST = 1 << 18
+"""Bytes of an environment that is asked for, at most: a message of this kind of socket cannot be longer."""
 NUMBER = struct.Struct("=i")
 UNMARKED = "0" * 16
 
@@ -101,15 +104,24 @@ class Warm:
         preload: Sequence[str] = PRELOAD,
         modules: Collection[str] = MODULES,
         env: Mapping[str, str] | None = None,
+        lent: int = -1,
     ) -> None:
+        """lent: a descriptor of another process's `Lent`, of whose servers children are first asked for."""
         self._preload, self._modules, self._env = tuple(preload), modules, dict(env or {})
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
+        self._lent = socket.socket(fileno=lent) if lent >= 0 else None
 
     def __call__(self, argv: Sequence[str], **options: Any) -> Child:
         """`options`: those of process.run. Raises OSError as Popen does."""
         asked = list(argv[len(BARE) :])
         if list(argv[: len(BARE)]) == BARE and asked[:1] and asked[0] in self._modules:
+            if self._lent is not None:
+                forked = _fork(self._lent, msgspec.json.encode(dict(options["env"])), asked, options)
+                if forked is not None:
+                    return forked
+                # From now on by servers of one's own, which nobody else can bring down.
+                self._lent = None
             server = self._server(options["env"])
             forked = server.fork(asked, options)
             if forked is None and server.served:
@@ -119,8 +131,18 @@ class Warm:
                 return forked
         return guarded(argv, **options)
 
+    def pass_on(self, env: Mapping[str, str], given: Sequence[int]) -> bool:
+        """Ask the server for this environment for a child of somebody else's; False when it has ended."""
+        try:
+            socket.send_fds(self._server(env).control, [b"?"], given)
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
         """End the servers, and with them what still runs."""
+        if self._lent is not None:
+            self._lent.close()
         with self._lock:
             while self._servers:
                 self._servers.popitem()[1].close()
@@ -139,12 +161,49 @@ class Warm:
             return self._servers[key]
 
 
+class Lent:
+    """Servers of this process that others may ask, through the one descriptor that each of them inherits. Where one of
+    them was killed nobody gets a child any more: who asked has servers of its own from then on.
+    """
+
+    def __init__(self, warm: Warm) -> None:
+        self._warm = warm
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._thread = threading.Thread(target=self._pass_on, name="warm", daemon=True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """The descriptor for others."""
+        return self._theirs.fileno()
+
+    def _pass_on(self) -> None:
+        serves = True
+        while True:
+            word, given, _, _ = socket.recv_fds(self._ours, _LONGEST, MOST_FDS)
+            if not word:
+                return
+            try:
+                serves = serves and self._warm.pass_on(msgspec.json.decode(word, type=dict[str, str]), given)
+            finally:
+                for descriptor in given:
+                    os.close(descriptor)
+
+    def close(self) -> None:
+        """End the servers, and with them what still runs."""
+        with contextlib.suppress(OSError):
+            self._ours.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._ours.close()
+        self._theirs.close()
+        self._warm.close()
+
+
 class _Server:
     """One server and the socket on which it is asked for children. `served`: whether it has ever given one."""
 
     def __init__(self, env: Mapping[str, str], preload: Sequence[str]) -> None:
         self.served = False
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
             [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid()), *preload],
             stdin=subprocess.DEVNULL,
@@ -158,35 +217,41 @@ class _Server:
 
     def fork(self, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
         """A child; None when this server cannot serve: a start of its own then shows why."""
-        given = tuple(options.get("pass_fds", ()))
-        ours, theirs = socket.socketpair()
-        out, into = os.pipe()
-        try:
-            try:
-                socket.send_fds(self._control, [b"?"], [theirs.fileno(), into, *given])
-            finally:
-                theirs.close()
-                os.close(into)
-            ours.settimeout(LIMITS["start"])
-            pid = _received(ours)
-            if pid is None:
-                raise ConnectionError("the server has ended")
-            where, env = str(options.get("cwd") or os.getcwd()), dict(options["env"])
-            ours.sendall(msgspec.json.encode(Request(argv[0], list(argv[1:]), where, env, list(given))) + b"\n")
-            ours.settimeout(None)
-        except BaseException as error:
-            # A child that was forked already hears that its line has ended, and ends.
-            ours.close()
-            os.close(out)
-            if isinstance(error, OSError):
-                return None
-            raise
-        self.served = True
-        return Forked(pid, ours, os.fdopen(out, "rb", 0))
+        forked = _fork(self.control, b"?", argv, options)
+        self.served = self.served or forked is not None
+        return forked
 
     def close(self) -> None:
-        self._control.close()
+        self.control.close()
         self._process.wait()
+
+
+def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
+    """A child of the server behind `control`, which is asked for it by `asks`; None when that cannot serve."""
+    given = tuple(options.get("pass_fds", ()))
+    ours, theirs = socket.socketpair()
+    out, into = os.pipe()
+    try:
+        try:
+            socket.send_fds(control, [asks], [theirs.fileno(), into, *given])
+        finally:
+            theirs.close()
+            os.close(into)
+        ours.settimeout(LIMITS["start"])
+        pid = _received(ours)
+        if pid is None:
+            raise ConnectionError("the server has ended")
+        where, env = str(options.get("cwd") or os.getcwd()), dict(options["env"])
+        ours.sendall(msgspec.json.encode(Request(argv[0], list(argv[1:]), where, env, list(given))) + b"\n")
+        ours.settimeout(None)
+    except BaseException as error:
+        # A child that was forked already hears that its line has ended, and ends.
+        ours.close()
+        os.close(out)
+        if isinstance(error, OSError):
+            return None
+        raise
+    return Forked(pid, ours, os.fdopen(out, "rb", 0))
 
 
 @contextlib.contextmanager

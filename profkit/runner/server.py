@@ -41,11 +41,18 @@ def _serve(control: socket.socket) -> Request | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
     lines: dict[int, socket.socket] = {}
+    heard = select.poll()
+    for one in (control.fileno(), woken):
+        heard.register(one, select.POLLIN)
     while True:
-        ready = select.select([control.fileno(), woken], [], [])[0]
+        ready = [descriptor for descriptor, _ in heard.poll()]
         if woken in ready:
             os.read(woken, 1 << 12)
-            _reap(lines)
+            _reap(lines, heard)
+        for pid, line in lines.items():
+            if line.fileno() in ready:
+                heard.unregister(line)
+                os.kill(pid, signal.SIGTERM)
         if control.fileno() not in ready:
             continue
         word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS)
@@ -63,15 +70,20 @@ def _serve(control: socket.socket) -> Request | None:
         with contextlib.suppress(OSError):
             line.sendall(NUMBER.pack(pid))
         lines[pid] = line
+        # What is said on it is for the child; here, that who asked has ended.
+        heard.register(line, select.POLLRDHUP)
 
 
-def _reap(lines: dict[int, socket.socket]) -> None:
+def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
     """Tell who asked what became of the children that have ended."""
     for pid in list(lines):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            with lines.pop(pid) as line, contextlib.suppress(OSError):
-                line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+            with lines.pop(pid) as line:
+                with contextlib.suppress(KeyError):
+                    heard.unregister(line)
+                with contextlib.suppress(OSError):
+                    line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
 
 def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:

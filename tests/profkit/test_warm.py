@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from test_process import alive
 
 from profkit.launch import process
 from profkit.launch.protocol import BARE
-from profkit.launch.warm import Warm
+from profkit.launch.warm import Lent, Warm
 
 # As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
 RUN = """
@@ -59,11 +60,21 @@ def warm(place):
         yield starter
 
 
-@pytest.fixture(params=["forked", "started"])
-def start(request, warm, place, monkeypatch, tmp_path):
+@pytest.fixture(scope="module")
+def lent(place):
+    with pytest.MonkeyPatch.context() as patch, closing(Lent(Warm(["kept"], {"ran"}))) as servers:
+        patch.setenv("PYTHONPATH", str(place))
+        with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as starter:
+            yield starter
+            assert not starter._servers
+
+
+@pytest.fixture(params=["forked", "forked of another's", "started"])
+def start(request, warm, lent, place, monkeypatch, tmp_path):
     """start(code, *arguments, **options of process.run): the child's end, from a fork and from a start of its own."""
     monkeypatch.setenv("PYTHONPATH", str(place))
-    monkeypatch.setattr(process, "start", warm if request.param == "forked" else process.guarded)
+    ways = {"forked": warm, "forked of another's": lent, "started": process.guarded}
+    monkeypatch.setattr(process, "start", ways[request.param])
 
     def run(code, *arguments, **options):
         argv = [*BARE, "ran", code, *arguments]
@@ -224,6 +235,44 @@ def test_a_killed_server_is_told_and_replaced(place, tmp_path, monkeypatch):
         assert process.run(argv, log=tmp_path / "log", env=dict(os.environ), limit=60).signal == "SIGKILL"
         argv = [*BARE, "ran", "print('kept' in sys.modules)"]
         assert process.run(argv, log=tmp_path / "log", env=dict(os.environ)).tail == "True"
+
+
+def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place, tmp_path, monkeypatch):
+    """So that nobody is brought down twice by what somebody else's child does."""
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    pids = []
+    with closing(Lent(Warm(["kept"], {"ran"}))) as servers:
+        for _ in range(2):
+            with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as warm:
+                monkeypatch.setattr(process, "start", warm)
+                kills = "import kept, os, time; print(kept.pid, flush=True); os.kill(kept.pid, 9); time.sleep(600)"
+                ended = process.run([*BARE, "ran", kills], log=tmp_path / "log", env=dict(os.environ), limit=60)
+                assert ended.signal == "SIGKILL"
+                pids.append(ended.tail)
+                argv = [*BARE, "ran", "import kept; print(kept.pid)"]
+                pids.append(process.run(argv, log=tmp_path / "log", env=dict(os.environ)).tail)
+    assert len(set(pids)) == 4
+
+
+def test_children_end_with_who_asked_another_s_server_for_them(place, tmp_path):
+    code = (
+        "import os, sys\nfrom profkit.launch import process\nfrom profkit.launch.warm import Warm\n"
+        "from pathlib import Path\nprocess.start = Warm([], {'ran'}, lent=int(sys.argv[1]))\n"
+        "argv = [sys.executable, '-m', 'ran', \"import os, sys, time; \"\n"
+        "        \"open(sys.argv[2], 'w').write(str(os.getpid())); time.sleep(600)\", sys.argv[2]]\n"
+        "process.run(argv, log=Path(sys.argv[3]), env=dict(os.environ))"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{Path(process.__file__).parents[2]}"}
+    told = tmp_path / "pid"
+    with closing(Lent(Warm(["kept"], {"ran"}))) as servers:
+        argv = [sys.executable, "-c", code, str(servers.fileno()), str(told), str(tmp_path / "log")]
+        with subprocess.Popen(argv, env=env, pass_fds=(servers.fileno(),)) as asker:
+            while not told.exists() or not told.read_text():
+                assert asker.poll() is None
+                time.sleep(0.01)
+            with os.fdopen(os.pidfd_open(int(told.read_text()))) as child:
+                asker.kill()
+                assert select.select([child], [], [], 60)[0]
 
 
 def test_servers_end_with_who_asked(place, tmp_path):
