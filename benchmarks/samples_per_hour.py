@@ -9,7 +9,7 @@ either is kept in this repository.
 KernelBench's side is what its scripts/eval_from_generations.py does with one GPU: a fresh process for each candidate,
 one after the other, eval_kernel_against_ref with 5 correctness trials and 100 timed ones, no builds beforehand; the
 reference's own baseline, a script of its own there, is left out. profkit's side is the command as a person types it;
-it times the reference as well. All caches are cold. --seconds ends KernelBench's side early; its rate is then that of
+it times the reference as well. All caches are cold but the system's of files: torch is imported once before either. --seconds ends KernelBench's side early; its rate is then that of
 what it got through, and profkit's is of all.
 """
 
@@ -353,6 +353,8 @@ def main() -> None:
         f"{len(candidates)} candidates: {kinds.count('torch')} torch or Triton, {kinds.count('cuda')} CUDA", flush=True
     )
     document: dict[str, Any] = {"candidates": [one.name for one in candidates]}
+    read_once = f"import torch, torch._dynamo; torch.ones(1, device={asked.device!r})"
+    subprocess.run([sys.executable, "-c", read_once], check=True)
     with tempfile.TemporaryDirectory(prefix="profkit-") as temporary:
         root = Path(temporary)
         laid_out(candidates, root / "ours")
