@@ -7,6 +7,7 @@ launching is hidden in both. What the first takes longer, divided by N, is a cal
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -111,18 +112,22 @@ def examine(
 
 
 def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
-    """(least median seconds of a method that may decide, median seconds of the caller), as it claims itself."""
+    """(least median seconds of a method that may decide, NaN where none tells, median seconds of the caller), as it claims
+    itself.
+    """
     mine = [s for s in samples if s.impl == name and s.method in DECIDING]
     mine = [s for s in mine if s.kept] or mine
     hosts = [s.host for s in mine if s.host == s.host]
-    by_method = [[s.seconds for s in mine if s.method == method] for method in {s.method for s in mine}]
-    return min(statistics.median(values) for values in by_method), statistics.median(hosts) if hosts else 0.0
+    told = [s for s in mine if s.seconds == s.seconds]
+    by_method = [[s.seconds for s in told if s.method == method] for method in {s.method for s in told}]
+    least = min(map(statistics.median, by_method), default=math.nan)
+    return least, statistics.median(hosts) if hosts else 0.0
 
 
 def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]:
     """(more calls in the longer batch, seconds to hold the queue)."""
     seconds, host = claim
-    count = max(1, min(_MOST_CALLS[device.type], int(_WORK[device.type] / max(seconds, 1e-6))))
+    count = max(1, min(_MOST_CALLS[device.type], int(_WORK[device.type] / max(1e-6, seconds))))
     return count, min(_MOST_HOLD, 1.5 * (count + 1) * max(host, 0.0) + 1e-4)
 
 

@@ -37,6 +37,10 @@ WIDEST = 0.05
 """The largest rtol that rounding explains."""
 _UNEVEN = 0.5
 """A trivial answer must miss the tolerance by this factor."""
+_DOUBLE, _SINGLE = 1e-12, 16.0 * torch.finfo(torch.float32).eps
+"""What no rounding in float64 reaches; rtol of a float64 output, at least, where float32's rounding is in it: by chance one of
+a few numbers may be hardly off, and another implementation's is.
+"""
 _DEEPEST = float(1 << 14)
 """Operations in a row from which rounding grows no more: longer sums are made in parts."""
 AS_IT_CAME = "an input as it came"
@@ -269,6 +273,8 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     found, narrow = {}, _narrowed(answer, again)
     for where, leaf in answer.items():
         own, tf32 = noise.get(where, 0.0), narrow.get(where, 0.0)
+        if _single_inside(leaf, own):
+            own = max(own, _SINGLE / _WIDER)
         if not isinstance(leaf, torch.Tensor) or max(own * _WIDER, tf32 * _NARROW) <= rtol_of(leaf.dtype):
             continue
         if tf32 > WIDEST:
@@ -281,6 +287,11 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
         elif (room := max(own * _WIDER, tf32 * _NARROW)) > rtol_of(leaf.dtype):
             found[where] = min(room, WIDEST)
     return found
+
+
+def _single_inside(leaf: Any, noise: float) -> bool:
+    """Whether a float64 output was computed in float32 on the way, by how far it is off from what it is without."""
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float64, torch.complex128) and noise > _DOUBLE
 
 
 def _narrowed(answer: Mapping[str, Any], again: Again) -> dict[str, float]:
@@ -297,7 +308,9 @@ def _floors(answer: Mapping[str, Any], noise: Mapping[str, float], depth: float)
         if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
             unit = torch.finfo(leaf.dtype).eps
             least = unit * max(16.0 if leaf.dtype in _SAFETY else 2.0, 2.0 * math.sqrt(min(depth, _DEEPEST)))
-            found[where] = max(_SAFETY.get(leaf.dtype, _SAFETY_OTHER) * noise.get(where, 0.0), least)
+            own = noise.get(where, 0.0)
+            least = max(least, _SINGLE) if _single_inside(leaf, own) else least
+            found[where] = max(_SAFETY.get(leaf.dtype, _SAFETY_OTHER) * own, least)
     return found
 
 

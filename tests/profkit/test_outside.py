@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -67,6 +69,20 @@ def test_the_least_of_the_deciding_methods_is_the_claim():
         for method, seconds in (("event", 3e-6), ("cupti", 2e-6), ("graph", 1e-6), ("host", 9e-6))
     ]
     assert outside._claim(rows, "a") == (2e-6, 1e-5)
+
+
+@pytest.mark.parametrize("methods", [("event", "cupti"), ("cupti", "event")])
+def test_a_method_that_saw_nothing_claims_nothing(methods):
+    """CUPTI sees no kernel of a call that launches none."""
+    rows = [
+        Sample("a", method, n, 0, 3e-6 if method == "event" or n else math.nan) for method in methods for n in range(3)
+    ]
+    assert outside._claim(rows, "a") == (3e-6, 0.0)
+    nothing = [Sample("a", method, n, 0, math.nan) for method in methods for n in range(3)]
+    claim = outside._claim(nothing, "a")
+    assert math.isnan(claim[0])
+    assert outside._plan(claim, torch.device("cpu"))[0] >= 1
+    assert verdict(exam("reference", 1e-3, 1e-3), exam("candidate", math.nan, 1e-3)) == ([], 0)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e-4, 10.0])

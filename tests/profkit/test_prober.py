@@ -181,6 +181,15 @@ def test_a_jump_that_tf32_makes_takes_no_room_from_the_references_own_rounding(m
     assert prober.wider(answer, {"output": 1e-6}, again) == {}
 
 
+@pytest.mark.parametrize(("noise", "room"), [(3e-12, 16 * 2**-23), (1e-6, 4e-6), (1e-14, None)])
+def test_a_float64_output_of_float32_arithmetic_may_be_off_by_float32_rounding(noise, room):
+    """However little the one number of the reference is off by chance."""
+    answer = {"output": torch.ones((), dtype=torch.float64)}
+    found = prober.wider(answer, {"output": noise}, SimpleNamespace(notes=[], narrowed=lambda _: None))
+    assert found == ({} if room is None else {"output": pytest.approx(room)})
+    assert prober._floors(answer, {"output": noise}, 1.0)["output"] >= (room or 0.0)
+
+
 def test_a_cpu_has_no_tf32():
     assert precision.narrowed(torch.device("cpu")) == frozenset()
 
