@@ -33,7 +33,7 @@ _LAST_BREATH = 10.0
 _LOOK, _DRAINED = 0.1, 0.05
 """Seconds between two looks whether somebody waits for the device, and in which what was launched there ends."""
 _ANSWER, _SMALL = 4, 64 << 20
-"""Answers get so many times the memory of what was given, or of so many bytes; larger ones go by files."""
+"""Answers get so many times the memory of what was given, of so many bytes, or of the reference's; larger ones go by files."""
 
 
 class LostCandidateError(Exception):
@@ -144,6 +144,8 @@ class Remote:
         # What goes there and what comes back, where both see memory of the device.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
         self._wanted, self._alone = 0, False
+        self.expected = 0
+        """Bytes of the device that the reference's answer takes."""
 
     def ask(self, question: str, **told: Any) -> dict[str, Any]:
         """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
@@ -311,9 +313,9 @@ class Remote:
         area = None
         if self._areas:
             staging.give_back(staging.free)
-            # The last answer found no room.
-            wanted, self._wanted = self._wanted, 0
-            if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL):
+            # What the last answer found no room for, or what the next one will take.
+            wanted, self._wanted = max(self._wanted, self.expected), 0
+            if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL, self.expected):
                 self._roomy("answer", wanted)
             area = self._roomy("given", staging.size(value, self.device))
         exchange.write(value, file, area)

@@ -20,6 +20,7 @@ from profkit.launch.protocol import PATIENT, Job, Subject
 from profkit.runner import (
     backward,
     engine,
+    exchange,
     facts,
     heap,
     implementation,
@@ -32,6 +33,7 @@ from profkit.runner import (
     prober,
     properties,
     settings,
+    staging,
     state,
     timing,
     weights,
@@ -137,6 +139,7 @@ class Session:
         self._apart: list[str] = []
         self._company = Company(job.door, self._device, events)
         self._hosted: set[int | None] = set()
+        self._bytes = 0
 
     def run(self) -> None:
         """See `run`."""
@@ -319,6 +322,7 @@ class Session:
             output = reference.call(arguments)
             facts.settle(self._device)
             inputs.refuse_layouts(arguments, output)
+            self._bytes = staging.size(exchange.describe(output)["value"], self._device)
             events.send("task", **precision.types(reference.model, arguments, output))
             events.send("inputs", tensors=inputs.described(arguments))
             least = PATIENT * (self._company.clock() - began)
@@ -504,6 +508,8 @@ class Session:
         name, probe = candidate.subject.name, self.reference.probe
         watched = candidate.model if candidate.remote else Watched(candidate.model, self._device, name, self._events)
         watched.kinds, watched.tolerances = probe.kinds, probe.tolerances
+        if isinstance(watched, RemoteModel):
+            watched.remote.expected = self._bytes
         if isinstance(watched, Watched):
             watched.state = candidate.kept
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
 import pytest
 import torch
 
-from profkit.runner import exchange, staging
+from profkit.launch.protocol import Job, Subject
+from profkit.runner import exchange, remote, staging
 
 CPU = torch.device("cpu")
 CHILD = """
@@ -135,6 +137,28 @@ def test_no_stretch_takes_more_than_its_part_of_the_device():
     area.add(torch.zeros(1, dtype=torch.uint8).expand(7 << 30))
     assert area.larger(1 << 20, 1 << 40) == 1 << 30
     assert area.larger(2 << 30, 1 << 40) == 0
+
+
+@pytest.mark.parametrize(("expected", "shared"), [(0, False), (300 << 20, True), (200 << 20, False)])
+def test_an_answer_gets_the_room_that_the_references_takes_and_no_more_than_a_few_times_that(
+    tmp_path, monkeypatch, expected, shared
+):
+    """However little was given: a product of two thin matrices is large, and a file of it takes seconds."""
+    ours, theirs = socket.socketpair()
+    job = Job("judge", "A", [], channels={"mine": ours.detach()}, exchange=str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    one = remote.Remote(Subject("mine", "candidate", "x.py"), job, CPU, None)
+    one._areas = {way: staging.Area(CPU) for way in ("given", "answer")}
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (80 << 30, 80 << 30))
+    monkeypatch.setattr(staging, "allocate", lambda bytes_, _: (torch.zeros(bytes_, dtype=torch.uint8), b""))
+    monkeypatch.setattr(one, "send", lambda *_, **__: None)
+    monkeypatch.setattr(one, "_heard", lambda *_: {"shared": True})
+    one.expected, one._wanted = expected, 0 if shared else 900 << 20
+    one.hand_over([torch.ones(3)])
+    assert one._areas["answer"].left >= expected * shared
+    assert (one._areas["answer"].size > 0) is shared
+    theirs.close()
+    one.channel.close()
 
 
 def test_a_file_says_where_a_tensor_lies(tmp_path):
