@@ -88,7 +88,8 @@ def examine(
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
     gain = 0.0 if math.isnan(finding.likely) else finding.likely
-    share = finding.ratio * gain / finding.upper_bound if finding.upper_bound > 0 else 0.0
+    ratio = finding.ratio if math.isnan(finding.recorded) else finding.recorded
+    share = ratio * gain / finding.upper_bound if finding.upper_bound > 0 else 0.0
     # Gains within 2 % of the call are one rank: then the stronger evidence speaks first.
     step = round(weight * share / 0.02) if share == share else 0
     return (_LEVEL[finding.severity], -step, -finding.strength, -gain)
@@ -117,7 +118,9 @@ def _claimed(
             mine = {one.kernel} & set(seconds) if one.kernel else set(seconds)
             mine = mine & one.covers if one.covers else mine
             above = sum(claimed[one.impl, name] for name in mine)
-            one = replace(one, win=max(0.0, min(one.upper_bound - above, left[one.impl])))
+            # The slices of a program's step are nobody else's; its bounds are.
+            most = one.likely if one.recorded == one.recorded else one.upper_bound - above
+            one = replace(one, win=max(0.0, min(most, left[one.impl])))
             left[one.impl] -= one.win
             for name in mine:
                 # What a finding about the call covers it claims whole.
@@ -146,6 +149,8 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
         likely = min(gain, max(0.0, subject.time - case.likely) * subject.scale)
     library = {"library": subject.text["library"]} if subject.text.get("library") else {}
     total += gain if case.severity == HOST else 0.0
+    recorded = gain / total if subject.whole and total > 0 else NAN
+    total = total if math.isnan(case.whole) else case.whole
     return Finding(
         one.name,
         subject.kernel or case.kernel,
@@ -159,6 +164,7 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
         case.variant,
         likely=likely,
         covers=case.covers,
+        recorded=recorded,
     )
 
 

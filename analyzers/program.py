@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +29,7 @@ COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
 BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
 ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
 LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
+COPYING = re.compile(r"cu(?:da)?Memcpy")
 REPLAYING = re.compile(r"cu(?:da)?GraphLaunch")
 PAGEABLE = "Pageable"
 _WHEN = ["start", "time"]
@@ -49,6 +50,8 @@ FEW_STEPS = 10
 """Steps below which the spread of a few is all that is known of a step."""
 IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
 """What the GPU was idle for, as a Budget tells them apart."""
+RECORDING = ("host", "queued", "waiting")
+"""Idle that recording may have made: the host between its calls and in those that launch."""
 SLICES = ("computing", "communicating", "copying", *IDLE)
 """The parts of a Budget, which add up to its window."""
 COVERS, LEAST = 0.9, 0.3
@@ -107,8 +110,9 @@ class Budget:
     `short`: share of launches below SHORT. `before`, `after` [s]: of the process outside the window, NaN if not known.
     `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing repeats. `launches` are
     of kernels, `copies` and `fills` aside. `spent`: the work of the window by range and name. `named`: its largest idle
-    times by what the host did, as far as the cause is the host's. `recorder` [s]: what recording the window took the host,
-    NaN if not known.
+    times by what the host did, as far as the cause is the host's. `engaged` [s]: how long the host was in what a part is
+    named after, the GPU idle or not: no step gets shorter by more where that costs it nothing; {} without the host's calls.
+    Of `waiting` that is what it was `blocked` for, and the idle time it left.
     """
 
     window: float
@@ -143,7 +147,7 @@ class Budget:
     fills: int = 0
     spent: tuple[Spent, ...] = ()
     named: tuple[Hole, ...] = ()
-    recorder: float = math.nan
+    engaged: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def idle(self) -> float:
@@ -160,10 +164,10 @@ class Budget:
         return self.window / self.parts
 
     @property
-    def unrecorded(self) -> float:
-        """Seconds of a step without what recording it took where the host was late; a step as recorded where that is not
-        known."""
-        return self.step - (0.0 if math.isnan(self.recorder) else min(self.recorder, self.host) / self.parts)
+    def least(self) -> float:
+        """Seconds that a step takes at least where nobody records it: recording takes the host time at its calls and
+        operators, no more than it was late by at them."""
+        return self.step - sum(float(getattr(self, kind)) for kind in RECORDING) / self.parts
 
     @property
     def busy(self) -> float:
@@ -302,7 +306,7 @@ def budget(
     computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
     reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
-    idle = _idle(gaps, reached, known, max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
+    idle = _idle(gaps, reached, known, (begin, end), max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
     return Budget(
@@ -327,7 +331,6 @@ def budget(
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
-        recorder=_recorder(known) * len(part) / len(ordered),
     )
 
 
@@ -413,11 +416,6 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
     return known
 
 
-def _recorder(host: pd.DataFrame | None) -> float:
-    """Seconds that recording all of the launches took the host; NaN if nobody measured it."""
-    return math.nan if host is None else float(host["time"][host["kind"] == "recorder"].sum(min_count=1))
-
-
 def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
     """The work of the window by range and name, the name that takes longest first."""
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
@@ -440,8 +438,12 @@ def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
     return tuple(sorted(found, key=lambda one: (-whole[one.name], one.name, -one.time)))
 
 
-def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: float) -> dict[str, Any]:
-    """Seconds of idle by what the host did, and where it was away; see Budget. most: holes that are no pace yet."""
+def _idle(
+    gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, window: tuple[float, float], most: float
+) -> dict[str, Any]:
+    """Seconds of idle by what the host did, where it was away, and what it was engaged in; see Budget. most: holes that are
+    no pace yet.
+    """
     found: dict[str, Any] = dict.fromkeys(IDLE, 0.0)
     lengths = gaps[:, 1] - gaps[:, 0]
     calls = host[host["kind"] == "call"] if host is not None else None
@@ -461,8 +463,11 @@ def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: floa
     late = before[:, 1] - before[:, 0]
     queued = np.where(known, lengths - late, 0.0)
     held = np.where(known, np.minimum(told["allocating"][0], late), 0.0)
-    away = np.where(known & ~loaded, np.minimum(_silent(before, calls), late - held), 0.0)
-    if np.count_nonzero(away) > most:
+    pauses = _pauses(calls)
+    quiet = pauses[pauses[:, 1] - pauses[:, 0] >= AWAY]
+    away = np.where(known & ~loaded, np.minimum(_inside(quiet, before), late - held), 0.0)
+    paced = np.count_nonzero(away) > most
+    if paced:
         away[:] = 0.0
     own = np.where(known, late - held - away, 0.0)
     after_wait = told["waiting"][0].astype(bool) & ~loaded
@@ -480,7 +485,10 @@ def _idle(gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, most: floa
     threads = np.where(caller >= 0, host["thread"].to_numpy()[caller], -1)
     each = {"middle": before.mean(axis=1), "thread": threads, "calls": {name: row for name, (_, row) in told.items()}}
     found["named"] = holes({**each, **names}, slices, host)
-    return found | _where(away, names)
+    engaged = _engaged(calls, pauses, quiet[:0] if paced else quiet, window)
+    # What a wait leaves behind it goes with it, launching included.
+    engaged["waiting"] += float((own + queued)[known & after_wait].sum())
+    return found | _where(away, names) | {"engaged": engaged}
 
 
 def _next(gaps: Times, part: pd.DataFrame) -> NDArray[np.int64]:
@@ -510,18 +518,53 @@ def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> 
     return asked, caller
 
 
-def _silent(stretches: Times, host: pd.DataFrame) -> Times:
-    """Seconds of each stretch that lie in AWAY or longer without any CUDA call."""
-    calls = union(host, -math.inf, math.inf)
+def _pauses(calls: pd.DataFrame) -> Times:
+    """Stretches without any CUDA call; shape (n, 2)."""
+    busy = union(calls, -math.inf, math.inf)
     # Before the first recorded call and after the last nothing is known.
-    quiet = np.column_stack((calls[:-1, 1], calls[1:, 0]))
-    quiet = quiet[quiet[:, 1] - quiet[:, 0] >= AWAY]
-    if not len(quiet):
-        return np.zeros(len(stretches))
-    passed = np.column_stack((np.zeros(len(quiet)), quiet[:, 1] - quiet[:, 0])).ravel().cumsum()
-    until = np.interp(stretches.ravel(), quiet.ravel(), passed).reshape(-1, 2)
+    return np.column_stack((busy[:-1, 1], busy[1:, 0]))
+
+
+def _inside(stretches: Times, gaps: Times) -> Times:
+    """Seconds of each gap that lie in the stretches, which follow each other."""
+    if not len(stretches):
+        return np.zeros(len(gaps))
+    passed = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
+    until = np.interp(gaps.ravel(), stretches.ravel(), passed).reshape(-1, 2)
     found: Times = until[:, 1] - until[:, 0]
     return found
+
+
+def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
+    """Seconds of a window by what the host was in, the GPU idle or not; see Budget. quiet: pauses in which it was away."""
+    launches = calls[calls["launch"] >= 0]
+    mine = calls[calls["thread"].isin(launches["thread"].unique())]
+    kinds = {"waiting": BLOCKING, "allocating": ALLOCATING, "copying": COPYING}
+    found = {name: length(union(mine[_named(mine, kind)], *window)) for name, kind in kinds.items()}
+    found["blocked"] = found["waiting"]
+    # Compiling is what the host did since it last launched.
+    stops = np.sort((launches["start"] + launches["time"]).to_numpy(dtype="float64"))
+    loads = calls[_named(calls, LOADING)]
+    starts, ends = loads["start"].to_numpy(dtype="float64"), (loads["start"] + loads["time"]).to_numpy(dtype="float64")
+    last = np.searchsorted(stops, starts, side="right")
+    since = np.where(last > 0, stops[np.maximum(last - 1, 0)], starts) if len(stops) else starts
+    loading = _merged(np.column_stack((since, ends)))
+    found["loading"] = float(_inside(loading, np.array([window]))[0])
+    away = np.clip(quiet, *window)
+    found["away"] = float(length(away) - _inside(loading, away).sum())
+    held = sum(found[name] for name in ("away", "waiting", "allocating", "loading"))
+    # Before and after it was away it may have been at a launch for as long as it is between any two.
+    lengths, near = pauses[:, 1] - pauses[:, 0], np.count_nonzero(away[:, 1] > away[:, 0])
+    inside = (pauses[:, 1] > window[0]) & (pauses[:, 0] < window[1]) & (lengths < AWAY)
+    pace = float(lengths[inside].max(initial=0.0))
+    return found | {"host": max(0.0, float(window[1] - window[0] - held + near * pace))}
+
+
+def _merged(stretches: Times) -> Times:
+    """Stretches that may overlap as ones that follow each other."""
+    return union(
+        pd.DataFrame({"start": stretches[:, 0], "time": stretches[:, 1] - stretches[:, 0]}), -math.inf, math.inf
+    )
 
 
 def _round(gaps: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

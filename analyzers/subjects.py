@@ -81,8 +81,8 @@ WHOLE = "the program"
 
 
 def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) -> list[Subject]:
-    """Each process and device in its steady state, its slices in seconds of a step as `recorded`; its time is that of a step
-    without what recording took, as far as that is known.
+    """Each process and device in its steady state, its slices in seconds of a step, and for how long the host was `engaged_`
+    in what they are named after.
 
     counted: whether its kernels were counted: what is lost inside them is then told kernel by kernel.
     """
@@ -91,7 +91,9 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         steps = max(one.steady.steps, 1)
         values = {key: getattr(one, key) / steps for key in SLICES}
         values |= {
-            "recorded": one.step,
+            **{f"engaged_{name}": seconds / steps for name, seconds in one.engaged.items()},
+            # Communication that is hidden holds up only who waits for it.
+            "engaged_communicating": min(one.hidden, one.engaged.get("waiting", NAN)) / steps,
             "short": one.short,
             "loads": float(one.loads),
             "tiny": NAN if counted else values["tiny"],
@@ -99,13 +101,13 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         places = {"hole_after": one.hole_after, "hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
         places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
-        found.append(Subject(name or WHOLE, "", one.unrecorded, values, text=places, whole=True))
+        found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))
     return found
 
 
 SLICES = (
     *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
-    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown"),
+    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown", "idle"),
     *("launches", "copies", "fills", "holes", "queued_gaps", "blocking"),
 )
 COMPUTES = 0.25

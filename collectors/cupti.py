@@ -23,8 +23,7 @@ ACTIVITY = ("impl", "kernel", "launch", "start", "time", "stream", "kind")
 """Columns of a sample's table."""
 HOST = ("call", "start", "time", "thread", "launch", "kind")
 """Columns of what the host did beside a program's table (collectors.kineto.host_frame); of several ranks also `process`,
-as in it. A row of kind "recorder" has the time [s] that recording took the threads which launched, as far as it was measured.
-Older tables have calls alone, and no `kind`."""
+as in it. Older tables have calls alone, and no `kind`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")

@@ -1,8 +1,9 @@
 """Rules about a whole program in its steady state: what the GPU waits for, and what it does but compute.
 
-Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has, so that their bounds add up and
-never pass the step. A slice is told from LEAST of the step. Where it is known what recording took, the bound is of a step
-without it, as the program takes it alone.
+Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has; it is told from LEAST of the step,
+and what it claims is that slice. What a step can be shorter by if the cause costs nothing, all else as before, is more where the
+host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, and than the GPU is
+idle. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
 """
 
 from __future__ import annotations
@@ -10,29 +11,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from analyzers.rules.rule import PROGRAM, Case, Proof, Subject, Texts, rule
+from analyzers.program import IDLE, RECORDING
+from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, Texts, rule
 from roofline.wording import seconds
 
 LEAST = 0.01
+LEAST_BEHIND = 0.05
+"""Share of a step that waiting may cost at most, from which it is told also where the GPU is hardly idle right after it."""
 MANY_SHORT = 0.25
 """Share of launches that are short, from which launching them is called the chain that the host cannot keep up with."""
 
 
-def _slice(s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "") -> Case | None:
-    """The case of a slice [s of a step]; None below LEAST."""
-    share = s[name] / s["recorded"] if s["recorded"] > 0 else 0.0
-    if not share >= LEAST:
+def _slice(
+    s: Subject, name: str, params: Mapping[str, str], *more: Proof, variant: str = "", least: float = LEAST
+) -> Case | None:
+    """The case of a slice [s of a step]; None below `least` of it."""
+    share = s[name] / s.time if s.time > 0 else 0.0
+    if not share >= least:
         return None
-    proofs = (Proof(f"{name}/step", share, LEAST), *more)
-    # What recording took is in the time that the host was late by: of the program's own step that is no larger share, and
-    # everything else is one.
-    lost = share * s.time if name == "host" else min(s[name], s.time)
+    own = 0.0 if name in IDLE else s[name]
+    engaged = s[f"engaged_{name}"]
+    lost = min(own + min(s["idle"], engaged) if engaged == engaged else s[name], s.time)
+    lost = max(lost, min(s[name], s.time))
+    # Launching has all that recording took in it: of what is left it is no larger a share.
+    others = sum(s[kind] for kind in RECORDING if kind != name) if name != "host" else 0.0
     return Case(
-        proofs,
+        (Proof(f"{name}/step", share, least or NAN), *more),
         s.time - lost,
         {"share": f"{share:.0%}", "found": s.text.get("found", ""), **params},
         min(1.0, share),
         variant=variant,
+        likely=s.time - min(s[name], s.time),
+        # A step never gets shorter than the GPU works in it.
+        whole=max(s.time - others, s.time * lost / max(own + s["idle"], lost)),
     )
 
 
@@ -177,11 +188,27 @@ def _unexplained(s: Subject) -> Case | None:
                 "同步调用变少；主机跑在 GPU 前面",
             ),
         },
+        "behind": {
+            "en": (
+                "the host waits for the GPU for {blocked} of a step ({blocking} synchronising calls{doing}) and so is never ahead of it: what it launches next comes late",
+                "do without .item(), .cpu(), print of a tensor, torch.cuda.synchronize and blocking copies in the step, or do them every n steps; copies with non_blocking=True from pinned memory",
+                "the host launches while it would have waited; as far as it gets ahead, idle time between launches goes",
+            ),
+            "zh": (
+                "每步有 {blocked} 的时间主机在等待 GPU（{blocking} 次同步调用{doing}），因此从不领先：接下来的启动总是太晚",
+                "步内不要用 .item()、.cpu()、打印张量、torch.cuda.synchronize 和阻塞拷贝，或隔若干步做一次；拷贝用锁页内存加 non_blocking=True",
+                "主机把等待的时间用来下发；只要它跑在前面，启动之间的空闲就会消失",
+            ),
+        },
     },
 )
 def _synchronising(s: Subject) -> Case | None:
     params = {"blocking": f"{s['blocking']:.3g}", "doing": _doing(s, "waiting")}
-    return _slice(s, "waiting", params, Proof("synchronising calls/step", s["blocking"]))
+    proof = Proof("synchronising calls/step", s["blocking"])
+    if s["waiting"] >= LEAST * s.time or not min(s["engaged_waiting"], s["idle"]) >= LEAST_BEHIND * s.time:
+        return _slice(s, "waiting", params, proof)
+    params["blocked"] = f"{s['engaged_blocked'] / s.time:.0%}"
+    return _slice(s, "waiting", params, proof, variant="behind", least=0.0)
 
 
 @rule(

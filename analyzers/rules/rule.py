@@ -186,6 +186,7 @@ class Case:
     strength: how far beyond its threshold the evidence is (0..1); it orders equal gains and nothing else.
     variant: which of the rule's texts applies. likely: seconds after the fix that good kernels come to, where that is
     more than `after`; findings are ranked by it. kernel: of a call, the one that it is about. covers: the kernels of a call whose time it is about, "" among them for the time between; none: all of it.
+    whole: seconds that the bound is told as a share of, where that may be less than the subject's time: what it takes unrecorded.
     """
 
     proofs: tuple[Proof, ...]
@@ -197,6 +198,7 @@ class Case:
     likely: float = NAN
     covers: frozenset[str] = frozenset()
     kernel: str = ""
+    whole: float = NAN
 
 
 Test: TypeAlias = "Callable[[Subject], Case | None]"
@@ -241,7 +243,8 @@ class Finding:
     upper_bound: seconds of one call that could be won at most, never more than lie between its time and the floor;
     ratio: that over the implementation's time (of "host", over the caller's). win: the seconds of the bound that no
     finding before it claims, so that wins add up: those about one kernel, and those about the whole call, speak of the
-    same seconds. likely: the seconds of the bound that good kernels win. covers: as of its Case.
+    same seconds. likely: the seconds of the bound that good kernels win. covers: as of its Case. recorded: of a program, the bound over its
+    step as recorded (`ratio` is over what that takes at least where nobody records it); NaN of all else.
     severity: "time" (a bound is given), "host" (the bound is on the caller's time, outside the device's),
     "hint" (no bound) or "collect" (the rule could not decide).
     """
@@ -259,6 +262,7 @@ class Finding:
     win: float = NAN
     likely: float = NAN
     covers: frozenset[str] = frozenset()
+    recorded: float = NAN
 
     def words(self, lang: str = "en") -> Words:
         """Title, next step and expectation in a language; a variant without words has the rule's own.
@@ -304,6 +308,7 @@ class Finding:
             "variant": self.variant,
             "win": _known(self.win),
             "likely": _known(self.likely),
+            "recorded": _known(self.recorded),
         }
 
 

@@ -177,7 +177,9 @@ def gain(one: Finding, lang: str = "en") -> str:
         return say("hint" if one.severity == HINT else "not_checked", lang)
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if _whole(one) else "up_to"
-    return say(key, lang, ratio=units.percent(one.ratio), time=units.text(one.upper_bound, "s"))
+    told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
+    key += "_recorded" if _whole(one) and told["ratio"] != told["recorded"] else ""
+    return say(key, lang, time=units.text(one.upper_bound, "s"), **told)
 
 
 def proof(one: Proof, lang: str = "en") -> str:

@@ -145,7 +145,7 @@ def _budget(name: str, one: Budget, within: str, lang: str, *, slowed: bool) -> 
         for text, v in _large(shares, one.window)
     ]
     took = units.text(one.step, "s")
-    if slowed and (math.isnan(one.recorder) or one.step - one.unrecorded >= LEAST_SLOWED * one.step):
+    if slowed and one.step - one.least >= LEAST_SLOWED * one.step:
         took = say("as_recorded", lang, time=took)
     known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one, lang)}
     head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), lang, **known)

@@ -7,7 +7,7 @@ runner/window.py) begins and ends. The program sees its own sys.argv, __main__ a
 range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
 profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
 seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
-on the same clock; the process's own start and end are rows of it, and what recording took (runner/recorder.py).
+on the same clock; the process's own start and end are rows of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.kineto import LONG, host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from profkit import annotation
-from profkit.runner import recorder
 from profkit.runner.kineto import kind_of, said_by_user
 from profkit.runner.whole import whole_file
 from profkit.runner.window import MARK, Window, parsed
@@ -62,9 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
     file = rank_file(Path(out), rank())
     write(rows(found, names), TRACE, file)
-    ended = time.time_ns()
-    took = round(1e9 * found.noted * recorder.cost("cuda")) if found.noted else 0
-    write(host_rows(found, _began(), ended, took), HOST, host_file(file))
+    write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
     return code
 
 
@@ -141,15 +138,13 @@ def run(target: Sequence[str]) -> int:
 @dataclass(frozen=True)
 class Gathered:
     """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
-    (`ops`: name, begin [ns], length [ns], thread). `noted`: how many records were made of the threads that launched, from the
-    first launch on."""
+    (`ops`: name, begin [ns], length [ns], thread)."""
 
     work: Sequence[Any]
     calls: Sequence[Any]
     ranges: Sequence[Range]
     clock: int = 0
     ops: Sequence[tuple[str, int, int, int]] = ()
-    noted: int = 0
 
     @property
     def origin(self) -> int:
@@ -160,14 +155,12 @@ class Gathered:
 def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
     """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
     work, calls, ranges, ops = [], [], [], []
-    noted: list[tuple[int, int]] = []
     for event in events:
         name = event.name()
         if event.device_type() == gpu:
             if not name.startswith(MARK) and kind_of(event):
                 work.append(event)
             continue
-        noted.append((event.start_thread_id(), event.start_ns()))
         if name.startswith(MARK) or said_by_user(event):
             start = event.start_ns()
             said = name.removeprefix(MARK).replace("/", "|")
@@ -179,15 +172,12 @@ def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
     # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
     asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
     work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
-    callers = {event.start_thread_id() for event in calls}
-    first = min((event.start_ns() for event in calls), default=0)
     return Gathered(
         sorted(work, key=lambda event: event.start_ns()),
         sorted(calls, key=lambda event: event.start_ns()),
         ranges,
         clock,
         ops,
-        sum(thread in callers and when >= first for thread, when in noted),
     )
 
 
@@ -220,8 +210,8 @@ def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str
     return made
 
 
-def host_rows(found: Gathered, began: int, ended: int, recording: int = 0) -> list[dict[str, Any]]:
-    """What the host did, the process from `began` to `ended`, and how long recording took it [ns], 0 where nobody knows."""
+def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
+    """What the host did, and the process from `began` to `ended` [ns]."""
     calls = [
         (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
         for event in found.calls
@@ -230,8 +220,6 @@ def host_rows(found: Gathered, began: int, ended: int, recording: int = 0) -> li
         calls = [("process", began, ended - began, 0, None), *calls]
     spans = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in found.ranges]
     spans += [("op", *one) for one in found.ops]
-    if recording:
-        spans.append(("recorder", "torch.profiler", found.origin, recording, 0))
     launched = [event.correlation_id() for event in found.work]
     frame = host_frame(calls, launched, found.origin, spans if found.work else ())
     rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]

@@ -103,17 +103,6 @@ def test_a_hole_is_named_by_what_the_host_did_in_it():
     assert bare.away == found.away
 
 
-def test_what_recording_took_is_shared_out_by_launches_and_is_no_call():
-    work, calls = loop(apart=20.0)
-    recorded = pd.DataFrame([{"call": "torch.profiler", "start": 0.0, "time": 3e-3, "launch": -1, "thread": "0"}])
-    both = pd.concat([calls.assign(kind="call"), recorded.assign(kind="recorder")], ignore_index=True)
-    plain, told = budget(work, host=calls), budget(work, host=both)
-    assert plain.recorder != plain.recorder
-    assert told.recorder == pytest.approx(3e-3 * (told.launches + told.copies + told.fills) / len(work))
-    assert told.idle == pytest.approx(plain.idle)
-    assert told.host == pytest.approx(plain.host)
-
-
 def test_a_wait_is_named_with_the_operator_it_is_in():
     work, calls = loop(apart=40.0, launches=20)
     first = work[work["kernel"].str.startswith("Memcpy")]["start"]

@@ -144,9 +144,8 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
         Event("aten::add", 5000, 3_000, gpu=False),
     ]
     found = trace.gathered(events, "gpu")
-    assert found.noted == 7, "three launches, two ranges and two operators of the thread that launches"
     trace.write(trace.rows(found, {0: ("NVIDIA H200", "9.0")}), cupti.TRACE, tmp_path / "trace.csv")
-    trace.write(trace.host_rows(found, 0, 9000, 40_000), cupti.HOST, cupti.host_file(tmp_path / "trace.csv"))
+    trace.write(trace.host_rows(found, 0, 9000), cupti.HOST, cupti.host_file(tmp_path / "trace.csv"))
     frame = cupti.read(tmp_path / "trace.csv")
     assert frame["kernel"].tolist() == ["Memcpy HtoD", "gemm", "relu"]
     assert frame["range"].tolist() == ["", "outer", "outer/inner"]
@@ -162,11 +161,10 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
         "outer",
         "inner",
         "aten::item",
-        "torch.profiler",
     ]
-    assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op", "recorder"]
-    assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1, -1]
-    assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6, -3.9e-6, -3.5e-6, 1e-7, 0])
+    assert host["kind"].tolist() == ["call"] * 4 + ["range"] * 2 + ["op"]
+    assert host["launch"].tolist() == [-1, 0, 1, 2, -1, -1, -1]
+    assert host["start"].tolist() == pytest.approx([-4.9e-6, -4.0e-6, -3.7e-6, -3.4e-6, -3.9e-6, -3.5e-6, 1e-7])
 
 
 def test_ranges_of_torch_count_and_their_echo_on_the_gpu_is_no_work():

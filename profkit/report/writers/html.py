@@ -422,9 +422,10 @@ def _far_card(study: Study, one: Budget) -> Card:
     if not least > 0:
         return Card(told("p_allows"), told("p_unknown"))
     note = told("p_allows_counted", share=units.percent(share), **times) if share else told("p_allows_busy", **times)
-    ratio = units.digits(one.unrecorded / least)
+    ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
     answer = told("p_at_least", ratio=ratio) if share < WHOLLY else Text(f"{ratio}x", f"{ratio}x")
     if sections.slowed(study):
+        answer = told("p_at_least_recorded", ratio=ratio, least=low) if low != ratio else answer
         note = both(lambda tag: getattr(note, tag) + say("p_allows_traced", tag))
     return Card(told("p_allows"), answer, note, least / one.step)
 
@@ -666,7 +667,8 @@ def _claims_nothing(one: Finding) -> bool:
 def _finding(study: Study, one: Finding, name: str) -> Told:
     ranged = study.best is None and len(study.parts) > 1 and one.impl not in ("", WHOLE)
     short = ", ".join([*([one.impl] if ranged else []), *([short_name(one.kernel)] if one.kernel else [])])
-    less = one.severity == TIME and one.win < 0.98 * one.upper_bound
+    # Of a program the slice itself is claimed: its first finding says more than the others leave of it.
+    less = one.severity == TIME and one.win < 0.98 * one.upper_bound and one.recorded != one.recorded
     return Told(
         name,
         one.severity,

@@ -1,0 +1,168 @@
+"""No mending wins more of a program than its finding promises: a host and a GPU by the book, recorded, mended, and run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from analyzers.findings import examine
+from analyzers.program import budget
+from analyzers.rules.rule import TIME
+from analyzers.subjects import program_subjects
+from collectors.frame import build
+
+US = 1e-6
+STEPS, WARM = 12, 4
+LATENCY = 4.0
+"""Microseconds from a launching call's begin to the kernel's, if nothing is before it."""
+AFTER = 0.4
+"""Share of what launching takes that lies behind the call."""
+HEARS = 5.0
+"""Microseconds from a kernel's end until the host that waits for it goes on."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """In us. `kernels`: (how long the host takes to launch it, how long it runs); `away`: the host is, at the step's begin, with a
+    copy behind it that it waits for or not; `reads`: after which launches it waits for the GPU; `grows`: allocates for so long, and the GPU is done first.
+    """
+
+    kernels: tuple[tuple[float, float], ...]
+    away: float = 0.0
+    copy: float = 0.0
+    waits: bool = False
+    reads: frozenset[int] = frozenset()
+    grows: float = 0.0
+
+
+def run(step, *, record=0.0, mended=""):
+    """(frame, host, us of a step) of a program of such steps; record: what recording each call takes; mended: without a cause."""
+    rows, calls, now, free, begins = [], [], 0.0, 0.0, []
+
+    def launch(name, kind, cost, lasts):
+        nonlocal now, free
+        cost = record if mended == "host" else cost + record
+        begin = max(free, now + LATENCY)
+        name_of = "cudaMemcpyAsync" if kind == "memcpy" else "cudaLaunchKernel"
+        calls.append((name_of, now, (1 - AFTER) * cost, len(rows)))
+        rows.append((name, begin, lasts, kind))
+        now, free = now + cost, begin + lasts
+
+    def hold(call, until):
+        nonlocal now
+        calls.append((call, now, max(until, now + 1.0) - now, -1))
+        now = max(until, now + 1.0) + record
+
+    for _ in range(STEPS):
+        if step.away and mended != "away":
+            now += step.away
+        begins.append(len(rows))
+        launch("Memcpy HtoD (Pageable -> Device)", "memcpy", 5.0, step.copy or 1.0)
+        if step.waits and mended != "waiting":
+            hold("cudaStreamSynchronize", free + HEARS)
+        if step.grows and mended != "allocating":
+            hold("cudaMalloc", max(now, free) + step.grows)
+        for at, (cost, lasts) in enumerate(step.kernels):
+            launch(f"k{at}", "kernel", cost, lasts)
+            if at in step.reads and mended != "waiting":
+                hold("cudaStreamSynchronize", free + HEARS)
+    columns = dict(zip(("kernel", "start", "time", "kind"), zip(*rows, strict=True), strict=True))
+    columns |= {name: [value * US for value in columns[name]] for name in ("start", "time")}
+    host = pd.DataFrame(calls, columns=["call", "start", "time", "launch"]).assign(thread="1")
+    host[["start", "time"]] *= US
+    each = (rows[begins[-1]][1] - rows[begins[WARM]][1]) / (STEPS - 1 - WARM)
+    return build(columns, tool="cupti"), host, each
+
+
+CAUSES = {"host-away": "away", "gpu-idle": "host", "synchronising": "waiting", "allocating": "allocating"}
+
+
+def findings(step, record=0.0):
+    frame, host, _ = run(step, record=record)
+    told = examine(program_subjects({"": budget(frame, host=host, after=WARM - 1)}), {})
+    return {one.rule: one for one in told if one.severity == TIME}
+
+
+def won(step, cause):
+    """Share of the step nobody records that a mending wins, and how many seconds."""
+    before, after = run(step)[2], run(step, mended=cause)[2]
+    return 1 - after / before, (before - after) * US
+
+
+DRAWN_BESIDE = Step(((30.0, 5.0),) * 40 + ((30.0, 60.0),) * 40, away=4000.0)
+"""The host draws while the GPU still works off what it was given: of 4 ms the GPU waits for 2.8, and all go."""
+GRAPH_BESIDE = Step(((100.0, 80.0),) * 60, away=5000.0)
+"""A graph is launched at once: the batch is then drawn beside all of the GPU's work."""
+READ_EACH = Step(((20.0, 2.0),) * 20 + ((20.0, 800.0),), reads=frozenset({20}))
+"""Without reading the loss the next step's short kernels are launched while the long one runs."""
+GROWN = Step(((20.0, 5.0),) * 20 + ((20.0, 50.0),) * 20, grows=300.0)
+"""Memory is allocated when the GPU is done: it idles afterwards, too, as it has nothing queued."""
+
+
+@pytest.mark.parametrize(
+    ("step", "rule"),
+    [
+        (DRAWN_BESIDE, "host-away"),
+        (GRAPH_BESIDE, "gpu-idle"),
+        (READ_EACH, "synchronising"),
+        (GROWN, "allocating"),
+    ],
+)
+def test_a_mending_wins_more_than_the_idle_time_it_is_named_after_and_no_more_than_promised(step, rule):
+    """Said before: the idle time after the cause was all that it could win."""
+    found = findings(step)[rule]
+    share, seconds = won(step, CAUSES[rule])
+    assert 0 < seconds <= found.upper_bound * (1 + 1e-6)
+    assert share <= found.ratio + 1e-9
+    assert seconds > 1.05 * found.win
+
+
+def test_a_bound_is_no_more_than_the_gpu_idles():
+    for step in (DRAWN_BESIDE, GRAPH_BESIDE, READ_EACH, GROWN):
+        frame, host, _ = run(step)
+        one = budget(frame, host=host, after=WARM - 1)
+        for found in examine(program_subjects({"": one}), {}):
+            if found.severity == TIME and found.rule in CAUSES:
+                assert found.upper_bound <= one.idle / one.parts * (1 + 1e-9)
+                assert found.ratio <= one.idle / one.window + 1e-9
+                assert found.win <= found.likely <= found.upper_bound
+
+
+KERNELS = st.lists(st.tuples(st.floats(3, 120), st.floats(1, 150)), min_size=4, max_size=12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    KERNELS,
+    st.sampled_from([0.0, 1500.0, 4000.0]),
+    st.floats(1, 300),
+    st.booleans(),
+    st.frozensets(st.integers(0, 11), max_size=2),
+    st.sampled_from([0.0, 0.0, 200.0]),
+)
+@example([(30.0, 60.0)] * 12, 4000.0, 1.0, False, frozenset(), 0.0)
+def test_no_mending_wins_more_than_promised(kernels, away, copy, waits, reads, grows):
+    step = Step(tuple(kernels), away, copy, waits, reads, grows)
+    told = findings(step)
+    for rule, cause in CAUSES.items():
+        if rule in told:
+            share, seconds = won(step, cause)
+            # Nobody sees where launching ends and being away begins.
+            unseen = AFTER * kernels[-1][0] * US if rule == "gpu-idle" and away else 0.0
+            assert seconds <= told[rule].upper_bound * (1 + 1e-6) + unseen + 1e-9
+            assert share <= told[rule].ratio + unseen / (run(step)[2] * US) + 1e-6
+
+
+@settings(deadline=None, max_examples=30)
+@given(KERNELS, st.sampled_from([1500.0, 4000.0]), st.floats(1, 40))
+def test_what_is_promised_of_a_recorded_program_holds_for_the_one_nobody_records(kernels, away, record):
+    """Recording makes the host's launching longer, and a step with it: of the program's own step the batch is a larger share."""
+    step = Step(tuple(kernels), away, waits=True)
+    told = findings(step, record)
+    for rule in ("host-away", "gpu-idle"):
+        if rule in told:
+            assert won(step, CAUSES[rule])[0] <= told[rule].ratio + 1e-6
