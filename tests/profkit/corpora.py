@@ -85,6 +85,44 @@ def parts(task: str) -> list[Part]:
     return found
 
 
+MENDED = {
+    "beyond": ("nicer_than_it_has_to_be",),
+    "blocks": ("library", "a_pool_that_is_made_late", "a_worker_that_waits"),
+    "consts": ("folded_in_the_constructor", "names_of_its_own", "turned_in_its_constructor"),
+    "folded": (
+        "folded_in_the_constructor_and_let_go",
+        "folded_once_and_says_so",
+        "layers_that_are_made_when_they_are_loaded",
+        "other_names_for_all",
+    ),
+    "hidden": ("in_place",),
+    "layers": ("plans_by_place_of_the_data",),
+    "masked": ("in_double",),
+    "outs": ("fused",),
+    "peaks": ("by_parts",),
+    "process": ("one_more_thread_joined", "reads_the_clock", "warms_up_in_the_constructor"),
+    "square": ("stored_transposed_under_the_same_name",),
+    "states": ("without_buffers",),
+    "terms": ("root_at_once", "mean_by_a_product"),
+    "tricks": ("answer_of_a_pool_that_is_asked", "no_forward_but_a_call"),
+    "turns": ("asks_for_gradients_of_its_copy", "lets_go_with_a_finalizer", "marks_its_input"),
+}
+"""Honest candidates that came with a mending of the judge: what it does now would once have been held against them."""
+
+
+def some(every: Iterable[Part]) -> list[Part]:
+    """Of all candidates those of MENDED, and of every kind of cheat one; of kinds that differ in what they may be called
+    one each. Tasks of MENDED come first: fewer tasks are fewer runs.
+    """
+    found: dict[object, Part] = {}
+    for part in sorted(every, key=lambda part: part.task not in MENDED):
+        if part.role == "cheat":
+            found.setdefault((part.kind, part.called), part)
+        elif part.name in MENDED.get(part.task, ()):
+            found[part.task, part.name] = part
+    return list(found.values())
+
+
 RUN = {"device": "cpu", "counters": "off", "l2": "warm", "budget": 0.02, "trials": 2, "processes": 1}
 """How a task of the corpora is measured: what is timed is nothing, what is found out about a candidate is all."""
 
