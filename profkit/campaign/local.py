@@ -18,6 +18,8 @@ from typing import Protocol
 from profkit.campaign.piece import Piece
 from profkit.campaign.task import FORKS_HAVE, Answer, Task, measured
 from profkit.campaign.worker import Worker, WorkerDiedError
+from profkit.launch import isolation
+from profkit.launch.environment import environment
 from profkit.launch.warm import Lent, Warm
 
 _TRIES = 2
@@ -77,7 +79,11 @@ class Local:
 
     def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
         """See Engine. Stops what runs when the iterator is closed."""
-        with contextlib.closing(Lent(Warm(FORKS_HAVE))) as lent:
+        warm = Warm(FORKS_HAVE)
+        with contextlib.closing(Lent(warm)) as lent:
+            for place in self._places:
+                # What those who measure will ask for, while they are still starting themselves.
+                warm.prepare(environment({**isolation.sharing(), **place.variables}))
             yield from self._on(_Floor(pieces, task, self._log, lent.fileno()), len(pieces))
 
     def _on(self, floor: _Floor, left: int) -> Generator[Heard, None, None]:

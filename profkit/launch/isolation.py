@@ -51,10 +51,10 @@ _JUDGE = "the judge"
 
 def _environment(scratch: Path) -> dict[str, str]:
     """A process's variables. What it and its compilers leave in TMPDIR, also when they are killed, goes with `scratch`."""
-    return environment({**_sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
+    return environment({**sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
-def _sharing() -> dict[str, str]:
+def sharing() -> dict[str, str]:
     """OpenMP's threads sleep between parallel regions: those of a process whose turn it is not would spin on the
     cores of the one that is timed. What the user says of it holds.
     """

@@ -131,6 +131,11 @@ class Warm:
                 return forked
         return guarded(argv, **options)
 
+    def prepare(self, env: Mapping[str, str]) -> None:
+        """Have a server begin with what it imports, before it is asked for children with this environment."""
+        with contextlib.suppress(OSError):
+            self._server(env)
+
     def pass_on(self, env: Mapping[str, str], given: Sequence[int]) -> bool:
         """Ask the server for this environment for a child of somebody else's; False when it has ended."""
         try:

@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 from test_process import alive
 
-from profkit.launch import process
+from profkit.launch import isolation, process
+from profkit.launch import warm as warming
+from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE
-from profkit.launch.warm import Lent, Warm
+from profkit.launch.warm import Lent, Warm, _Server
 
 # As the modules that are served: before Python 3.11 there is no -P, and they drop where they were started themselves.
 RUN = """
@@ -235,6 +237,23 @@ def test_a_killed_server_is_told_and_replaced(place, tmp_path, monkeypatch):
         assert process.run(argv, log=tmp_path / "log", env=dict(os.environ), limit=60).signal == "SIGKILL"
         argv = [*BARE, "ran", "print('kept' in sys.modules)"]
         assert process.run(argv, log=tmp_path / "log", env=dict(os.environ)).tail == "True"
+
+
+def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    begun = []
+    monkeypatch.setattr(warming, "_Server", lambda *given: begun.append(_Server(*given)) or begun[-1])
+    with closing(Warm(["kept"], {"ran"})) as servers:
+        servers.prepare(environment({**isolation.sharing(), "CUDA_VISIBLE_DEVICES": "GPU-1"}))
+        monkeypatch.setattr(process, "start", servers)
+        # As a worker, whose own environment has it, asks for a judge and for a candidate; then for another place.
+        for gpu in ("GPU-1", "GPU-1", "GPU-2"):
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpu)
+            argv = [*BARE, "ran", "print('here')"]
+            env = isolation._environment(tmp_path)
+            assert process.run(argv, log=tmp_path / "log", env=env).tail == "here"
+    assert len(begun) == 2
 
 
 def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place, tmp_path, monkeypatch):
