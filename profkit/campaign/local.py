@@ -23,6 +23,8 @@ from profkit.launch.environment import environment
 from profkit.launch.warm import Lent, Warm
 
 _TRIES = 2
+_BEHIND = 10
+"""Niceness of who reports: what is measured goes first."""
 _CORES_OF_A_GPU = 3
 """Cores left to a measurement on a GPU: what judges, what is judged, and the worker."""
 
@@ -91,7 +93,9 @@ class Local:
         threads = [floor.thread(floor.build, name, {}) for name in names]
         threads += [floor.thread(floor.measure, place.name, place.variables) for place in self._places]
         # A report takes a few seconds of a core, a measurement several times that.
-        threads += [floor.thread(floor.report, f"report {n + 1}", {}) for n in range(-(-len(self._places) // 2))]
+        threads += [
+            floor.thread(floor.report, f"report {n + 1}", {}, _BEHIND) for n in range(-(-len(self._places) // 2))
+        ]
         try:
             for one in threads:
                 one.start()
@@ -130,9 +134,11 @@ class _Floor:
         self.builds = list(self._unbuilt.items())
         self._to_measure = len(self._measures)
 
-    def thread(self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str]) -> threading.Thread:
+    def thread(
+        self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str], nice: int = 0
+    ) -> threading.Thread:
         """A thread with a worker of its own."""
-        worker = Worker(self._log, variables, self._lent)
+        worker = Worker(self._log, variables, self._lent, nice)
         self._workers.append(worker)
 
         def work() -> None:

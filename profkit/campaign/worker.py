@@ -1,4 +1,4 @@
-"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker LENT`, and who asks it.
+"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker LENT NICE`, and who asks it.
 
 Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
 It ends with its parent, and everything it started ends with it (launch/warden.py).
@@ -48,11 +48,11 @@ class WorkerDiedError(Exception):
 
 class Worker:
     """A worker, started when it is first asked and again after it has ended or grown. Not for two threads: it ends with
-    the thread that started it. lent: descriptor of the servers that it and others have runners of.
+    the thread that started it. lent: descriptor of the servers that it and others have runners of; `nice`: its niceness.
     """
 
-    def __init__(self, log: Path, extra: Mapping[str, str], lent: int) -> None:
-        self._log, self._extra, self._lent = log, dict(extra), lent
+    def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
+        self._log, self._extra, self._lent, self._nice = log, dict(extra), lent, nice
         self._process: process.Child | None = None
         self._done = 0
 
@@ -85,7 +85,7 @@ class Worker:
             self.close()
             with self._log.open("ab") as log:
                 self._process = process.guarded(
-                    [*BARE, "profkit.campaign.worker", str(self._lent)],
+                    [*BARE, "profkit.campaign.worker", str(self._lent), str(self._nice)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -123,7 +123,8 @@ def main() -> int:
     # What anybody prints goes into the log.
     told = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    lent = int(sys.argv[1])
+    lent, nice = map(int, sys.argv[1:])
+    os.nice(nice)
     os.set_inheritable(lent, False)
     warm(lent)
 

@@ -17,6 +17,9 @@ import torch
 from profkit.launch.protocol import Job
 from profkit.runner import loading, refused
 
+_BEHIND = 10
+"""Niceness of a build: on a machine whose cores are all busy, what is measured goes first."""
+
 
 def build(job: Job) -> int:
     """Import the job's one candidate, which builds what it builds then: 0 when it went well, else 1. One that has built nothing
@@ -29,6 +32,7 @@ def build(job: Job) -> int:
     A compiler's error is kept for the processes of this campaign that measure the candidate; any other, such as that of
     a candidate that asks for the GPU while it is imported, is left to them.
     """
+    os.nice(_BEHIND)
     subject = job.subjects[0]
     file, cache = Path(subject.file), Path(job.cache)
     if job.lines:

@@ -77,7 +77,7 @@ class Fake:
     asked: ClassVar[list[tuple[str, str]]] = []
     turn = threading.Lock()
 
-    def __init__(self, log, extra, lent):
+    def __init__(self, log, extra, lent, nice=0):
         self.extra = extra
 
     def ask(self, given, say):

@@ -224,6 +224,7 @@ def test_the_median_is_torchs(count):
         torch.zeros(count),
     ):
         assert check._middle(errors) == float(errors.median())
+        assert check._by_bits(errors, (count - 1) // 2) == float(errors.median())
 
 
 def test_errors_that_are_no_numbers_end_no_trial():
