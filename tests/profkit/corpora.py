@@ -111,13 +111,11 @@ MENDED = {
 
 
 def some(every: Iterable[Part]) -> list[Part]:
-    """Of all candidates those of MENDED, and of every kind of cheat one; of kinds that differ in what they may be called
-    one each. Tasks of MENDED come first: fewer tasks are fewer runs.
-    """
+    """Of all candidates the honest ones of MENDED, and in each task a cheat of every kind that it has."""
     found: dict[object, Part] = {}
-    for part in sorted(every, key=lambda part: part.task not in MENDED):
+    for part in every:
         if part.role == "cheat":
-            found.setdefault((part.kind, part.called), part)
+            found.setdefault((part.task, part.kind), part)
         elif part.name in MENDED.get(part.task, ()):
             found[part.task, part.name] = part
     return list(found.values())

@@ -1,6 +1,6 @@
 """The corpora of tests/data/corpora, every candidate in a process of its own: no cheat wins, no honest one is accused.
 
-Here a cheat of every kind and honest ones that the judge was mended for; benchmarks/judge_corpora.py judges them all.
+Here of every kind a cheat in each task, and honest ones that the judge was mended for; benchmarks/judge_corpora.py judges them all.
 """
 
 from __future__ import annotations

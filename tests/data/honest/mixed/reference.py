@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-ROWS, LONG = 24, 40_000
+ROWS, LONG = 8, 40_000
 
 
 class Model(nn.Module):
