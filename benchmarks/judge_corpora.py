@@ -3,7 +3,7 @@
     python benchmarks/judge_corpora.py [--role honest] [--times 3] [--busy 8] [--device cpu] [--task softmax] [--seconds 600]
     python benchmarks/judge_corpora.py --role honest --sample 110 --times 3 --busy 0 --busy 8 --workers 8 --seconds 450
 
-Each candidate is measured in a process of its own, beside others of its task, as the tests do. --sample: so many of a role, from
+Each candidate is measured in a process of its own, beside others of its task, as the tests do with some of them. --sample: so many of a role, from
 each task as many as from the others as far as it has them, spaced evenly in the order of its file: the same ones every time.
 --workers: so many runs side by side, each on cores of its own. --busy, also several times: processes that compute without end
 meanwhile, at the lowest priority, so many on every worker's cores; 0 is the machine as it is, and what else uses it is said. A

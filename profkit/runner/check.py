@@ -313,7 +313,8 @@ def _by_bits(errors: torch.Tensor, rank: int) -> float:
 
 def _told(*numbers: torch.Tensor) -> list[float]:
     """What these are, asked for at once: who shares a GPU waits for its turn each time."""
-    return torch.stack([number.to(torch.float64) for number in numbers]).tolist()
+    found: list[float] = torch.stack([number.to(torch.float64) for number in numbers]).tolist()
+    return found
 
 
 def _relative(errors: torch.Tensor, want: torch.Tensor, scale: float) -> tuple[float, float]:
