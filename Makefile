@@ -19,7 +19,8 @@ setup: $(VENV)/.with-test
 profile: setup
 	$(BIN)/profkit profile $(SAMPLE) $(ARGS)
 
-# UTF-8 as in .ci/run: programs and runners are then forks of one server.
+# UTF-8 as in .ci/run: programs and runners are then forks of one server. Many tests wait for processes of theirs: two at
+# a time leave two cores partly idle.
 test: export PYTHONUTF8 = 1
 test: setup
 	$(BIN)/python -m pytest -n 3 -m "not slow and not gpu" $(ARGS)
