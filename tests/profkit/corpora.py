@@ -107,7 +107,7 @@ MENDED = {
     "tricks": ("answer_of_a_pool_that_is_asked", "no_forward_but_a_call"),
     "turns": ("asks_for_gradients_of_its_copy", "lets_go_with_a_finalizer", "marks_its_input"),
 }
-"""Honest candidates that came with a mending of the judge: what it does now would once have been held against them."""
+"""Honest candidates that came with a mending of the judge, or do what one was about: those it is likeliest to wrong again."""
 
 
 def some(every: Iterable[Part]) -> list[Part]:
