@@ -486,6 +486,7 @@ def _idle(
     each = {"middle": before.mean(axis=1), "thread": threads, "calls": {name: row for name, (_, row) in told.items()}}
     found["named"] = holes({**each, **names}, slices, host)
     engaged = _engaged(calls, pauses, quiet[:0] if paced else quiet, window)
+    engaged["copying"] = _handing(calls, part, window)
     # What a wait leaves behind it goes with it, launching included.
     engaged["waiting"] += float((own + queued)[known & after_wait].sum())
     return found | _where(away, names) | {"engaged": engaged}
@@ -539,7 +540,7 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     """Seconds of a window by what the host was in, the GPU idle or not; see Budget. quiet: pauses in which it was away."""
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
-    kinds = {"waiting": BLOCKING, "allocating": ALLOCATING, "copying": COPYING}
+    kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
     found = {name: length(union(mine[_named(mine, kind)], *window)) for name, kind in kinds.items()}
     found["blocked"] = found["waiting"]
     # Compiling is what the host did since it last launched.
@@ -558,6 +559,15 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     inside = (pauses[:, 1] > window[0]) & (pauses[:, 0] < window[1]) & (lengths < AWAY)
     pace = float(lengths[inside].max(initial=0.0))
     return found | {"host": max(0.0, float(window[1] - window[0] - held + near * pace))}
+
+
+def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:
+    """Seconds of a window that the host was in calls that copy, and in waits right behind a copy that takes longer than a call."""
+    ordered = calls.sort_values(["thread", "start"], kind="stable")
+    copies = _named(ordered, COPYING)
+    long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
+    behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & _named(ordered, BLOCKING)
+    return length(union(ordered[copies | behind], *window))
 
 
 def _merged(stretches: Times) -> Times:

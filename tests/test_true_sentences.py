@@ -206,7 +206,7 @@ def test_a_hole_before_the_next_batch_is_no_launching(resnet):
     assert f"the host did something else before {copy} 51.9%" in line
     first, second, *_ = study.findings()
     assert (first.rule, first.variant, second.rule, second.variant) == ("host-away", "load", "gpu-idle", "chain")
-    assert gain(first).startswith("up to 54.8% of a step's wall time as recorded (42.9 ms; 69.4% where recording")
+    assert gain(first).startswith("up to 54.8% of a step's wall time as recorded (42.9 ms; 69.4% at most where nobody")
     assert "719 kernels a step, 28% of them shorter than launching takes; copies and fills: 19.2" in second.title
     graphs = [one for one in study.findings() if one.severity == TIME and "as a CUDA graph" in one.next_step]
     assert [one.rule for one in graphs] == ["gpu-idle"]

@@ -33,8 +33,6 @@ def _slice(
     engaged = s[f"engaged_{name}"]
     lost = min(own + min(s["idle"], engaged) if engaged == engaged else s[name], s.time)
     lost = max(lost, min(s[name], s.time))
-    # Launching has all that recording took in it: of what is left it is no larger a share.
-    others = sum(s[kind] for kind in RECORDING if kind != name) if name != "host" else 0.0
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
         s.time - lost,
@@ -43,13 +41,29 @@ def _slice(
         variant=variant,
         likely=s.time - min(s[name], s.time),
         # A step never gets shorter than the GPU works in it.
-        whole=max(s.time - others, s.time * lost / max(own + s["idle"], lost)),
+        whole=max(_unrecorded(s, name, lost, own), s.time * lost / max(own + s["idle"], lost)),
     )
 
 
+def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
+    """Seconds of the step that `lost` is the largest share of, whatever recording took of the host's time at launches."""
+    if name == "host":
+        # It has all that recording took in it: of what is left it is no larger a share.
+        return s.time
+    late, launching = sum(s[kind] for kind in RECORDING), s["engaged_host"]
+    if name not in _LONGER or not launching > 0:
+        return s.time - sum(s[kind] for kind in RECORDING if kind != name)
+    # Recording is spread over launching, of which the GPU idles in a part; as far as it does not, the host waits longer without.
+    part = min(max((s["idle"] + own - lost) / launching, 0.0), 1.0)
+    more = part * max(launching - late, 0.0)
+    return (s.time - part * late) * lost / (lost + more)
+
+
+_LONGER = ("waiting", "allocating", "copying")
+"""What holds a host up the longer, the sooner it comes to it: it waits for the GPU."""
 _LOADING = re.compile(r"HtoD|Host-to-Device")
 """Copies to the GPU: what ends a hole in which a batch was made."""
-_NO_GRAPH = ("; a CUDA graph wins none of this time", "；CUDA graph 省不了这段时间")
+_NO_GRAPH = ("; a CUDA graph makes none of it shorter", "；CUDA graph 不会缩短它")
 
 
 @rule(
@@ -74,13 +88,13 @@ _NO_GRAPH = ("; a CUDA graph wins none of this time", "；CUDA graph 省不了�
         "load": {
             "en": (
                 "the GPU is idle for {share} of a step, mostly before {before}: the host does something else, as while loading data{doing}, {holes} x {each} a step without any CUDA call",
-                "look at the data loader first: num_workers, prefetch_factor, pin_memory=True, copies with non_blocking=True one step ahead; if it is not that, at what Python runs there (py-spy, NVTX ranges)"
+                "look at the data loader first: num_workers, prefetch_factor; if it is not that, at what Python runs there (py-spy, NVTX ranges)"
                 + _NO_GRAPH[0],
                 "the next batch is ready when the step ends, as far as loading can run beside the GPU's work",
             ),
             "zh": (
                 "每步有 {share} 的时间 GPU 空闲，大多在 {before} 之前：主机在做别的事（像是在加载数据）{doing}，每步有 {holes} x {each} 没有任何 CUDA 调用",
-                "先查数据加载：num_workers、prefetch_factor、pin_memory=True，用 non_blocking=True 提前一步拷贝；若不是它，再看 Python 此时在运行什么（py-spy、NVTX 区间）"
+                "先查数据加载：num_workers、prefetch_factor；若不是它，再看 Python 此时在运行什么（py-spy、NVTX 区间）"
                 + _NO_GRAPH[1],
                 "只要加载能与 GPU 的工作并行，一步结束时下一批数据已就绪",
             ),
@@ -118,24 +132,24 @@ def _plain(kernel: str) -> str:
             "en": (
                 "the GPU is idle for {share} of a step between launches that the host makes one after the other, each too late: {launches} kernels a step, copies and fills: {others}",
                 "give the host less to do between launches: fewer and larger operators, larger batches, a CUDA graph",
-                "this idle time goes",
+                "this idle time goes, and what else the host does runs beside the GPU's work",
             ),
             "zh": (
                 "每步有 {share} 的时间 GPU 空闲：主机接连下发，但每次都太晚，每步 {launches} 次 kernel，拷贝与填充 {others} 次",
                 "减少主机在两次启动之间的工作：算子少而大、加大 batch、CUDA graph",
-                "这部分空闲消失",
+                "这部分空闲消失，主机的其他工作与 GPU 并行",
             ),
         },
         "chain": {
             "en": (
                 "launch-bound: the GPU is idle for {share} of a step between launches that the host makes one after the other: {launches} kernels a step, {short} of them shorter than launching takes; copies and fills: {others}",
                 'replay the step as a CUDA graph, or fuse it: torch.compile(mode="reduce-overhead"), torch.cuda.graph; larger batches',
-                "this idle time goes",
+                "this idle time goes, and what else the host does runs beside the GPU's work",
             ),
             "zh": (
                 "受限于 kernel 启动：主机接连下发，每步 {launches} 次 kernel（其中 {short} 比一次启动还短）、{others} 次拷贝与填充，GPU 因此有 {share} 的时间空闲",
                 '用 CUDA graph 重放，或融合：torch.compile(mode="reduce-overhead")、torch.cuda.graph；更大的 batch',
-                "这部分空闲消失",
+                "这部分空闲消失，主机的其他工作与 GPU 并行",
             ),
         },
     },

@@ -30,6 +30,8 @@ _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 NO_RANGE = "(no range)"
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
+LOOSE = 2.0
+"""Times its share of a step as recorded from which the share of one not recorded says no more than that recording took much."""
 
 
 def document(study: Study, findings: Iterable[Finding]) -> dict[str, object]:
@@ -178,7 +180,9 @@ def gain(one: Finding, lang: str = "en") -> str:
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if _whole(one) else "up_to"
     told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
-    key += "_recorded" if _whole(one) and told["ratio"] != told["recorded"] else ""
+    if _whole(one) and told["ratio"] != told["recorded"]:
+        key += "_recorded"
+        told["most"] = say("up_to_unrecorded", lang, **told) if one.ratio < LOOSE * one.recorded else ""
     return say(key, lang, time=units.text(one.upper_bound, "s"), **told)
 
 
