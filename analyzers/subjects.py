@@ -52,13 +52,14 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         str(row["impl"]): (str(row["kernel"]), float(row["share"]) if row.get("launches", 1) <= 1 else NAN)
         for row in first
     }
-    # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
     summary = any(doubt.code == RANGES_OVERLAP for doubt in analysis.doubts)
     found = []
     for name, row in rows_of(analysis).items():
         values = {column: _number(row, column) for column in CALL_COLUMNS}
         values["floor_time"] = _number(row, "floor_own_time")
-        values["summed"] = float(not analysis.method and (not name or summary))
+        # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
+        uncounted = math.isnan(values["bytes"]) and _number(row, "time") <= values["counted_time"] * (1 + 1e-6)
+        values["summed"] = float(not analysis.method and (not name or summary or uncounted))
         values["distinct"] = float(distinct[name]) if len(kernels) else NAN
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}

@@ -16,7 +16,7 @@ from recorded import opened
 
 from analyzers.findings import examine
 from analyzers.program import budget
-from analyzers.rules.rule import TIME
+from analyzers.rules.rule import HINT, TIME
 from analyzers.subjects import WHOLE, program_subjects
 from analyzers.waterfall import FLOOR, GAPS, WORK
 from collectors.frame import host_of
@@ -171,6 +171,19 @@ def exported():
     rows = [row for row in table[2:] if "f32f32_f32_nn" in row[name]]
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows([[row[n] for n in at] for row in (*table[:2], *rows)])
     return out.getvalue()
+
+
+def test_a_sum_of_a_ranges_short_kernels_is_no_time_that_a_graph_could_win(tmp_path):
+    """Said before, of nsys's summary by range: up to 100 % (3.00 ms): launch-bound: 1130 kernels in 3.00 ms."""
+    file = tmp_path / "t4_cuda_gpu_kern_sum.csv"
+    head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name"
+    file.write_text(
+        f"{head}\n90.0,3000000,1130,2654.9,2600.0,2500,2900,50.0,IO 3/add\n10.0,333333,1,333333.0,333333.0,333333,333333,0.0,Compute 3/mul\n"
+    )
+    assert invoke(["import", str(file), "-o", str(tmp_path / "run")]) == 0
+    (found,) = (one for one in open_study(tmp_path / "run").findings() if one.rule == "launch-bound")
+    assert (found.impl, found.severity) == ("IO 3", HINT)
+    assert "what launching adds is in no sum" in found.title
 
 
 @pytest.fixture(scope="module")

@@ -180,7 +180,7 @@ def gain(one: Finding, lang: str = "en") -> str:
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if _whole(one) else "up_to"
     told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
-    if _whole(one) and told["ratio"] != told["recorded"]:
+    if _whole(one) and one.ratio - one.recorded >= MINOR:
         key += "_recorded"
         told["most"] = say("up_to_unrecorded", lang, **told) if one.ratio < LOOSE * one.recorded else ""
     return say(key, lang, time=units.text(one.upper_bound, "s"), **told)
