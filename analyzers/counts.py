@@ -55,14 +55,22 @@ Groups: TypeAlias = NDArray[np.intp]
 
 def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
     """The groups of rows whose keys are all equal, and the first row of each."""
-    code = np.zeros(len(keys[0]), dtype=np.int64)
+    rows, size = len(keys[0]), 1
+    code = np.zeros(rows, dtype=np.int64)
     for key in keys:
         one, texts = _coded(key)
-        code = code * max(len(texts), 1) + one
-    groups, distinct = pd.factorize(code)
-    first = np.empty(len(distinct), dtype=np.intp)
-    first[groups[::-1]] = np.arange(len(groups))[::-1]
-    return groups, first
+        if len(texts) > 1:
+            code = code * len(texts) + one
+            size *= len(texts)
+    if size > rows:
+        code, distinct = pd.factorize(code)
+        size = len(distinct)
+    first = np.full(size, rows, dtype=np.intp)
+    first[code[::-1]] = np.arange(rows)[::-1]
+    order = np.argsort(first)[: np.count_nonzero(first < rows)]
+    groups = np.empty(size, dtype=np.intp)
+    groups[order] = np.arange(len(order))
+    return groups[code], first[order]
 
 
 def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Array:

@@ -4,7 +4,8 @@
 
 Three files are generated: a GPU trace as `nsys stats` writes it, the same launches as a sqlite export, and a raw page
 of ncu with 300 metrics, a row of units, thousands separators and n/a. Each reader runs in a fresh process; its imports are
-in the CPU seconds of the process alone, start and children among them; the peak memory is the whole process's. Rounds are interleaved; of the seconds and of the CPU seconds the median
+in the CPU seconds of the process alone, start and children among them; the peak memory is the whole process's. All start from compiled
+modules, as installed: a round before the first compiles them. Rounds are interleaved; of the seconds and of the CPU seconds the median
 counts, of the memory the most. All must find the same launches and times by kernel (where types are wrong, the table says so).
 "profkit, categories" is the same with its texts as categories, as `import` reads; "profkit import" the whole command: run
 directory, report, with the CPU seconds of its steps. Peers that are not installed are left out. "its columns": those
@@ -19,6 +20,7 @@ import contextlib
 import importlib.util
 import json
 import math
+import os
 import random
 import resource
 import sqlite3
@@ -393,10 +395,12 @@ def child(section: str, reader: str, path: Path) -> None:
 
 
 def measured(section: str, reader: str, path: Path, before: Path | None) -> dict[str, Any]:
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(path.parent / "compiled")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     script = before / "benchmarks" / "parse_speed.py" if before and reader.endswith(BEFORE) else Path(__file__)
     argv = [sys.executable, str(script), "--child", section, reader.removesuffix(BEFORE), str(path)]
     earlier = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1][:100] if done.stderr.strip() else "died"}
@@ -417,9 +421,11 @@ def run(section: str, path: Path, size: float, rounds: int, before: Path | None 
     with path.open("rb") as file:
         while file.read(1 << 20):  # into the page cache, for all alike; a child's peak starts at this process's
             pass
-    for _ in range(rounds):
+    for counted in [False] + [True] * rounds:
         for name in readers:
-            results[name].append(measured(section, name, path, before))
+            found = measured(section, name, path, before)
+            if counted:
+                results[name].append(found)
     print(f"\n{section}: {path.name}, {path.stat().st_size / 1e6:.0f} MB, {rounds} rounds ({LIMITS[section]})\n")
     print("| reader | MB/s | s | CPU s | CPU s, process | peak MB | what |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
