@@ -136,9 +136,13 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
                 "export again",
             )
         )
-    twice = int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())
-    if twice:
-        found.append(Doubt("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
+    if twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum()):
+        found.append(_twice(twice))
+    lacks = (frame[["grid", "block"]] == "").any(axis=1)
+    # Old pages have no shapes at all, and no compute capability.
+    if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
+        what = "the grid or the block of launches cannot be read"
+        found.append(Doubt(what, f"{shapeless} rows", "export again"))
     below = [name for name in frame.columns if name in COUNTERS and (frame[name] < 0).any()]
     if below:
         much = ", ".join(f"{name} down to {frame[name].min():.3g}" for name in below)
@@ -150,6 +154,10 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
             Doubt("shares above 100 %", much, "counted in several passes of a program that varies, or damaged")
         )
     return found
+
+
+def _twice(launches: int) -> Doubt:
+    return Doubt("launches stand in the file twice, to the last digit", f"{launches} rows", "export again")
 
 
 def _missing_ids(ids: pd.Series[int]) -> int:
@@ -182,6 +190,11 @@ def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
     if scan.headless:
         what = "metrics stand before the first launch: the beginning of the page is missing"
         found.append(Doubt(what, f"{scan.headless} rows left out", "export it again"))
+    if scan.unnamed:
+        what = "sections stand twice under one launch: the line of a launch is missing or damaged"
+        found.append(Doubt(what, f"{scan.unnamed} sections left out", "export it again"))
+    if scan.twice:
+        found.append(_twice(scan.twice))
     counted = profiled(scan.text)
     if counted > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"

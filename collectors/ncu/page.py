@@ -59,10 +59,15 @@ class _Table:
 def rows(scan: Scan) -> Iterator[Row]:
     """The metrics of a text page as rows of a details table; none where it is no such page.
 
-    A file that ends inside a table breaks off there: refused, unless a partial reading was asked for (Scan.stop).
+    A file that ends inside a table breaks off there: refused, unless a partial reading was asked for (Scan.stop). What the
+    page alone tells of itself is left in the scan: a section twice under one launch, a process told twice.
     """
     page = Table(_HEADER, 1)
     process, section, number, line = "", "", -1, 0
+    sections: set[str] = set()
+    # What the page shows of each process, as often as it begins with one: the launches counted from there.
+    told: list[list[tuple[int | str, ...]]] = [[]]
+    first = 0
     launch: re.Match[str] | None = None
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
@@ -78,18 +83,24 @@ def rows(scan: Scan) -> Iterator[Row]:
             return scan.stop(line, "a table is not closed")
         if found:
             launch, number, section = found, number + 1, ""
+            sections.clear()
         elif named:
             section = named[1]
+            scan.unnamed += launch is not None and section in sections
+            sections.add(section)
         elif table is None:
-            of = _PROCESS.match(text)
-            process = of[1] if of else process
+            if of := _PROCESS.match(text):
+                process, first = of[1], number + 1
+                told.append([])
         elif text.strip().startswith("Metric Name"):
             table.titled, table.metrics = True, text.split() == " ".join(_HEADER[-3:]).split()
         elif table.metrics and (cells := table.cells(text))[2]:
             if launch is None:
                 scan.headless += 1
             else:
+                told[-1].append((number - first, process, launch[0], section, *cells))
                 yield Row(_row(number, process, launch, section, cells), page, line)
+    scan.twice = sum(len({at for at, *_ in one}) for place, one in enumerate(told) if one in told[:place])
     if table is not None:
         scan.stop(line, "a table is not closed")
     return None

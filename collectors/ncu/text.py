@@ -92,6 +92,10 @@ class Scan:
     rows: int = 0
     headless: int = 0
     """Metrics of a text page that stand before its first launch."""
+    unnamed: int = 0
+    """Sections of a text page that stand a second time under one launch."""
+    twice: int = 0
+    """Launches of a text page that stand there again, process and all."""
     _logged: int = 0
 
     @property

@@ -96,3 +96,43 @@ def test_metrics_without_their_launch_are_doubted(tmp_path):
     path.write_text(NEW[NEW.index("    Section") :] + NEW)
     (doubt,) = [one for one in read(path).attrs["doubts"] if "before the first launch" in one.what]
     assert doubt.how_much == "4 rows left out"
+
+
+def doubts(path, text):
+    path.write_text(text)
+    return {one.what: one.how_much for one in read(path).attrs["doubts"]}
+
+
+TWICE = "launches stand in the file twice, to the last digit"
+SHAPE = "the grid or the block of launches cannot be read"
+LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
+
+
+def test_a_page_given_twice_is_doubted_and_two_processes_alike_are_not(tmp_path):
+    path, other = tmp_path / "notes.txt", NEW.replace("4711", "4712")
+    assert not {TWICE, SHAPE, LOST} & doubts(path, NEW + other).keys()
+    assert doubts(path, NEW + NEW)[TWICE] == "1 rows"
+    assert doubts(path, NEW + OLD + NEW)[TWICE] == "1 rows"
+    assert doubts(path, OLD + OLD)[TWICE] == "2 rows"
+    assert TWICE not in doubts(path, NEW + NEW.replace("14.46", "14.47"))
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [
+        ("(864, 1, 1)x", "(864, 1, 1x"),
+        ("1)x(256", "1)x(2S6"),
+        ("(864, 1, 1)", "(864, 1)"),
+        (" (864, 1, 1)x(256, 1, 1)", ""),
+    ],
+)
+def test_a_damaged_shape_is_doubted(tmp_path, whole, damaged):
+    path = tmp_path / "notes.txt"
+    assert doubts(path, NEW.replace(whole, damaged))[SHAPE] == "1 rows"
+    assert SHAPE not in doubts(path, OLD)
+
+
+@pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("  void", " void")])
+def test_sections_whose_launch_has_lost_its_line_are_doubted(tmp_path, whole, damaged):
+    found = doubts(tmp_path / "notes.txt", NEW + NEW.replace(whole, damaged))
+    assert found[LOST] == "2 sections left out"
