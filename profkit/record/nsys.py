@@ -53,7 +53,7 @@ class Nsys:
         try:
             frame = read(run.path / FILE, "nsys", adopt=True)
         except CollectError as error:
-            raise ended.failed or ProfkitError(f"no kernels were captured: {error}", fix=error.fix) from error
+            raise ended.failed or none_captured(str(error), error.fix) from error
         if not (frame["kind"] == "kernel").any():
             raise ended.failed or none_captured("the program launched none on the GPU", "does it use CUDA?")
         session.keep(Capture(FILE, "nsys", "timeline" if sample else "times"), frame)

@@ -216,9 +216,11 @@ def test_a_partial_import_is_a_doubt(with_nsys, runs):
     assert any("imported its own record with errors" in doubt.what for doubt in run.analysis.doubts)
 
 
-def test_a_record_without_kernels_is_an_error(with_nsys, runs):
+@pytest.mark.parametrize(("there", "why"), [(True, "no GPU work"), (False, "there is no CUDA device here")])
+def test_a_record_without_kernels_is_an_error(with_nsys, runs, monkeypatch, there, why):
     with_nsys(ops=[])
-    with pytest.raises(ProfkitError, match="no kernels were captured"):
+    monkeypatch.setattr("profkit.record.session.gpu.gpu_present", lambda: there)
+    with pytest.raises(ProfkitError, match=f"no kernels were captured: .*{why}"):
         profile_program(OK, runs=runs, nsys=True)
 
 
@@ -276,7 +278,8 @@ def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu
 
 @pytest.mark.parametrize("ops", [None, []])
 @pytest.mark.slow
-def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops):
+def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs, ops, monkeypatch):
+    monkeypatch.setattr("profkit.record.session.gpu.gpu_present", lambda: True)
     with_nsys(ops=ops, base=Base(lost_calls=[90_000, 91_000]))
     with_ncu("ok")
     if ops is None:
