@@ -128,14 +128,24 @@ def read(path: str | os.PathLike[str], format: str | None = None, **options: Any
 
 def head_of(path: Path) -> str:
     """The first part of a file as text: byte order marks followed, bytes that are no text replaced."""
+    return text_of(_existing(path), most=_HEAD)
+
+
+def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
+    """A file, or its first `most` bytes, as text: byte order marks followed; bytes that are no text replaced, or refused where
+    `strict`. Raises CollectError.
+    """
     try:
-        with _existing(path).open("rb") as file:
-            head = file.read(_HEAD)
+        with path.open("rb") as file:
+            raw = file.read(most)
     except OSError as error:
-        raise CollectError(f"{path}: {error.strerror}") from error
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return head.decode("utf-16", errors="replace")
-    return head.decode("utf-8-sig", errors="replace")
+        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
+    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        return raw.decode(encoding, "strict" if strict else "replace")
+    except UnicodeDecodeError as error:
+        fix = "the file was cut or is of another tool; else save it as UTF-8"
+        raise CollectError(f"{path}: not {encoding} text: {error.reason}", fix=fix) from error
 
 
 def _existing(path: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, nvprof_metrics
+from collectors import Format, nvprof_metrics, text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
@@ -78,15 +78,7 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
 
 
 def _lines(path: Path, partial: bool) -> tuple[list[str], list[Doubt]]:
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
-    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise CollectError(f"{path}: not {encoding} text: {error.reason}", fix="save the export as UTF-8") from error
+    text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="profile again")
     lines = text.split("\n")

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from collectors import text_of
 from collectors.errors import CollectError
 from collectors.ncu import rep
 from collectors.numbers import parse
@@ -62,10 +63,7 @@ def read(path: str | os.PathLike[str]) -> list[Listing]:
     file = Path(path)
     if rep.is_report(file):
         return _of_report(file)
-    try:
-        content = file.read_text("utf-8-sig", "replace")
-    except OSError as error:
-        raise CollectError(f"{file}: {error.strerror}") from error
+    content = text_of(file)
     if content and not content.endswith("\n"):
         raise CollectError(f"{file}: the last row is cut", fix="export the page again")
     try:

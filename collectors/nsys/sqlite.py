@@ -74,7 +74,7 @@ def read_sqlite(
         ranges, domains = nvtx_ranges(base, tables, domain)
         doubts: list[Doubt] = []
         where = _attribute(work, calls, ranges, adopt, doubts)
-        doubts += _gaps(base, work, calls, ranges)
+        doubts += _gaps(work, calls, ranges)
         doubts += diagnostics(base, tables)
         devices = devices_of(base, tables)
         frame = _frame(base, work, where, devices, doubts)
@@ -170,9 +170,7 @@ def _foreign(
     ]
 
 
-def _gaps(
-    base: sqlite3.Connection, work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]
-) -> list[Doubt]:
+def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Doubt]:
     """Doubts about work that is missing: a trace that stops early, graphs recorded as a whole, ranges left
     open."""
     found: list[Doubt] = []

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Groups, Role
+from collectors import Format, Groups, Role, head_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build
@@ -96,7 +96,7 @@ def read(
     attrs: "doubts", "report", "count", "layers" (one dict a row: median, type, tactic, compute, by, flop,
     bytes), "latency", of a log "summary". Raises CollectError naming the file and the line.
     """
-    if is_log(_head(Path(path))):
+    if is_log(head_of(Path(path))):
         return _printed(Path(path), layers, times, metadata, partial)
     content, doubts = load(Path(path), partial)
     if _is_layer_info(content):
@@ -154,17 +154,6 @@ def _with_facts(frame: pd.DataFrame, facts: Metadata, times: str | Path | None) 
     if times is not None:
         latency = float(read_times(times)["latency"].median())
     return _against(frame, latency)
-
-
-def _head(path: Path) -> str:
-    """The beginning of a file as text, "" where it cannot be opened: its reader says so."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(1 << 18)
-    except OSError:
-        return ""
-    utf16 = head[:2] in (b"\xff\xfe", b"\xfe\xff")
-    return head.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
 
 
 def read_layers(path: str | Path) -> list[Layer]:

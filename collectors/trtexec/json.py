@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from collectors import text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
@@ -21,14 +22,7 @@ _STRING_LINE = re.compile(
 
 def load(path: Path, partial: bool) -> tuple[Any, list[Doubt]]:
     """The JSON of a file; control characters in names are let through, quotes repaired with a doubt."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
-    try:
-        text = raw.decode("utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CollectError(f"{path}: not text: {error.reason}", fix="the file was cut or is of another tool") from error
+    text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="run trtexec again")
     try:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collectors import text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
@@ -88,13 +89,7 @@ def read_log(path: Path, *, partial: bool = False) -> Log:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines without time and level; what is not [I] is passed over."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
-    utf16 = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
-    text = raw.decode("utf-16" if utf16 else "utf-8-sig", errors="replace")
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text_of(path).splitlines(), 1):
         prefix = _PREFIX.match(line)
         if prefix is None or prefix["level"] in (None, "I"):
             yield number, line[prefix.end() if prefix else 0 :]
