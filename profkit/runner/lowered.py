@@ -47,6 +47,16 @@ class Again:
         """The answer in that precision, thinned; None (and a note) when there is none."""
         return self._asked(precision, lambda arguments: lowered(self._model, arguments, precision))
 
+    def widest(self) -> torch.dtype | None:
+        """The widest floating type of the inputs, and of the weights where there are any; None without such a tensor."""
+        weights = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
+        sides = [
+            {leaf.dtype for _, leaf in tensors(side) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
+            for side in (self._arguments, weights)
+        ]
+        widest = [max(types, key=lambda dtype: dtype.itemsize) for types in sides if types]
+        return min(widest, key=lambda dtype: dtype.itemsize, default=None)
+
     def narrowed(self, operations: Collection[str]) -> dict[str, Any] | None:
         """The answer with the factors of these kinds of operations rounded to TF32, thinned; None (and a note) when there
         is none. operations: convolution, matmul, recurrence.

@@ -37,10 +37,6 @@ WIDEST = 0.05
 """The largest rtol that rounding explains."""
 _UNEVEN = 0.5
 """A trivial answer must miss the tolerance by this factor."""
-_DOUBLE, _SINGLE = 1e-12, 16.0 * torch.finfo(torch.float32).eps
-"""What no rounding in float64 reaches; rtol of a float64 output, at least, where float32's rounding is in it: by chance one of
-a few numbers may be hardly off, and another implementation's is.
-"""
 _DEEPEST = float(1 << 14)
 """Operations in a row from which rounding grows no more: longer sums are made in parts."""
 AS_IT_CAME = "an input as it came"
@@ -121,7 +117,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     exact = again.thinned("float64")
     noise = distances(exact, answer)
     tolerances = Tolerances(wider(answer, noise, again))
-    floors = _floors(answer, noise, depth)
+    floors = _floors(noise, depth, _made_in(answer, noise, again))
     tightened: list[str] = []
     passing: list[str] = []
     for name, trial in trivial(answer, given, other):
@@ -266,16 +262,31 @@ def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
     return float(((a - b).abs() / size).max())
 
 
+def _made_in(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -> dict[str, torch.dtype]:
+    """By output, the type whose rounding it has: its own, or what goes in where its rounding is nearer to that one's. A sum in
+    float64 of what float32 computed is right to float32, and one number's error may be small by chance.
+    """
+    given, found = again.widest(), {}
+    for where, leaf in answer.items():
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            inside = given or leaf.dtype
+            own, theirs = torch.finfo(leaf.dtype).eps, torch.finfo(inside).eps
+            found[where] = (
+                inside if theirs > own and noise.get(where, math.inf) > math.sqrt(own * theirs) else leaf.dtype
+            )
+    return found
+
+
 def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -> dict[str, float]:
     """rtol of the outputs to which the usual one leaves no room for their own rounding, or for TF32 where torch may take
     it for this task. What the reference got is its library's choice: another layout, and the choice is another.
     """
     found, narrow = {}, _narrowed(answer, again)
+    inside = _made_in(answer, noise, again)
     for where, leaf in answer.items():
         own, tf32 = noise.get(where, 0.0), narrow.get(where, 0.0)
-        if _single_inside(leaf, own):
-            own = max(own, _SINGLE / _WIDER)
-        if not isinstance(leaf, torch.Tensor) or max(own * _WIDER, tf32 * _NARROW) <= rtol_of(leaf.dtype):
+        usual = rtol_of(inside.get(where, leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
+        if not isinstance(leaf, torch.Tensor) or max(own * _WIDER, tf32 * _NARROW, usual) <= rtol_of(leaf.dtype):
             continue
         if tf32 > WIDEST:
             again.notes.append(
@@ -284,14 +295,9 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
             tf32 = 0.0
         if own * _WIDER > WIDEST:
             again.notes.append(f"{where} is off by {own:.2g} of its size from itself in float64: {JUMPS}")
-        elif (room := max(own * _WIDER, tf32 * _NARROW)) > rtol_of(leaf.dtype):
+        elif (room := max(own * _WIDER, tf32 * _NARROW, usual)) > rtol_of(leaf.dtype):
             found[where] = min(room, WIDEST)
     return found
-
-
-def _single_inside(leaf: Any, noise: float) -> bool:
-    """Whether a float64 output was computed in float32 on the way, by how far it is off from what it is without."""
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float64, torch.complex128) and noise > _DOUBLE
 
 
 def _narrowed(answer: Mapping[str, Any], again: Again) -> dict[str, float]:
@@ -301,16 +307,12 @@ def _narrowed(answer: Mapping[str, Any], again: Again) -> dict[str, float]:
     return distances(again.narrowed(operations), answer) if operations else {}
 
 
-def _floors(answer: Mapping[str, Any], noise: Mapping[str, float], depth: float) -> dict[str, float]:
+def _floors(noise: Mapping[str, float], depth: float, made_in: Mapping[str, torch.dtype]) -> dict[str, float]:
     """By floating output, the rtol below which honest implementations would fail."""
     found = {}
-    for where, leaf in answer.items():
-        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
-            unit = torch.finfo(leaf.dtype).eps
-            least = unit * max(16.0 if leaf.dtype in _SAFETY else 2.0, 2.0 * math.sqrt(min(depth, _DEEPEST)))
-            own = noise.get(where, 0.0)
-            least = max(least, _SINGLE) if _single_inside(leaf, own) else least
-            found[where] = max(_SAFETY.get(leaf.dtype, _SAFETY_OTHER) * own, least)
+    for where, dtype in made_in.items():
+        least = torch.finfo(dtype).eps * max(16.0 if dtype in _SAFETY else 2.0, 2.0 * math.sqrt(min(depth, _DEEPEST)))
+        found[where] = max(_SAFETY.get(dtype, _SAFETY_OTHER) * noise.get(where, 0.0), least)
     return found
 
 

@@ -36,10 +36,12 @@ def of_tensors(source: str) -> bool:
 
 
 def detect(source: str) -> str:
-    """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch."""
-    imported = set(_imports(source))
+    """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch. A DSL that is not
+    installed, and that the source can do without, is none it is written in here.
+    """
+    imported = dict(sorted(_imports(source), reverse=True))
     for backend, (package, _) in _PACKAGES.items():
-        if package in imported:
+        if package in imported and not (imported[package] and missing(backend)):
             return backend
     if "__global__" in source or re.search(r"\bcuda_sources\s*=", source):
         return "cuda"
@@ -48,18 +50,29 @@ def detect(source: str) -> str:
     return "torch-compile" if re.search(r"\btorch\.compile\b", source) else "torch"
 
 
-def _imports(source: str) -> Iterator[str]:
-    """The top packages a source imports, anywhere in it."""
+def _imports(source: str) -> Iterator[tuple[str, bool]]:
+    """The top packages a source imports, anywhere in it, and whether it goes on without them."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        yield from re.findall(r"^\s*(?:import|from)\s+(\w+)", source, re.M)
+        yield from ((name, False) for name in re.findall(r"^\s*(?:import|from)\s+(\w+)", source, re.M))
         return
+    tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try) and any(map(_does_without, node.handlers))]
+    tried = {one for node in tries for line in node.body for one in ast.walk(line)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            yield from ((alias.name.split(".")[0], node in tried) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.split(".")[0]
+            yield node.module.split(".")[0], node in tried
+
+
+def _does_without(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler takes a package that is missing, and does not raise again."""
+    caught = {"Exception"} if handler.type is None else {ast.unparse(handler.type)}
+    if isinstance(handler.type, ast.Tuple):
+        caught = {ast.unparse(one) for one in handler.type.elts}
+    again = any(isinstance(one, ast.Raise) for line in handler.body for one in ast.walk(line))
+    return not again and bool(caught & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def missing(backend: str) -> str:

@@ -126,6 +126,24 @@ def test_backends(source, backend):
     assert backends.detect(source) == backend
 
 
+@pytest.mark.parametrize(
+    ("handler", "backend"),
+    [
+        ("except ImportError:\n    T = None", "torch"),
+        ("except (OSError, ModuleNotFoundError):\n    T = None", "torch"),
+        ("except Exception:\n    raise", "tilelang"),
+        ("except ValueError:\n    T = None", "tilelang"),
+        ("except ImportError:\n    T = None\nimport tilelang", "tilelang"),
+    ],
+)
+def test_who_does_without_a_package_is_not_skipped_for_it(handler, backend, monkeypatch):
+    source = f"try:\n    import tilelang.language as T\n{handler}\n"
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    assert backends.detect(source) == backend
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: name)
+    assert backends.detect(source) == "tilelang"
+
+
 def test_missing_names_the_package_to_install(monkeypatch):
     monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     assert "nvidia-cutlass-dsl" in backends.missing("cute")
