@@ -3,7 +3,7 @@
 Tolerance: |candidate - reference| <= rtol * (|reference| + rms(reference)), with rtol by dtype. The
 second term makes it follow the scale of the output: an absolute 1e-4 would pass anything on outputs of
 1e-6, and fail honest rounding on outputs of 1e4. Integers and booleans must be equal. The prober may
-set another rtol for an output of this problem.
+set another rtol for an output of this problem; of integers and booleans it is the share that may differ.
 """
 
 from __future__ import annotations
@@ -178,12 +178,10 @@ def _leaf(where: str, got: Any, want: Any, rtol: float | None, figures: bool, lo
         if have != need and not (loose and status == "wrong-dtype" and _kind(got.dtype) == _kind(want.dtype)):
             return Verdict(status, f"{where} is {have}, the reference gives {need}")
     if not want.is_floating_point() and not want.is_complex():
-        wrong = int((got != want).sum())
-        return (
-            Verdict("mismatch", f"{where}: {wrong} of {want.numel()} elements differ", tolerance="equal")
-            if wrong
-            else Verdict("ok", tolerance="equal")
-        )
+        wrong, most = int((got != want).sum()), int((rtol or 0.0) * want.numel())
+        said = f"equal but for {most} of {want.numel()}" if most else "equal"
+        what = f"{where}: {wrong} of {want.numel()} elements differ" if wrong > most else ""
+        return Verdict("mismatch" if what else "ok", what, tolerance=said)
     return _close(where, got, want, rtol or rtol_of(want.dtype), figures)
 
 

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from profkit.runner import inputs
 from profkit.runner.check import tensors
 from profkit.runner.precision import cast
+from profkit.runner.properties import stirred
 
 PRECISIONS = ("tf32", "fp16", "bf16")
 ELEMENTS = 1 << 20
@@ -67,6 +68,14 @@ class Again:
                 return self._model(*arguments)
 
         return self._asked(f"TF32 in {', '.join(sorted(operations))}", ask)
+
+    def stirred(self, units: float) -> dict[str, Any] | None:
+        """The answer to inputs that are so many units in the last place off, thinned; None (and a note) when there is none."""
+
+        def ask(arguments: list[Any]) -> Any:
+            return self._model(*inputs.mapped(arguments, lambda tensor: stirred(tensor, units)))
+
+        return self._asked("stirred inputs", ask)
 
     def _asked(self, precision: str, ask: Callable[[list[Any]], Any]) -> dict[str, Any] | None:
         if time.monotonic() + _HARDER * self._seconds > self._end:

@@ -18,7 +18,11 @@ TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.b
 _HAS_TF32 = (8, 0)
 """Compute capability from which on tensor cores take TF32."""
 KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
-"""The operations that have a switch of their own, and where it is in torch.backends."""
+"""The operations that have a switch of their own on a GPU, and where it is in torch.backends."""
+_WIDER = {"": "", "on a CPU": "mkldnn", "by oneDNN, convolution": "mkldnn.conv"} | {
+    f"by oneDNN, {name}": f"mkldnn.{path}" for name, path in (("matmul", "matmul"), ("recurrence", "rnn"))
+}
+"""Switches of the same kind that a GPU's follow or a CPU has; what is for all of them comes first."""
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
@@ -96,9 +100,9 @@ def _switched(now: Mapping[str, Any]) -> frozenset[str]:
 def _places() -> dict[str, tuple[Any, str]]:
     backends = torch.backends
     places = {"TF32 in cuDNN": (backends.cudnn, "allow_tf32")}
-    for name, path in KINDS.items():
+    for name, path in (_WIDER | KINDS).items():
         with contextlib.suppress(AttributeError):
-            places[f"float32 {name}"] = (attrgetter(path)(backends), "fp32_precision")
+            places[f"float32 {name}".strip()] = (attrgetter(path)(backends) if path else backends, "fp32_precision")
     return places
 
 

@@ -24,7 +24,7 @@ from profkit.runner.check import Tolerances, equal, rest, rest_off, rtol_of, sha
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
-from profkit.runner.properties import Trial
+from profkit.runner.properties import STIRRED, Trial
 from profkit.runner.trivial import trivial
 from profkit.runner.work import FlopModel
 
@@ -115,8 +115,9 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
     exact = again.thinned("float64")
-    noise = distances(exact, answer)
-    tolerances = Tolerances(wider(answer, noise, again))
+    moved = _moved(answer, exact or {}, again) if depth >= _COMPUTED else {}
+    noise = {where: far for where, far in distances(exact, answer).items() if where not in moved}
+    tolerances = Tolerances(wider(answer, noise, again) | moved)
     floors = _floors(noise, depth, _made_in(answer, noise, again))
     tightened: list[str] = []
     passing: list[str] = []
@@ -298,6 +299,35 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
         elif (room := max(own * _WIDER, tf32 * _NARROW, usual)) > rtol_of(leaf.dtype):
             found[where] = min(room, WIDEST)
     return found
+
+
+def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) -> dict[str, float]:
+    """Of integers and booleans that are made of what was computed, the share that honest rounding may move: a few, and more
+    where float64 moves more, or what rounding is taken to be, scaled down from what shows. None of those that nothing moves.
+    """
+    whole = {
+        where: leaf
+        for where, leaf in answer.items()
+        if isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex())
+    }
+    other = again.stirred(_STRONG * STIRRED) if any(leaf.numel() >= _MANY for leaf in whole.values()) else None
+    found: dict[str, float] = {}
+    for where, leaf in whole.items():
+        counts = [
+            int((one != leaf).sum())
+            for one in ((other or {}).get(where), exact.get(where, leaf))
+            if isinstance(one, torch.Tensor) and one.shape == leaf.shape
+        ]
+        if leaf.numel() >= _MANY and len(counts) == 2 and any(counts):
+            share = (_FEW + max(counts[0] / _STRONG, _WIDER * counts[1])) / leaf.numel()
+            found |= {where: share} if share <= WIDEST else {}
+    return found
+
+
+_COMPUTED = 2.0
+"""Operations an element from which on an answer is not just a comparison of what came in."""
+_STRONG, _MANY, _FEW = 128.0, 100, 2
+"""Times the rounding there is, so that it shows; elements below which none may differ; those that always may."""
 
 
 def _narrowed(answer: Mapping[str, Any], again: Again) -> dict[str, float]:

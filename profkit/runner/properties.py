@@ -27,6 +27,8 @@ FORMS = ("layout", "shape", "constant")
 """Kinds of which it is no fault to break down on."""
 PATIENCE = 10.0
 """Seconds for the reference's answers; no further input is tried after them."""
+STIRRED = 64.0
+"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
 _GUARD = 4.0
 _COARSE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 Domain = Sequence[Any] | None
@@ -104,7 +106,7 @@ def _settled(
         near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
         whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]
         # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that.
-        moved = ask(inputs.mapped(inputs.clone(arguments), _stirred)) if whole else answer
+        moved = ask(inputs.mapped(inputs.clone(arguments), stirred)) if whole else answer
     except Exception:
         traceback.print_exc()
         return None, False
@@ -127,17 +129,14 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _stirred(tensor: torch.Tensor) -> torch.Tensor:
-    """Every element a few units in the last place of the largest ones off, each by another number."""
+def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
+    """Every element so many units in the last place of the largest ones off, each by another number, in place."""
     if tensor.is_floating_point() and tensor.numel():
         flat = inputs.memory(tensor)
-        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * _STIRRED
+        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
         flat.add_(noise.to(flat) * size)
     return tensor
-
-
-_STIRRED = 64.0
 
 
 def _floating(item: Any) -> Iterator[torch.Tensor]:

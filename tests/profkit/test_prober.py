@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
@@ -86,6 +87,29 @@ def test_a_wide_sum_of_narrow_numbers_is_right_to_the_narrow_ones():
     found = probed(lambda x: layer(x).double().sum(), 200, 48)
     assert found.tolerances["output"] > 1e-6
     assert "output" not in probed(lambda x: x.double().sum(), 200, 48).tolerances
+
+
+def test_whole_numbers_made_of_computed_ones_may_move_a_little():
+    class Levels(nn.Linear):
+        def forward(self, x):
+            return (super().forward(x) * 100).round().to(torch.int32)
+
+    found = probed(Levels(256, 256).eval(), 128, 256)
+    share = found.tolerances["output"]
+    assert 2 / 2**15 <= share < 0.005
+    assert found.notes == [], "no jump: so much is allowed"
+    answer = torch.arange(2**15)
+    off = answer + (torch.arange(2**15) < 2)
+    assert compare(off, answer, found.tolerances).status == "ok"
+    assert compare(off, answer).status == "mismatch"
+    assert compare(answer + (answer < 0.01 * 2**15), answer, found.tolerances).status == "mismatch"
+
+
+@pytest.mark.parametrize(
+    "model", [lambda x: x.sort(-1).indices, lambda x: x > 0.5, lambda x: (x @ x.t()).argmax() + torch.zeros(4).int()]
+)
+def test_whole_numbers_that_are_compared_alone_or_few_are_equal(model):
+    assert probed(model, 64, 64).tolerances == {}
 
 
 def test_an_answer_that_is_rounding_alone_is_a_doubt():
@@ -208,3 +232,17 @@ def test_switches_say_what_may_take_tf32(now, kinds):
 
 def test_torch_as_it_comes_lets_convolutions_take_tf32_and_no_product():
     assert precision._switched(precision.switches()) == {"convolution", "recurrence"}
+
+
+@pytest.mark.parametrize("place", ["", "mkldnn", "mkldnn.conv", "mkldnn.matmul"])
+def test_the_switches_of_a_cpu_are_put_back(place):
+    holder = attrgetter(place)(torch.backends) if place else torch.backends
+    if not hasattr(holder, "fp32_precision"):
+        pytest.skip("this torch has no such switch")
+    before, told = precision.switches(), []
+    holder.fp32_precision = "bf16"
+    listener = SimpleNamespace(send=lambda kind, impl, **data: told.append(data["how_much"]))
+    precision.keep(before, "mine", listener)
+    assert len(told) == 1
+    assert "none -> bf16" in told[0]
+    assert precision.switches() == before
