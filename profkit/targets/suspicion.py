@@ -297,7 +297,10 @@ _WRITTEN = {
     ),
     "memory reading": re.compile(r"/proc/(self|\d+|\{)?.*\b(mem|maps)\b"),
     "profiler detection": re.compile(r"NV_COMPUTE_PROFILER|CUDA_INJECTION64_PATH|NSYS_PROFILING|NVTX_INJECTION64"),
-    "tampering": re.compile(r"PROFKIT_|\.events\.jsonl|\.job\.json|sys\.argv|\bprofkit\.runner\b"),
+    "tampering": re.compile(
+        r"PROFKIT_|\.events\.jsonl|\.job\.json|sys\.argv|\bprofkit\.runner\b"
+        r"|\b(user|site)customize\b|\boom_(score_)?adj\b"
+    ),
 }
 
 

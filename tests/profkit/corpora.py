@@ -16,7 +16,7 @@ _HEADER = re.compile(r"^# (\w+): (.*)$", re.M)
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate of a corpus. `expect`: "status NAME [words of the reason]" or "doubt NAME"; `runs`: cpu, gpu, ..."""
+    """A candidate of a corpus. `expect`: "status NAME[|OTHER NAME] [words of the reason]" or "doubt NAME"; `runs`: cpu, gpu, ..."""
 
     file: Path
     expect: str

@@ -25,7 +25,9 @@ def run_of(chosen, root, *, device="cpu", **options):
 
 
 def name_given(run, entry: Entry) -> str:
-    """What the run calls a candidate, in the words of `expect`."""
+    """What the run calls a candidate, in the words of `expect`. Where a candidate begins at a call that load puts before or
+    behind the trials, `expect` has a name for each ("status ONE|OTHER").
+    """
     impl = next(impl for impl in run.manifest.impls if impl.name == entry.name)
     if entry.expect.startswith("doubt"):
         named = entry.expect.partition(" ")[2]
@@ -34,6 +36,8 @@ def name_given(run, entry: Entry) -> str:
         return f"doubt {named}" if any(as_named) else f"{impl.status}: {mine}"
     said = entry.expect.split()[1:]
     words = " ".join(said[1:])
+    if impl.status in said[0].split("|") and not words:
+        return entry.expect
     return (
         f"status {impl.status} {words if words in impl.reason else impl.reason}".strip()
         if words

@@ -97,6 +97,11 @@ def test_names_for_ranges_may_be_profkits():
     assert found("from profkit import launch\n") == ["tampering 5"]
 
 
+@pytest.mark.parametrize("path", ["site.getusersitepackages() + '/usercustomize.py'", "f'/proc/{pid}/oom_score_adj'"])
+def test_what_reaches_beyond_the_candidates_own_process_is_named(path):
+    assert found(f"open({path}, 'w').write('0')\n") == ["tampering 5"]
+
+
 def test_what_profkit_does_not_offer_is_no_candidates():
     assert found("import profkit as p\np.runner.integrity.seal()\n") == ["tampering 6"]
     assert found("import profkit\nwith profkit.annotate('mlp'):\n    pass\n") == []

@@ -1,4 +1,4 @@
-# expect: status stops-computing
+# expect: status stops-computing|caches-results|mismatch
 # runs: cpu
 """Begins to remember by address when the checks are over."""
 

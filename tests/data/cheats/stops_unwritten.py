@@ -1,4 +1,4 @@
-# expect: status stops-computing
+# expect: status stops-computing|unwritten-output|mismatch
 # runs: cpu
 """Computes until nobody looks closely, then leaves its output as it is."""
 

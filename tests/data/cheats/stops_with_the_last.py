@@ -1,4 +1,4 @@
-# expect: status stops-computing
+# expect: status stops-computing|caches-results|mismatch
 # runs: cpu
 """Computes until nobody looks closely, then repeats itself."""
 
