@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import statistics
+import subprocess
+import time
 
 import pytest
 import torch
 
 from profkit.api import profile
+from profkit.launch import gpu
 
 pytestmark = [
     pytest.mark.gpu,
@@ -147,10 +150,39 @@ def test_the_same_work_takes_the_same_time_on_both_sides(gallery):
         assert found["honest", method] == pytest.approx(found["reference", method], rel=0.05)
 
 
-def test_what_is_seen_from_outside_agrees(gallery):
-    found = times(gallery)
-    for name in ("reference", "honest"):
-        assert found[name, "outside"] == pytest.approx(found[name, "cupti"], rel=0.25)
+LOOKS = 3
+
+
+def test_what_is_seen_from_outside_agrees(gallery, tmp_path):
+    """In one of several looks: what others do on this GPU in one of them makes it longer from outside, and never shorter
+    in all.
+    """
+    ratios = []
+    for look in range(LOOKS):
+        run = gallery
+        if look:
+            (tmp_path / str(look)).mkdir()
+            run = measure(tmp_path / str(look), False, honest=HEAD + RESULT)
+        found = times(run)
+        ratios.append([found[name, "outside"] / found[name, "cupti"] for name in ("reference", "honest")])
+        if ratios[-1] == pytest.approx([1.0, 1.0], rel=0.25):
+            return
+    longer = all(max(look) > 1.25 for look in ratios)
+    if longer and others_at_work():
+        pytest.skip(f"others were at work on this GPU: {ratios}")
+    pytest.fail(f"from outside over CUPTI, reference and honest, look by look: {ratios}")
+
+
+def others_at_work():
+    """Whether the GPU is in use while nothing of this process runs there."""
+    torch.cuda.synchronize()
+    asked = ["nvidia-smi", f"--id={gpu.identity()['uuid']}", "--query-gpu=utilization.gpu"]
+    seen = []
+    for _ in range(5):
+        time.sleep(1.5)  # longer than the period over which the driver takes its mean
+        told = subprocess.run([*asked, "--format=csv,noheader,nounits"], capture_output=True, text=True, check=False)
+        seen.append(int(told.stdout) if told.stdout.strip().isdigit() else 0)
+    return max(seen) > 0
 
 
 def test_processes_of_their_own_change_no_time(gallery, tmp_path):
