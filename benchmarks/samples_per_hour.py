@@ -8,9 +8,10 @@ either is kept in this repository.
 
 KernelBench's side is what its scripts/eval_from_generations.py does with one GPU: a fresh process for each candidate,
 one after the other, eval_kernel_against_ref with 5 correctness trials and 100 timed ones, no builds beforehand; the
-reference's own baseline, a script of its own there, is left out. profkit's side is the command as a person types it;
+reference's own baseline, a script of its own there, is left out; --beside N runs it on GPU N at the same time, each side with
+half of the cores. profkit's side is the command as a person types it;
 it times the reference as well. All caches are cold but the system's of files: torch is imported once before either. --seconds ends KernelBench's side early; its rate is then that of
-what it got through, and profkit's is of all.
+what it got through, by kind, in the mixture that profkit had.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -107,20 +109,37 @@ def ours(
 
 def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: Path) -> list[tuple[Candidate, float]]:
     """Seconds of each candidate that was begun within the limit."""
+    root.mkdir()
     found: list[tuple[Candidate, float]] = []
+    where = {} if asked.beside is None else {"CUDA_VISIBLE_DEVICES": str(asked.beside)}
     began = time.monotonic()
-    for number, one in enumerate(candidates):
+    # Those that it gets through are from all of them.
+    order = [one for first in (2, 0, 3, 1) for one in candidates[first::4]]
+    for number, one in enumerate(order):
         if time.monotonic() - began > asked.seconds:
             break
         start = time.monotonic()
         told = {"name": one.name, "reference": one.reference, "candidate": one.candidate, "baseline": False}
         told |= {"trials": 5, "perf_trials": 100, "backend": "cuda"}
-        answer = kernelbench_official.ask(asked.kernelbench, told, root, 180.0, cold(root / f"cold-{number}"))
+        answer = kernelbench_official.ask(
+            asked.kernelbench, told, root, 180.0, {**cold(root / f"cold-{number}"), **where}
+        )
         found.append((one, time.monotonic() - start))
         with (asked.out / "official.log").open("a") as log:
             log.write(f"{one.name}: {json.dumps(answer)}\n{(root / 'official.log').read_text('utf-8', 'replace')}")
         print(f"  KernelBench: {one.name} ({one.kind}) {found[-1][1]:.1f} s", flush=True)
     return found
+
+
+def rate_of(theirs: Sequence[tuple[Candidate, float]], kinds: Sequence[str]) -> float:
+    """Candidates an hour of a mixture of these kinds, one after the other, NaN where there was none of a kind; it is said."""
+    took = 0.0
+    for kind in sorted(set(kinds)):
+        mine = [taken for one, taken in theirs if one.kind == kind]
+        each = statistics.mean(mine) if mine else float("nan")
+        print(f"KernelBench: {len(mine)} {kind} candidates, {each:.1f} s each")
+        took += each * kinds.count(kind)
+    return 3600 * len(kinds) / took
 
 
 @dataclass(frozen=True)
@@ -359,27 +378,41 @@ def main() -> None:
         root = Path(temporary)
         laid_out(candidates, root / "ours")
         env = cold(root / "cold")
-        seconds, rows = ours(root / "ours", asked, env=seen(env, 1) if asked.gpus else env)
+        theirs: list[tuple[Candidate, float]] = []
+        cores = sorted(os.sched_getaffinity(0))
+
+        def beside() -> None:
+            # Of this thread, and so of what it starts.
+            os.sched_setaffinity(0, cores[len(cores) // 2 :])
+            theirs.extend(official(candidates, asked, root / "theirs"))
+
+        other = threading.Thread(target=beside)
+        if asked.beside is not None:
+            other.start()
+            os.sched_setaffinity(0, cores[: len(cores) // 2])
+        seconds, rows = ours(root / "ours", asked, env=seen(env, 1) if asked.gpus or asked.beside is not None else env)
         rate = 3600 * len(rows) / seconds
         print(f"profkit: {len(rows)} samples in {seconds:.0f} s: {rate:.0f} an hour", flush=True)
         document |= {
             "profkit": {"seconds": seconds, "rate": rate},
             **where_time_goes(root / "ours", candidates, seconds),
         }
-        if asked.kernelbench is not None:
-            (root / "theirs").mkdir()
+        if asked.beside is not None:
+            other.join()
+            os.sched_setaffinity(0, cores)
+        elif asked.kernelbench is not None:
             theirs = official(candidates, asked, root / "theirs")
-            spent = sum(taken for _, taken in theirs)
-            their_rate = 3600 * len(theirs) / spent if spent else float("nan")
-            print(
-                f"KernelBench: {len(theirs)} samples in {spent:.0f} s: {their_rate:.0f} an hour; ratio {rate / their_rate:.2f}"
-            )
+        if theirs:
+            their_rate = rate_of(theirs, kinds)
+            print(f"KernelBench: {their_rate:.0f} an hour; ratio {rate / their_rate:.2f}", flush=True)
             document |= {"kernelbench": [(one.name, one.kind, taken) for one, taken in theirs]}
+        kept = asked.out / "samples_per_hour.json"
+        kept.write_text(json.dumps(document, indent=1), "utf-8")
         if asked.gpus:
             document |= {"gpus": scaling(root, candidates, asked, env, rows)}
+            kept.write_text(json.dumps(document, indent=1), "utf-8")
         if asked.single:
             agreement(root, candidates, asked, rows)
-    (asked.out / "samples_per_hour.json").write_text(json.dumps(document, indent=1), "utf-8")
 
 
 def arguments() -> argparse.Namespace:
@@ -398,6 +431,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--gpus", type=int, default=0, metavar="N", help="then once more, all built, on 1 and on N GPUs"
     )
+    parser.add_argument("--beside", type=int, metavar="N", help="KernelBench's side on GPU N, at the same time")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument(
         "--profkit", type=Path, default=HERE.parent, metavar="CHECKOUT", help="another profkit's checkout"
