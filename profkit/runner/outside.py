@@ -12,7 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,10 @@ LIE = 1.5
 MARGIN = 0.25
 RESOLUTION = 20e-6
 """Seconds by which two batches may differ from outside without meaning anything."""
+TICK = {"cuda": 1e-6, "cpu": 0.0}
+"""Seconds below which no timer of a device tells two calls apart: an event's time is half of that to either side, and what is
+taken off for the pair is measured likewise.
+"""
 _WORK = {"cuda": 1e-3, "cpu": 20e-3}
 """Seconds of calls in a batch. On a GPU it is bounded by the launches that fit into the queue."""
 _MOST_CALLS = {"cuda": 200, "cpu": 10_000}
@@ -48,7 +52,8 @@ class TimerLieError(OffenceError):
 @dataclass(frozen=True)
 class Exam:
     """One implementation from outside: seconds a call `claimed` in its samples, `least` seconds a call seen from
-    outside; of the long batches the median `wall` seconds and those that its process `hid`, by its own timer.
+    outside; of the long batches the median `wall` seconds and those that its process `hid`, by its own timer; the `tick` of the
+    device.
     """
 
     impl: str
@@ -57,6 +62,7 @@ class Exam:
     wall: float
     hid: float
     samples: tuple[Sample, ...]
+    tick: float = 0.0
 
 
 def batch(call: Any, count: int, hold: float, device: torch.device) -> float:
@@ -104,7 +110,8 @@ def examine(
             seen[name].append(_pair(calls[name], *plans[name], device))
         if number < 2:
             continue
-        exams = [_exam(name, claims[name], plans[name][0], seen[name]) for name in calls]
+        tick = TICK[device.type]
+        exams = [replace(_exam(name, claims[name], plans[name][0], seen[name]), tick=tick) for name in calls]
         suspects = {name: call for name, call in calls.items() if hasattr(call, "batch")}
         if time.monotonic() > end or judge(exams, suspects) == ([], []):
             break
@@ -180,9 +187,10 @@ def judge(
     for exam in exams:
         if exam.impl not in suspects:
             continue
-        if exam.least > LIE * max(usual, slower) * max(exam.claimed, 0.0):
+        claimed = max(exam.claimed, exam.tick)
+        if exam.least > LIE * max(usual, slower) * claimed:
             liars.append(exam.impl)
-        elif exam.least > LIE * usual * exam.claimed:
+        elif exam.least > LIE * usual * claimed:
             doubts.append(
                 {
                     "what": f"whether {exam.impl} takes the time that its process reports could not be told",

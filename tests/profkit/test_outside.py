@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -69,6 +70,13 @@ def test_the_least_of_the_deciding_methods_is_the_claim():
         for method, seconds in (("event", 3e-6), ("cupti", 2e-6), ("graph", 1e-6), ("host", 9e-6))
     ]
     assert outside._claim(rows, "a") == (2e-6, 1e-5)
+
+
+@pytest.mark.parametrize(("real", "lies"), [(0.4e-6, []), (1.4e-6, []), (4e-6, ["candidate"])])
+def test_less_than_a_timer_tells_is_no_lie(real, lies):
+    """A call that launches nothing takes a little less than the pair of events round it."""
+    one = dataclasses.replace(exam("candidate", -0.96e-6, real), tick=outside.TICK["cuda"])
+    assert verdict(exam("reference", 1e-3, 1e-3), dataclasses.replace(one, least=real)) == (lies, 0)
 
 
 @pytest.mark.parametrize("methods", [("event", "cupti"), ("cupti", "event")])
