@@ -112,7 +112,7 @@ class Budget:
     of kernels, `copies` and `fills` aside. `spent`: the work of the window by range and name. `named`: its largest idle
     times by what the host did, as far as the cause is the host's. `engaged` [s]: how long the host was in what a part is
     named after, the GPU idle or not: no step gets shorter by more where that costs it nothing; {} without the host's calls.
-    Of `waiting` that is what it was `blocked` for, and the idle time it left.
+    Of `waiting` that is what it was `blocked` for, and the idle time it left. `stream` [s]: of the stream that works longest.
     """
 
     window: float
@@ -148,6 +148,7 @@ class Budget:
     spent: tuple[Spent, ...] = ()
     named: tuple[Hole, ...] = ()
     engaged: Mapping[str, float] = field(default_factory=dict)
+    stream: float = math.nan
 
     @property
     def idle(self) -> float:
@@ -165,9 +166,11 @@ class Budget:
 
     @property
     def least(self) -> float:
-        """Seconds that a step takes at least where nobody records it: recording takes the host time at its calls and
-        operators, no more than it was late by at them."""
-        return self.step - sum(float(getattr(self, kind)) for kind in RECORDING) / self.parts
+        """Seconds that a step takes at least where nobody records it: recording takes no more than the host's time at launches,
+        and a step is no shorter than its busiest stream works."""
+        launching = self.engaged.get("host", sum(float(getattr(self, kind)) for kind in RECORDING))
+        working = self.window - self.idle if math.isnan(self.stream) else self.stream
+        return self.step - min(launching, self.window - working) / self.parts
 
     @property
     def busy(self) -> float:
@@ -274,7 +277,7 @@ def budget(
     to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
     """
     # Of a million launches every column that is not asked for is ten megabytes, several times over.
-    asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes") if name in frame]
+    asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes", "stream") if name in frame]
     known = None if host is None else _known(host)
     calls = None if known is None else known[known["kind"] == "call"]
     ordered = frame[asked]
@@ -331,6 +334,7 @@ def budget(
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
+        stream=_busiest(part, begin, end) if "stream" in part else length(everything),
     )
 
 
@@ -400,6 +404,11 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
 def _one_spelling(kernel: str) -> str:
     """ncu and CUPTI demangle alike but for spaces and what has no name."""
     return kernel.replace("(anonymous namespace)", "<unnamed>").replace(" ", "")
+
+
+def _busiest(part: pd.DataFrame, begin: float, end: float) -> float:
+    """Seconds of the stream that works longest: what runs beside it may do so more, or less."""
+    return max(length(union(mine[_WHEN], begin, end)) for _, mine in part.groupby("stream", sort=False, observed=True))
 
 
 def _gaps(busy: Times, begin: float, end: float) -> Times:
@@ -541,24 +550,25 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
-    found = {name: length(union(mine[_named(mine, kind)], *window)) for name, kind in kinds.items()}
-    found["blocked"] = found["waiting"]
+    held = {name: union(mine[_named(mine, kind)], *window) for name, kind in kinds.items()}
     # Compiling is what the host did since it last launched.
     stops = np.sort((launches["start"] + launches["time"]).to_numpy(dtype="float64"))
     loads = calls[_named(calls, LOADING)]
     starts, ends = loads["start"].to_numpy(dtype="float64"), (loads["start"] + loads["time"]).to_numpy(dtype="float64")
     last = np.searchsorted(stops, starts, side="right")
     since = np.where(last > 0, stops[np.maximum(last - 1, 0)], starts) if len(stops) else starts
-    loading = _merged(np.column_stack((since, ends)))
-    found["loading"] = float(_inside(loading, np.array([window]))[0])
+    held["loading"] = _merged(np.clip(np.column_stack((since, ends)), *window))
     away = np.clip(quiet, *window)
-    found["away"] = float(length(away) - _inside(loading, away).sum())
-    held = sum(found[name] for name in ("away", "waiting", "allocating", "loading"))
+    found = {name: length(stretches) for name, stretches in held.items()}
+    found |= {"blocked": found["waiting"], "away": float(length(away) - _inside(held["loading"], away).sum())}
+    held["away"] = away
     # Before and after it was away it may have been at a launch for as long as it is between any two.
     lengths, near = pauses[:, 1] - pauses[:, 0], np.count_nonzero(away[:, 1] > away[:, 0])
     inside = (pauses[:, 1] > window[0]) & (pauses[:, 0] < window[1]) & (lengths < AWAY)
     pace = float(lengths[inside].max(initial=0.0))
-    return found | {"host": max(0.0, float(window[1] - window[0] - held + near * pace))}
+    return found | {
+        "host": max(0.0, window[1] - window[0] - length(_merged(np.vstack(list(held.values())))) + near * pace)
+    }
 
 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:

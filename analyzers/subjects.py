@@ -95,6 +95,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
             **{f"engaged_{name}": seconds / steps for name, seconds in one.engaged.items()},
             # Communication that is hidden holds up only who waits for it.
             "engaged_communicating": min(one.hidden, one.engaged.get("waiting", NAN)) / steps,
+            "least": one.least,
             "short": one.short,
             "loads": float(one.loads),
             "tiny": NAN if counted else values["tiny"],
@@ -108,7 +109,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
 
 SLICES = (
     *("computing", "communicating", "copying", "hidden", "tiny", "pageable", "pageable_bytes"),
-    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown", "idle"),
+    *("away", "host", "waiting", "allocating", "loading", "queued", "unknown", "idle", "stream"),
     *("launches", "copies", "fills", "holes", "queued_gaps", "blocking"),
 )
 COMPUTES = 0.25

@@ -2,8 +2,8 @@
 
 Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has; it is told from LEAST of the step,
 and what it claims is that slice. What a step can be shorter by if the cause costs nothing, all else as before, is more where the
-host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, and than the GPU is
-idle. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
+host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, and than the busiest
+stream does not work. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _slice(
         return None
     own = 0.0 if name in IDLE else s[name]
     engaged = s[f"engaged_{name}"]
-    lost = min(own + min(s["idle"], engaged) if engaged == engaged else s[name], s.time)
+    lost = min(own + min(_spare(s), engaged) if engaged == engaged else s[name], s.time)
     lost = max(lost, min(s[name], s.time))
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
@@ -40,9 +40,14 @@ def _slice(
         min(1.0, share),
         variant=variant,
         likely=s.time - min(s[name], s.time),
-        # A step never gets shorter than the GPU works in it.
-        whole=max(_unrecorded(s, name, lost, own), s.time * lost / max(own + s["idle"], lost)),
+        # A step never gets shorter than a stream works in it.
+        whole=max(_unrecorded(s, name, lost, own), s.time * lost / max(own + _spare(s), lost)),
     )
+
+
+def _spare(s: Subject) -> float:
+    """Seconds of a step in which its busiest stream does not work; where streams are not told apart, the GPU."""
+    return s.time - s["stream"] if s.has("stream") else s["idle"]
 
 
 def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
@@ -50,13 +55,16 @@ def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
     if name == "host":
         # It has all that recording took in it: of what is left it is no larger a share.
         return s.time
-    late, launching = sum(s[kind] for kind in RECORDING), s["engaged_host"]
-    if name not in _LONGER or not launching > 0:
-        return s.time - sum(s[kind] for kind in RECORDING if kind != name)
+    # What other streams do alone they may do beside the busiest one, where it is given its work sooner.
+    late, launching = sum(s[kind] for kind in RECORDING) + _spare(s) - s["idle"], s["engaged_host"]
+    if not launching > 0:
+        return s.time - late + (s[name] if name in RECORDING else 0.0)
+    if name not in _LONGER:
+        return s["least"]
     # Recording is spread over launching, of which the GPU idles in a part; as far as it does not, the host waits longer without.
-    part = min(max((s["idle"] + own - lost) / launching, 0.0), 1.0)
+    part = min(max((_spare(s) + own - lost) / launching, 0.0), 1.0)
     more = part * max(launching - late, 0.0)
-    return (s.time - part * late) * lost / (lost + more)
+    return min(s["least"], (s.time - part * late) * lost / (lost + more))
 
 
 _LONGER = ("waiting", "allocating", "copying")
@@ -219,7 +227,7 @@ def _unexplained(s: Subject) -> Case | None:
 def _synchronising(s: Subject) -> Case | None:
     params = {"blocking": f"{s['blocking']:.3g}", "doing": _doing(s, "waiting")}
     proof = Proof("synchronising calls/step", s["blocking"])
-    if s["waiting"] >= LEAST * s.time or not min(s["engaged_waiting"], s["idle"]) >= LEAST_BEHIND * s.time:
+    if s["waiting"] >= LEAST * s.time or not min(s["engaged_waiting"], _spare(s)) >= LEAST_BEHIND * s.time:
         return _slice(s, "waiting", params, proof)
     params["blocked"] = f"{s['engaged_blocked'] / s.time:.0%}"
     return _slice(s, "waiting", params, proof, variant="behind", least=0.0)

@@ -129,13 +129,13 @@ def test_every_rule_of_a_program_is_tried_above():
 
 
 def test_a_bound_is_of_the_step_that_nobody_records():
-    """Of 100 ms the host is late by 50 at launches, of which nobody knows how much is recording: the batch that is waited for
-    30 ms may be 60 % of the program's own step. Of launching itself no larger a share is left than was recorded."""
+    """Of 100 ms the host is at launches for 60, of which nobody knows how much is recording: the batch that is waited for
+    30 ms may be 75 % of the program's own step. Of launching itself no larger a share is left than was recorded."""
     budget = replace(QUIET, away=0.3, host=0.5, computing=0.2, short=0.9, engaged={"away": 0.3, "host": 0.6})
-    assert budget.least == pytest.approx(0.05)
+    assert budget.least == pytest.approx(0.04)
     told = {one.rule: one for one in found(budget)}
     assert {name: one.ratio for name, one in told.items()} == {
-        "host-away": pytest.approx(0.6),
+        "host-away": pytest.approx(0.75),
         "gpu-idle": pytest.approx(0.6),
     }
     assert [one.rule for one in found(budget)] == ["gpu-idle", "host-away"], "ranked as recorded"
@@ -144,7 +144,9 @@ def test_a_bound_is_of_the_step_that_nobody_records():
     assert "idle for 30% of a step" in away.title
     assert gain(away) == ("up to 30.0% of a step's wall time as recorded (30.0 ms)")
     assert gain(told["gpu-idle"]) == "up to 60.0% of a step's wall time (60.0 ms)"
-    assert replace(budget, host=0.0, computing=0.7).least == replace(budget, host=0.0).step
+    assert replace(budget, stream=0.7).least == pytest.approx(0.07), (
+        "a step is no shorter than its busiest stream works"
+    )
 
 
 def test_what_is_lost_inside_kernels_is_told_once():
