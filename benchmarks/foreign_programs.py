@@ -333,7 +333,7 @@ def often(name: str, batch: str, asked: argparse.Namespace) -> bool:
             end="",
         )
         print(f"without recording ({1e3 * middle['']:.4g} by its own clock)")
-        held.append(won <= first.ratio and one.least <= middle[""])
+        held.append(0 < won <= first.ratio and one.least <= middle[""])
         print(
             f"  {won:.1%} won ({min(each):.1%} to {max(each):.1%} in single turns), {1e3 * (middle[''] - middle['mended']):.4g} ms; ",
             end="",
@@ -380,7 +380,7 @@ def check(name: str, batch: str, asked: argparse.Namespace) -> bool:
     print(f"  own clock: {1e3 * before:.3f} ms a step, mended {1e3 * after:.3f} ms: {won:.1%} won; ", end="")
     print(f"{first.recorded:.1%} promised as recorded, {first.ratio:.1%} at most; {left:.1%} left")
     print(f"  cost: plain {plain:.1f} s, profiled {cost:.1f} s (limit {1.5 * plain + 15:.1f})", end="")
-    good = first.rule in REMOVES[name].values() and won <= first.ratio and cost <= 1.5 * plain + 15
+    good = first.rule in REMOVES[name].values() and 0 < won <= first.ratio and cost <= 1.5 * plain + 15
     if asked.hot:
         hot, _ = profiled(command, asked.out / "hot", log, "--ncu", "--hot", str(asked.hot))
         print(f", --hot {asked.hot} {hot:.1f} s (limit {3 * plain + 30:.1f})", end="")
