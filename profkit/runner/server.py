@@ -23,6 +23,7 @@ import runpy
 import select
 import signal
 import socket
+import tempfile
 from collections.abc import Sequence
 
 import msgspec
@@ -111,6 +112,8 @@ def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Seq
     os.environ.update(request.env)
     os.chdir(request.cwd)
     warden.guard(server)
+    # The server's folder may be another's, and gone.
+    tempfile.tempdir = None
     random.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()

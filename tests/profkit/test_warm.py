@@ -51,7 +51,7 @@ def place(tmp_path_factory):
     """A folder with a module `ran`, which executes its first argument, and one to be imported once, `kept`."""
     root = tmp_path_factory.mktemp("warm")
     (root / "ran.py").write_text(RUN)
-    (root / "kept.py").write_text("import os, random\npid = os.getpid()\n")
+    (root / "kept.py").write_text("import os, random, tempfile\npid, place = os.getpid(), tempfile.gettempdir()\n")
     return root
 
 
@@ -109,6 +109,14 @@ def test_a_fork_sees_what_a_process_of_its_own_sees(warm, place, tmp_path, monke
     assert forked == started
     assert forked["argv"] == ["one", "two words"]
     assert forked["env"]["MINE"] == "ä"
+
+
+def test_temporary_files_go_where_a_child_is_told(start, tmp_path):
+    """Also where what its server has imported has asked for that place: torch's compiler does."""
+    for place in (tmp_path / "one", tmp_path / "two"):
+        place.mkdir()
+        ended = start("import tempfile; print(tempfile.gettempdir())", env={**os.environ, "TMPDIR": str(place)})
+        assert ended.tail == str(place)
 
 
 def test_descriptors_of_any_number_arrive(start, tmp_path):
