@@ -116,8 +116,8 @@ class Warm:
         """`options`: those of process.run. Raises OSError as Popen does."""
         asked = list(argv[len(BARE) :])
         if list(argv[: len(BARE)]) == BARE and asked[:1] and asked[0] in self._modules:
-            if self._lent is not None:
-                forked = _fork(self._lent, msgspec.json.encode(dict(options["env"])), asked, options)
+            if (lent := self._lent) is not None:
+                forked = _fork(lent, msgspec.json.encode(dict(options["env"])), asked, options)
                 if forked is not None:
                     return forked
                 # From now on by servers of one's own, which nobody else can bring down.
