@@ -49,7 +49,7 @@ class Again:
         return self._asked(precision, lambda arguments: lowered(self._model, arguments, precision))
 
     def widest(self) -> torch.dtype | None:
-        """The widest floating type of the inputs, and of the weights where there are any; None without such a tensor."""
+        """The widest floating type of the inputs or that of the weights, the narrower of the two; None without such a tensor."""
         weights = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
         sides = [
             {leaf.dtype for _, leaf in tensors(side) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -122,7 +122,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     tightened: list[str] = []
     passing: list[str] = []
     for name, trial in trivial(answer, given, other):
-        found = _tightened(distances(trial, answer), answer, tolerances, floors)
+        found = _tightened(distances(trial, answer, moved), answer, tolerances, floors)
         if found is not None:
             (tightened if found else passing).append(name)
             tolerances |= found
@@ -154,7 +154,7 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any) -> Probe:
             continue
         answer = thinned(trial.answer)
         for name, given in _trivial(trial, other):
-            far = distances(given, answer)
+            far = distances(given, answer, found.tolerances)
             if any(far[where] > _allowed(found.tolerances, where, leaf) for where, leaf in answer.items()):
                 told.setdefault(name, trial.name)
             elif name == AS_IT_CAME and not any(far.values()):
@@ -174,7 +174,7 @@ def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
         return ""
     mine = thinned(got)
     for name, given in _trivial(trial, other):
-        far = distances(mine, given) if name in found.told else {}
+        far = distances(mine, given, found.tolerances) if name in found.told else {}
         if far and all(far[where] <= _allowed(found.tolerances, where, leaf) for where, leaf in given.items()):
             return name
     return ""
@@ -229,8 +229,12 @@ def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
     return next((thin(leaf) for leaf in given if (leaf.shape, leaf.dtype) == (only.shape, only.dtype)), None)
 
 
-def distances(trial: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> dict[str, float]:
-    """By output, how far `trial` is off in the units of rtol; infinite where no tolerance would do."""
+def distances(
+    trial: Mapping[str, Any] | None, answer: Mapping[str, Any], moved: Collection[str] = ()
+) -> dict[str, float]:
+    """By output, how far `trial` is off in the units of rtol, of integers and booleans that rounding may have `moved` the
+    share that differs; infinite where no tolerance would do.
+    """
     found = {}
     for where, want in answer.items() if trial is not None else ():
         got = trial.get(where) if trial is not None else None
@@ -241,7 +245,8 @@ def distances(trial: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> dic
         elif want.is_floating_point() or want.is_complex():
             found[where] = _distance(got, want)
         else:
-            found[where] = 0.0 if bool((got == want).all()) else math.inf
+            wrong = int((got != want).sum())
+            found[where] = wrong / want.numel() if wrong and where in moved else math.inf if wrong else 0.0
     return found
 
 
@@ -310,7 +315,10 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
         for where, leaf in answer.items()
         if isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex())
     }
-    other = again.stirred(_STRONG * STIRRED) if any(leaf.numel() >= _MANY for leaf in whole.values()) else None
+    # So many units of a coarse type would be all that its numbers are.
+    coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
+    units, strong = (1.0, 1.0) if coarse else (_STRONG * STIRRED, _STRONG)
+    other = again.stirred(units) if any(leaf.numel() >= _MANY for leaf in whole.values()) else None
     found: dict[str, float] = {}
     for where, leaf in whole.items():
         counts = [
@@ -319,7 +327,7 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
             if isinstance(one, torch.Tensor) and one.shape == leaf.shape
         ]
         if leaf.numel() >= _MANY and len(counts) == 2 and any(counts):
-            share = (_FEW + max(counts[0] / _STRONG, _WIDER * counts[1])) / leaf.numel()
+            share = (_FEW + max(counts[0] / strong, _WIDER * counts[1])) / leaf.numel()
             found |= {where: share} if share <= WIDEST else {}
     return found
 
@@ -353,10 +361,7 @@ def _tightened(
     floors: Mapping[str, float],
 ) -> dict[str, float] | None:
     """None when the answer fails anyway; else the one rtol that makes it fail, {} when none can."""
-    usual = {
-        w: tolerances.get(w) or rtol_of(leaf.dtype) for w, leaf in answer.items() if isinstance(leaf, torch.Tensor)
-    }
-    if any(far[where] > usual.get(where, 0.0) for where in answer):
+    if any(far[where] > _allowed(tolerances, where, leaf) for where, leaf in answer.items()):
         return None
     where = max(floors, key=lambda w: far[w] / floors[w], default="")
     if not where or far[where] * _UNEVEN < floors[where]:

@@ -112,6 +112,43 @@ def test_whole_numbers_that_are_compared_alone_or_few_are_equal(model):
     assert probed(model, 64, 64).tolerances == {}
 
 
+class Rare(nn.Linear):
+    """What is large, of half precision: one of 600."""
+
+    def forward(self, x):
+        return super().forward(x) > 1.7
+
+
+class Routes(nn.Linear):
+    """Which of 128 an element goes to; the larger the offset, the less bfloat16 tells them by."""
+
+    def __init__(self, offset):
+        super().__init__(256, 128)
+        self.offset = offset
+
+    def forward(self, x):
+        return nn.functional.one_hot((super().forward(x) + self.offset).argmax(-1), 128).bool()
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "told"),
+    [
+        (Rare(256, 64), torch.float16, False),
+        (Routes(0), torch.bfloat16, False),
+        (Routes(60), torch.bfloat16, True),
+    ],
+)
+def test_an_answer_of_nothing_is_wrong_or_told_whatever_rounding_moves(model, dtype, told):
+    model = model.to(dtype)
+    found = probed(model, 2048, 256, draw=lambda *shape: torch.randn(shape).to(dtype))
+    with torch.no_grad():
+        answer = model(torch.randn(2048, 256).to(dtype))
+    assert ("zeros" in found.passing) is told
+    assert compare(torch.zeros_like(answer), answer, found.tolerances).status == ("ok" if told else "mismatch")
+    two = torch.arange(answer.numel()).view(answer.shape) < 2
+    assert compare(answer ^ two, answer, found.tolerances).status == "ok"
+
+
 def test_an_answer_that_is_rounding_alone_is_a_doubt():
     found = probed(lambda x: (x - x.mean(-1, keepdim=True)).sum(-1), 64, 1000)
     assert any("cancels" in note for note in found.notes)
