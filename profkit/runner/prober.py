@@ -117,7 +117,8 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     exact = again.thinned("float64")
     moved = _moved(answer, exact or {}, again) if depth >= _COMPUTED else {}
     noise = {where: far for where, far in distances(exact, answer).items() if where not in moved}
-    tolerances = Tolerances(wider(answer, noise, again) | moved)
+    others = {where: leaf for where, leaf in answer.items() if where not in moved}
+    tolerances = Tolerances(wider(others, noise, again) | moved)
     floors = _floors(noise, depth, _made_in(answer, noise, again))
     tightened: list[str] = []
     passing: list[str] = []
@@ -245,7 +246,7 @@ def distances(
         elif want.is_floating_point() or want.is_complex():
             found[where] = _distance(got, want)
         else:
-            wrong = int((got != want).sum())
+            wrong = _differing(got, want)
             found[where] = wrong / want.numel() if wrong and where in moved else math.inf if wrong else 0.0
     return found
 
@@ -287,7 +288,7 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     """rtol of the outputs to which the usual one leaves no room for their own rounding, or for TF32 where torch may take
     it for this task. What the reference got is its library's choice: another layout, and the choice is another.
     """
-    found, narrow = {}, _narrowed(answer, again)
+    found, narrow = {}, distances(_narrowed(answer, again), answer)
     inside = _made_in(answer, noise, again)
     for where, leaf in answer.items():
         own, tf32 = noise.get(where, 0.0), narrow.get(where, 0.0)
@@ -308,28 +309,33 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
 
 def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) -> dict[str, float]:
     """Of integers and booleans that are made of what was computed, the share that honest rounding may move: a few, and more
-    where float64 moves more, or what rounding is taken to be, scaled down from what shows. None of those that nothing moves.
+    where float64 or allowed TF32 moves more, or what rounding is taken to be, scaled down from what shows. None of those that
+    nothing moves.
     """
     whole = {
         where: leaf
         for where, leaf in answer.items()
         if isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex())
     }
+    if not any(leaf.numel() >= _MANY for leaf in whole.values()):
+        return {}
     # So many units of a coarse type would be all that its numbers are.
     coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
     units, strong = (1.0, 1.0) if coarse else (_STRONG * STIRRED, _STRONG)
-    other = again.stirred(units) if any(leaf.numel() >= _MANY for leaf in whole.values()) else None
+    others = [(again.stirred(units), 1 / strong), (exact, _WIDER), (_narrowed(answer, again), _NARROW)]
     found: dict[str, float] = {}
     for where, leaf in whole.items():
-        counts = [
-            int((one != leaf).sum())
-            for one in ((other or {}).get(where), exact.get(where, leaf))
-            if isinstance(one, torch.Tensor) and one.shape == leaf.shape
-        ]
-        if leaf.numel() >= _MANY and len(counts) == 2 and any(counts):
-            share = (_FEW + max(counts[0] / strong, _WIDER * counts[1])) / leaf.numel()
-            found |= {where: share} if share <= WIDEST else {}
+        moved = [times * _differing((one or {}).get(where), leaf) for one, times in others]
+        room = WIDEST * leaf.numel() - _FEW
+        most = next((wrong for wrong in (max(moved), max(moved[:2])) if wrong <= room), 0.0)
+        if most and leaf.numel() >= _MANY:
+            found[where] = (_FEW + most) / leaf.numel()
     return found
+
+
+def _differing(got: Any, want: torch.Tensor) -> int:
+    """The elements that differ; 0 where there is nothing to compare."""
+    return int((got != want).sum()) if isinstance(got, torch.Tensor) and got.shape == want.shape else 0
 
 
 _COMPUTED = 2.0
@@ -338,11 +344,11 @@ _STRONG, _MANY, _FEW = 128.0, 100, 2
 """Times the rounding there is, so that it shows; elements below which none may differ; those that always may."""
 
 
-def _narrowed(answer: Mapping[str, Any], again: Again) -> dict[str, float]:
-    """By output, how far TF32 takes the reference's answer off where torch's switches allow it; {} where they do not."""
+def _narrowed(answer: Mapping[str, Any], again: Again) -> Mapping[str, Any] | None:
+    """The reference's answer in TF32 where torch's switches allow it; None where they do not."""
     device = next((leaf.device for leaf in answer.values() if isinstance(leaf, torch.Tensor)), torch.device("cpu"))
     operations = precision.narrowed(device)
-    return distances(again.narrowed(operations), answer) if operations else {}
+    return again.narrowed(operations) if operations else None
 
 
 def _floors(noise: Mapping[str, float], depth: float, made_in: Mapping[str, torch.dtype]) -> dict[str, float]:

@@ -214,6 +214,24 @@ def test_tf32_is_right_where_torch_may_take_it_for_the_reference(allowed):
     assert "bf16" not in found.indistinct
 
 
+def test_whole_numbers_may_be_those_of_tf32_where_torch_may_take_it(allowed):
+    class Levels(nn.Sequential):
+        def forward(self, x):
+            return (super().forward(x) * 20).round().to(torch.int32)
+
+    levels = Levels(CONVOLVES).eval()
+    torch.manual_seed(3)
+    x = torch.randn(4, 8, 24, 24)
+    with torch.no_grad():
+        answer, other = levels(x), (in_tf32(x) * 20).round().to(torch.int32)
+    assert compare(other, answer, probed(levels, 4, 8, 24, 24).tolerances).status == "mismatch"
+    allowed({"convolution"})
+    found = probed(levels, 4, 8, 24, 24)
+    assert compare(other, answer, found.tolerances).status == "ok"
+    assert compare(answer // 2 * 2, answer, found.tolerances).status == "mismatch"
+    assert found.notes == []
+
+
 def test_tf32_is_allowed_by_operation(allowed):
     """A product keeps FP32 where convolutions alone may take less."""
     linear = nn.Linear(256, 32).eval()
@@ -242,7 +260,7 @@ def test_a_jump_that_tf32_makes_is_a_doubt_and_no_tolerance(allowed):
 
 def test_a_jump_that_tf32_makes_takes_no_room_from_the_references_own_rounding(monkeypatch):
     answer = {"output": torch.ones(3)}
-    monkeypatch.setattr(prober, "_narrowed", lambda answer, again: {"output": 0.06})
+    monkeypatch.setattr(prober, "_narrowed", lambda answer, again: {"output": torch.full((3,), 1.12)})
     again = SimpleNamespace(widest=lambda: None, notes=[])
     assert prober.wider(answer, {"output": 2e-3}, again) == {"output": pytest.approx(8e-3)}
     assert len(again.notes) == 1
