@@ -83,10 +83,11 @@ class Local:
         """See Engine. Stops what runs when the iterator is closed."""
         warm = Warm(FORKS_HAVE)
         with contextlib.closing(Lent(warm)) as lent:
-            for place in self._places:
+            floor = _Floor(pieces, task, self._log, lent.fileno())
+            for place in self._places if floor.to_measure else ():
                 # What those who measure will ask for, while they are still starting themselves.
                 warm.prepare(environment({**isolation.sharing(), **place.variables}))
-            yield from self._on(_Floor(pieces, task, self._log, lent.fileno()), len(pieces))
+            yield from self._on(floor, len(pieces))
 
     def _on(self, floor: _Floor, left: int) -> Generator[Heard, None, None]:
         names = [f"build {number + 1}" for number in range(min(self._jobs, len(floor.builds)))]
@@ -132,7 +133,7 @@ class _Floor:
                 self._unbuilt.setdefault(digest, piece)
                 self._needs[piece.key] = digest
         self.builds = list(self._unbuilt.items())
-        self._to_measure = len(self._measures)
+        self.to_measure = len(self._measures)
 
     def thread(
         self, act: Callable[[str, Worker], None], name: str, variables: Mapping[str, str], nice: int = 0
@@ -181,7 +182,7 @@ class _Floor:
         while (piece := self._next()) is not None:
             answer = self._ask("measure", piece, where, worker)
             with self._change:
-                self._to_measure -= 1
+                self.to_measure -= 1
                 if answer.run:
                     self._reports.append(piece)
                 self._change.notify_all()
@@ -202,7 +203,7 @@ class _Floor:
         """Report what is measured, until nothing is measured any more."""
         while True:
             with self._change:
-                while not self._stopped and not self._reports and self._to_measure:
+                while not self._stopped and not self._reports and self.to_measure:
                     self._change.wait()
                 if self._stopped or not self._reports:
                     return

@@ -144,11 +144,17 @@ def test_two_places_share_the_work(fake, tmp_path):
     assert sum((one.kind, one.what) == ("end", "report") for one in heard) == 8
 
 
-def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path):
+def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, monkeypatch):
+    """And nothing is imported for who would measure."""
+    prepared = []
+    monkeypatch.setattr(local.Warm, "prepare", lambda _, env: prepared.append(env))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run="there")))
     run([piece("a")], tmp_path)
     assert fake.asked == [("report", "a")]
+    assert prepared == []
+    run([piece("b")], tmp_path)
+    assert len(prepared) == 1
 
 
 def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path, monkeypatch):

@@ -281,6 +281,15 @@ def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place
     assert len(set(pids)) == 4
 
 
+def test_a_server_that_still_imports_is_not_waited_for(place, monkeypatch):
+    (place / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    began = time.monotonic()
+    with closing(Lent(Warm(["slow"], {"ran"}))) as servers:
+        servers._warm.prepare(dict(os.environ))
+    assert time.monotonic() - began < 30
+
+
 def test_children_end_with_who_asked_another_s_server_for_them(place, tmp_path):
     code = (
         "import os, sys\nfrom profkit.launch import process\nfrom profkit.launch.warm import Warm\n"
