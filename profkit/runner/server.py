@@ -59,8 +59,12 @@ def _serve(control: socket.socket) -> Request | None:
         word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS)
         if not word:
             return None
-        line = socket.socket(fileno=given[0])
-        me, pid = os.getpid(), os.fork()
+        line, me = socket.socket(fileno=given[0]), os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            # No room for one more, which who asked hears: what runs here is others'.
+            pid = -1
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -68,6 +72,9 @@ def _serve(control: socket.socket) -> Request | None:
             return _become(me, line, given[1:], foreign)
         for descriptor in given[1:]:
             os.close(descriptor)
+        if pid < 0:
+            line.close()
+            continue
         with contextlib.suppress(OSError):
             line.sendall(NUMBER.pack(pid))
         lines[pid] = line

@@ -281,6 +281,46 @@ def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place
     assert len(set(pids)) == 4
 
 
+FULL = """
+import os
+real, server, forks = os.fork, os.getpid(), []
+
+def fork():
+    if os.getpid() == server and forks:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    forks.append(os.getpid())
+    return real()
+
+os.fork = fork
+"""
+
+
+def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tmp_path, monkeypatch):
+    """As where somebody's candidate has filled the machine with its own."""
+    (place / "full.py").write_text(FULL)
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    ends = []
+    waits = "import os, time\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)"
+
+    with closing(Lent(Warm(["full"], {"ran"}))) as servers:
+
+        def run(name, code, *more):
+            with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as warm:
+                argv = [*BARE, "ran", f"print('kept' in sys.modules, flush=True)\n{code}", *more]
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(process, "start", warm)
+                    ends.append((process.run(argv, log=tmp_path / name, env=dict(os.environ), limit=60), name))
+
+        first = threading.Thread(target=run, args=("first", waits, str(tmp_path / "go")))
+        first.start()
+        while not (tmp_path / "first").exists() or not (tmp_path / "first").read_text():
+            time.sleep(0.01)
+        run("second", "")
+        (tmp_path / "go").touch()
+        first.join()
+    assert [(ended.code, ended.tail, name) for ended, name in ends] == [(0, "True", "second"), (0, "False", "first")]
+
+
 def test_a_server_that_still_imports_is_not_waited_for(place, monkeypatch):
     (place / "slow.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(place))
