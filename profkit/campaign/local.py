@@ -20,11 +20,10 @@ from profkit.campaign.task import FORKS_HAVE, Answer, Task, measured
 from profkit.campaign.worker import Worker, WorkerDiedError
 from profkit.launch import isolation
 from profkit.launch.environment import environment
+from profkit.launch.protocol import BEHIND
 from profkit.launch.warm import Lent, Warm
 
 _TRIES = 2
-_BEHIND = 10
-"""Niceness of who reports: what is measured goes first."""
 _CORES_OF_A_GPU = 3
 """Cores left to a measurement on a GPU: what judges, what is judged, and the worker."""
 
@@ -95,7 +94,7 @@ class Local:
         threads += [floor.thread(floor.measure, place.name, place.variables) for place in self._places]
         # A report takes a few seconds of a core, a measurement several times that.
         threads += [
-            floor.thread(floor.report, f"report {n + 1}", {}, _BEHIND) for n in range(-(-len(self._places) // 2))
+            floor.thread(floor.report, f"report {n + 1}", {}, BEHIND) for n in range(-(-len(self._places) // 2))
         ]
         try:
             for one in threads:

@@ -17,6 +17,9 @@ from pathlib import Path
 
 from profkit.rundir.files import unwritable
 
+with contextlib.suppress(ImportError):
+    import fcntl  # on Linux alone; the module is loaded elsewhere as well
+
 CPU = "cpu"
 
 
@@ -31,7 +34,6 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
 
     shared: for work that only has to stay away from measurements. Raises ProfkitError when the lock cannot be made.
     """
-    import fcntl  # on Linux alone; the module is loaded elsewhere as well
 
     def waits() -> None:
         say(f"waiting: another process measures on {device}")
@@ -68,15 +70,11 @@ class Door:
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device beside others who share it, after whoever waits to have it alone. `waits` is called before waiting."""
-        import fcntl
-
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_SH)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
         """Use the device alone, as long as it takes: others are waited for, until each lets go of it because it is `wanted`."""
-        import fcntl
-
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_EX)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
@@ -84,14 +82,10 @@ class Door:
         """Use the device alone for a moment. Who wants that as well is next, and only then those who share it: they stand
         still once for all of them. Whoever goes on has to share for the next turn, so that this comes to an end.
         """
-        import fcntl
-
         self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)
 
     def _through(self, waits: Callable[[], None], gate: int, main: int) -> None:
         """Let go of the device, and have it again behind the gate; who waits at both says so once."""
-        import fcntl
-
         waits = functools.cache(waits)
         fcntl.flock(self.main, fcntl.LOCK_UN)
         _take(self.gate, gate, waits)
@@ -99,8 +93,6 @@ class Door:
 
     def leave(self) -> None:
         """Have the device no longer, nor the gate, which one that ended before its turn was over left closed."""
-        import fcntl
-
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         fcntl.flock(self.main, fcntl.LOCK_UN)
 
@@ -109,8 +101,6 @@ class Door:
         """Of one who shares: whether somebody waits to be alone, whom `share` lets go first. Rarely it is another on its
         way to share, who has passed in a moment.
         """
-        import fcntl
-
         try:
             fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -125,8 +115,6 @@ class Door:
 
 
 def _take(handle: int, how: int, waits: Callable[[], None]) -> None:
-    import fcntl
-
     try:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -150,3 +150,5 @@ DOING = {
 
 PATIENT = 20.0
 """Times its first call that a later step of an implementation may take, where that is longer than the limit."""
+BEHIND = 10
+"""Niceness of builds ahead and of reports: on a machine whose cores are all busy, what is measured goes first."""

@@ -234,14 +234,16 @@ class Guest:
         """Begin every call that is compared with these values of what the reference keeps, where it has them."""
         self._watched.state = self._take(given)
 
-    def left(self, given: str, output: str, seed: int, names: Sequence[str]) -> dict[str, Any]:
-        """What a call leaves under these names, which it begins with the values that were kept."""
+    def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
+        """What a call leaves under the names of the values that it begins with."""
         arguments, values = self._take(given)
-        state.put(self._model, values)
+
+        def call() -> None:
+            self._model(*arguments)
+            facts.settle(self._device)
+
         inputs.seed_all(seed)
-        self._model(*arguments)
-        facts.settle(self._device)
-        return self._give(state.found(self._model, frozenset(names)), output)
+        return self._give(state.left(self._model, values, call), output)
 
     def plain(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """One call as anybody would make it."""

@@ -127,12 +127,12 @@ def share_off(got: torch.Tensor, want: torch.Tensor) -> float:
     """The share of what is finite and no denormal that is off by more than NEAR of itself; 0 where there is nothing of the
     kind. Who flushes denormals to 0, as fast mathematics on a GPU does, is not off by that.
     """
-    count, off = 0, 0
+    count, off = 0.0, 0.0
     tiny = torch.finfo(want.dtype).tiny
     for a, b in _chunks(got, want):
         counts = b.isfinite() & a.isfinite() & (b.abs() >= tiny)
-        count += int(counts.sum())
-        off += int((counts & ((a - b).abs() > NEAR * b.abs())).sum())
+        there, wrong = _told(counts.sum(), (counts & ((a - b).abs() > NEAR * b.abs())).sum())
+        count, off = count + there, off + wrong
     return off / count if count else 0.0
 
 
@@ -146,13 +146,15 @@ def rest_off(got: torch.Tensor, want: torch.Tensor) -> float:
     number (a mask's -1e9), the rms of all says nothing of the others. 0 where nothing is filled.
     """
     top = max((float(torch.where(b.isfinite(), b.abs(), 0.0).max()) for _, b in _chunks(got, want)), default=0.0)
-    filled, count, squares, largest = 0, 0, 0.0, 0.0
+    filled, count, squares, largest = 0.0, 0.0, 0.0, 0.0
     for _, b in _chunks(got, want):
         size = b.abs()
-        filled += int((size >= _FILLING * top).sum())
-        others = size[size < _FILLING * top]
-        count, squares = count + others.numel(), squares + float(others.square().sum())
-        largest = max(largest, float(others.max()) if others.numel() else 0.0)
+        beside = size < _FILLING * top
+        others = torch.where(beside, size, 0.0)
+        here, there, square, most = _told(
+            (size >= _FILLING * top).sum(), beside.sum(), others.square().sum(), others.max()
+        )
+        filled, count, squares, largest = filled + here, count + there, squares + square, max(largest, most)
     if not 0.0 < largest < _BESIDE * top or filled < max(2, _SHARE * want.numel()):
         return 0.0
     scale, far = math.sqrt(squares / count), 0.0

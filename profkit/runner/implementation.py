@@ -75,10 +75,8 @@ class Implementation:
         """What it has under these names after a call that began with these values."""
         if isinstance(self.model, RemoteModel):
             return self.model.left(arguments, seed, values)
-        state.put(self.model, values)
         inputs.seed_all(seed)
-        self.call(arguments)
-        return state.found(self.model, frozenset(values))
+        return state.left(self.model, values, lambda: self.call(arguments))
 
     def parameters(self) -> dict[str, list[int]]:
         """The shapes of its floating parameters by name."""

@@ -12,7 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -110,8 +110,7 @@ def examine(
             seen[name].append(_pair(calls[name], *plans[name], device))
         if number < 2:
             continue
-        tick = TICK[device.type]
-        exams = [replace(_exam(name, claims[name], plans[name][0], seen[name]), tick=tick) for name in calls]
+        exams = [_exam(name, claims[name], plans[name][0], seen[name], TICK[device.type]) for name in calls]
         suspects = {name: call for name, call in calls.items() if hasattr(call, "batch")}
         if time.monotonic() > end or judge(exams, suspects) == ([], []):
             break
@@ -164,13 +163,19 @@ def _once(call: Any, count: int, hold: float, device: torch.device) -> tuple[flo
     return time.perf_counter() - began, inside
 
 
-def _exam(name: str, claim: tuple[float, float], count: int, seen: list[tuple[float, float, float, float]]) -> Exam:
+def _exam(
+    name: str,
+    claim: tuple[float, float],
+    count: int,
+    seen: list[tuple[float, float, float, float]],
+    tick: float = 0.0,
+) -> Exam:
     ones, manies = [row[0] for row in seen], [row[2] for row in seen]
     slopes = [max(0.0, (row[2] - row[0]) / count) for row in seen]
     least = (min(manies) - statistics.median(ones) - RESOLUTION) / count
     hid = statistics.median((row[2] - row[3]) - (row[0] - row[1]) for row in seen)
     rows = tuple(Sample(name, METHOD, n, 0, slope, l2="warm") for n, slope in enumerate(slopes))
-    return Exam(name, claim[0], max(0.0, least), statistics.median(manies), hid, rows)
+    return Exam(name, claim[0], max(0.0, least), statistics.median(manies), hid, rows, tick)
 
 
 def judge(

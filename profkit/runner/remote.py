@@ -426,7 +426,7 @@ class RemoteModel:
         self.remote.phase = "check"
         answer = self.remote.fresh_file()
         told = self.remote.hand_over([arguments, dict(values)])
-        self.remote.ask("left", given=told, output=answer.name, seed=seed, names=sorted(values))
+        self.remote.ask("left", given=told, output=answer.name, seed=seed)
         return self.remote.output(answer)
 
     def plain(self, arguments: list[Any], seed: int) -> Any:

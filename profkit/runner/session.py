@@ -508,10 +508,10 @@ class Session:
         name, probe = candidate.subject.name, self.reference.probe
         watched = candidate.model if candidate.remote else Watched(candidate.model, self._device, name, self._events)
         watched.kinds, watched.tolerances = probe.kinds, probe.tolerances
-        if isinstance(watched, RemoteModel):
-            watched.remote.expected = self._bytes
         if isinstance(watched, Watched):
             watched.state = candidate.kept
+        else:
+            watched.remote.expected = self._bytes
 
         def ask(arguments: list[Any]) -> Any:
             loading.use(candidate.lock)

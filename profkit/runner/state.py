@@ -53,9 +53,11 @@ def put(model: Any, values: Mapping[str, torch.Tensor]) -> None:
             setattr(holder, leaf, value.to(own.device, own.dtype, copy=True))
 
 
-def found(model: Any, names: frozenset[str]) -> dict[str, torch.Tensor]:
-    """Copies of what a model holds under these names, where it does."""
-    return {name: tensor.clone() for name, tensor in _held(model) if name in names}
+def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], object]) -> dict[str, torch.Tensor]:
+    """Copies of what a model holds under these names, where it does, after a call that began with these values."""
+    put(model, values)
+    call()
+    return {name: tensor.clone() for name, tensor in _held(model) if name in values}
 
 
 def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
