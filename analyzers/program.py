@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from analyzers.busy import Times, length, union
 from analyzers.counts import grouped, known_sums
 from analyzers.holes import CALLING, Hole, holes
+from analyzers.provenance import one_spelling
 from collectors.doubt import Doubt
 from collectors.frame import distinct
 
@@ -376,9 +377,9 @@ def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFr
     """
     ran = step[step["kind"] == "kernel"]
     # A timeline names few kernels in many launches.
-    spelt = ran["name"].map({name: _one_spelling(name) for name in ran["name"].unique()}).astype("str")
+    spelt = ran["name"].map({name: one_spelling(name) for name in ran["name"].unique()}).astype("str")
     sums = ran[["time", "count"]].groupby(spelt).sum()
-    mine = kernels["kernel"].map(_one_spelling)
+    mine = kernels["kernel"].map(one_spelling)
     seconds, count = mine.map(sums["time"]).astype("float64"), mine.map(sums["count"]).astype("float64")
     total = float(ran["time"].sum()) or math.nan
     told = kernels.assign(
@@ -393,17 +394,12 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
     `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
     """
     # A timeline names few kernels in many launches.
-    spelt = {name: _one_spelling(name) for name in frame["kernel"].unique()}
+    spelt = {name: one_spelling(name) for name in frame["kernel"].unique()}
     spent = frame["time"].groupby(frame["kernel"].map(spelt), observed=True).sum().to_dict()
-    seconds = kernels["kernel"].map(_one_spelling).map(spent).astype("float64")
+    seconds = kernels["kernel"].map(one_spelling).map(spent).astype("float64")
     total = float(frame["time"].sum()) or math.nan
     shared: pd.DataFrame = kernels.assign(share=seconds / total, wall_share=seconds / (wall or math.nan))
     return shared
-
-
-def _one_spelling(kernel: str) -> str:
-    """ncu and CUPTI demangle alike but for spaces and what has no name."""
-    return kernel.replace("(anonymous namespace)", "<unnamed>").replace(" ", "")
 
 
 def _busiest(part: pd.DataFrame, begin: float, end: float) -> float:

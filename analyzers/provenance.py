@@ -99,6 +99,37 @@ def _cut_brackets(name: str) -> str:
     return "".join(kept)
 
 
+_LAMBDA = re.compile(r"\[?\{?lambda\(((?:[^()]|\([^()]*\))*)\) ?(?:\(instance |#)(\d+)[)}]\]?")
+_NO_NAME = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+
+
+def one_spelling(kernel: str) -> str:
+    """What ncu, CUPTI, nsys and Kineto have in common of how they demangle a kernel: its function and template arguments
+    without namespaces (ncu leaves out some), types of calls (ncu writes T1 for them), return types and qualifiers; a lambda
+    by its arguments and number, a number without its type. A function without template arguments keeps those of its call.
+    """
+    text = _LAMBDA.sub(lambda found: f"^{found[1].replace(', ', '^')}^{found[2]}", _NO_NAME.sub("", kernel))
+    text = re.sub(r"\b(?:const|void(?= [\w:^(])|false|true)\b", _word, text)
+    text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", re.sub(r"\w*::", "", text))
+    call = text[text.rindex("(") :] if "<" not in text and text.endswith(")") else ""
+    return re.sub(r"\s", "", _without_calls(text) + call)
+
+
+def _word(found: re.Match[str]) -> str:
+    return {"false": "0", "true": "1"}.get(found[0], "")
+
+
+def _without_calls(text: str) -> str:
+    """The text without anything between parentheses."""
+    kept, depth = [], 0
+    for character in text:
+        depth += character == "("
+        if depth == 0:
+            kept.append(character)
+        depth -= character == ")" and depth > 0
+    return "".join(kept)
+
+
 def is_authored(kernel: str, names: Iterable[str]) -> bool:
     """Whether a launched kernel is one of these functions; Triton's suffix of argument kinds is ignored."""
     base = base_name(kernel)

@@ -380,13 +380,19 @@ def check(name: str, batch: str, asked: argparse.Namespace) -> bool:
     print(f"  own clock: {1e3 * before:.3f} ms a step, mended {1e3 * after:.3f} ms: {won:.1%} won; ", end="")
     print(f"{first.recorded:.1%} promised as recorded, {first.ratio:.1%} at most; {left:.1%} left")
     print(f"  cost: plain {plain:.1f} s, profiled {cost:.1f} s (limit {1.5 * plain + 15:.1f})", end="")
-    good = first.rule in REMOVES[name].values() and 0 < won <= first.ratio and cost <= 1.5 * plain + 15
+    wrong = {
+        f"the mending is not for what is found first, {first.rule}": first.rule not in REMOVES[name].values(),
+        "nothing was won": won <= 0,
+        "more was won than promised": won > first.ratio,
+        "profiling costs too much": cost > 1.5 * plain + 15,
+    }
     if asked.hot:
         hot, _ = profiled(command, asked.out / "hot", log, "--ncu", "--hot", str(asked.hot))
         print(f", --hot {asked.hot} {hot:.1f} s (limit {3 * plain + 30:.1f})", end="")
-        good &= hot <= 3 * plain + 30
-    print(f"\n  {'holds' if good else 'DOES NOT HOLD'}", flush=True)
-    return good
+        wrong["counting costs too much"] = hot > 3 * plain + 30
+    said = "; ".join(what for what, true in wrong.items() if true)
+    print(f"\n  {f'DOES NOT HOLD: {said}' if said else 'holds'}", flush=True)
+    return not said
 
 
 def main() -> int:

@@ -111,7 +111,7 @@ class Ncu:
         options, passes = options_of(
             session.request, session.run.path, session.cc, program=program, ranked=_ranked(session)
         )
-        later = f", -k, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
+        later = f", --kernel-id, the launches and --kill from the ranking of the {hot} hottest" if hot else ""
         return [
             session.line(_step(session, options, Path("TMP"))),
             *([shlex.join(_page(session))] if session.request.lines else []),
@@ -165,8 +165,9 @@ def options_of(
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
     # ncu counts launches within its ranges and windows alone, and the ranking those of the whole program.
     whole = None if wanted.include or wanted.window.inside else hot
-    skip = wanted.skip if wanted.skip is not None or whole is None else whole.skip
-    count = wanted.count if wanted.count is not None or whole is None else whole.count
+    whole = whole if wanted.skip is None and wanted.count is None else None
+    chosen = ["--kernel-id", whole.identifier] if whole is not None else ["-k", kernel] if kernel else []
+    count = wanted.count if whole is None else whole.count
     kill = hot is not None if wanted.kill is None else wanted.kill
     options = ncu.Options(
         metrics=metrics_for(names, cc),
@@ -179,7 +180,7 @@ def options_of(
         windowed=program and wanted.window.inside,
         count=count or 0,
         kill=kill and bool(count),
-        extra=[*(["-k", kernel] if kernel else []), *(["--launch-skip", str(skip)] if skip else [])],
+        extra=[*chosen, *(["--launch-skip", str(wanted.skip)] if wanted.skip else [])],
     )
     return options, planned_passes(names, cc)
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import launches
 
-from analyzers.provenance import authored_names, base_name, is_authored, provenance
+from analyzers.provenance import authored_names, base_name, is_authored, one_spelling, provenance
+from collectors import read
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "h200"
 
 CUDA = r"""
 #include <cuda.h>
@@ -129,3 +133,47 @@ def test_nothing_to_say():
     assert math.isnan(empty.fraction)
     assert not empty.never_launched
     assert math.isnan(provenance(frame(("mine()", math.nan)), {"mine"}).fraction)
+
+
+@pytest.mark.parametrize("folder", sorted(one.parent for one in EXAMPLES.glob("*/cupti.csv")), ids=lambda one: one.name)
+def test_ncu_and_cupti_name_the_same_kernels(folder):
+    """Of each recorded sample: every kernel that one has the other has, and no two become one."""
+    names = [
+        set(frame.loc[frame["kind"] == "kernel", "kernel"])
+        for frame in (read(folder / "ncu.csv", "ncu"), read(folder / "cupti.csv", "cupti"))
+    ]
+    spelt = [{one_spelling(name) for name in mine} for mine in names]
+    assert spelt[0] == spelt[1]
+    assert len(spelt[0]) == len(names[0]) == len(names[1])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("void f<int>(int *)", "void f<float>(T1 *)"),
+        ("f(int *)", "f(float*)"),
+        ("void f<4>(int)", "void f<8>(int)"),
+        ("void f<true>(int)", "void f<0>(int)"),
+        ("void g<h()::{lambda(float)#1}>(int)", "void g<h()::{lambda(float)#2}>(int)"),
+        ("void g<h()::{lambda(float)#1}>(int)", "void g<h()::[lambda(int) (instance 1)]>(int)"),
+        ("nvjet_sm90_128x128", "nvjet_sm90_128x256"),
+    ],
+)
+def test_different_kernels_stay_different(one, other):
+    assert one_spelling(one) != one_spelling(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("void f<(int)4, (bool)1>(int *)", "void f<4, true>(T1*)"),
+        (
+            "void a::b::f<a::b::op<float>, std::array<char *, (unsigned long)2>>(T1)",
+            "void f<op<float>, std::array<char*, 2ul> >(op<float>)",
+        ),
+        ("f(const float *, int)", "f(float const*, int)"),
+        ("<unnamed>::f(int)", "(anonymous namespace)::f(int)"),
+    ],
+)
+def test_one_kernel_is_spelt_in_many_ways(one, other):
+    assert one_spelling(one) == one_spelling(other)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
@@ -19,7 +21,7 @@ from analyzers.provenance import base_name
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
-from profkit.record.hot import hottest, sample, stretch
+from profkit.record.hot import hottest
 from profkit.record.prepare import prepare
 from profkit.record.profile import plan
 from profkit.record.request import Request
@@ -242,9 +244,9 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
     with_ncu("ok", log=log)
     run = profile_program(OK, runs=runs, hot=2)
     argv = json.loads(log.read_text().splitlines()[-1])
-    assert argv[argv.index("-k") + 1] == "regex:^(relu_kernel|norm)$"
+    assert argv[argv.index("--kernel-id") + 1] == "::regex:^(relu_kernel|norm)$:^(2|3|4)$"
     assert argv[argv.index("--launch-count") + 1] == "6"
-    assert argv[argv.index("--launch-skip") + 1] == "2"
+    assert not {"-k", "--launch-skip"} & set(argv)
     assert {one.tool for one in run.manifest.captures} == {"nsys", "ncu"}
     # The recording holds other kernels, which must not go unnoticed.
     assert any("hot kernel not captured" in doubt.what for doubt in run.analysis.doubts)
@@ -430,27 +432,74 @@ def test_base_names_are_those_ncu_matches(kernel, name):
     assert base_name(kernel) == name
 
 
-def test_the_stretch_holds_each_hot_kernel_and_is_early_and_short():
-    launches = list("aab" * 5 + "cc")
-    first, end = stretch(launches, ["a", "b"], each=2)
-    part = launches[first:end]
-    assert (part.count("a"), part.count("b")) >= (2, 2)
-    assert end - first == 4
-    assert first == 2
-    assert stretch(launches, ["c"], each=3) == (15, 17)
+def launched(order, grids="", **seconds):
+    """A launches frame: a kernel a letter of `order`, its grid the letter of `grids` below it."""
+    import pandas as pd
+
+    names = {"f": "void ns::f<float>(float*)", "g": "void ns::f<int>(int*)"}
+    return pd.DataFrame(
+        {
+            "kernel": [names.get(one, one) for one in order],
+            "time": [float(seconds.get(one, 1)) for one in order],
+            "grid": list(grids or "1" * len(order)),
+            "block": "32,1,1",
+            "kind": "kernel",
+        }
+    )
 
 
-def test_the_sample_skips_warm_up_where_enough_is_left():
-    assert sample(list("ab" * 5), ["a", "b"]) == (2, 8)
-    # Nothing of b would be left.
-    assert sample(list("aaab"), ["a", "b"]) == (0, 4)
+def counted(hot, order):
+    """What ncu counts of these launches: it numbers the launches of each function, whatever its instance."""
+    numbers, found = {}, []
+    for one in order:
+        base = "f" if one == "g" else one
+        if re.fullmatch(hot.pattern.removeprefix("regex:"), base):
+            numbers[base] = numbers.get(base, 0) + 1
+            if re.fullmatch(hot.identifier.split(":")[-1], str(numbers[base])):
+                found.append(one)
+    return "".join(found)
 
 
-def test_the_sample_takes_fewer_launches_of_kernels_that_lie_far_apart():
-    launches = list(("a" * 30 + "b") * 4)
-    first, end = sample(launches, ["a", "b"])
-    assert set(launches[first:end]) == {"a", "b"}
-    assert end - first <= 12
+def test_of_each_hot_kernel_three_launches_are_counted_and_not_the_first():
+    order = "ab" * 5
+    hot = hottest(launched(order, b=2), 2)
+    assert (hot.invocations, hot.count) == ((2, 3, 4), 6)
+    assert counted(hot, order) == "ababab"
+    assert hot.identifier == "::regex:^(b|a)$:^(2|3|4)$"
+    # Where only one is there it is taken, first or not.
+    assert counted(hottest(launched("aaab", b=9), 2), "aaab").count("b") == 1
+
+
+def test_other_instances_of_a_hot_template_are_hardly_counted():
+    order = "gggggg" + "gfgggg" * 20
+    hot = hottest(launched(order, f=90), 1)
+    assert counted(hot, order) == "fff"
+    assert hot.count == 3
+
+
+def test_kernels_that_run_once_a_step_cost_no_launches_in_between():
+    """What lies between two that run once a step is not counted."""
+    order = ("a" * 60 + "b" + "g" * 60 + "c") * 6
+    hot = hottest(launched(order, a=2, b=500, c=400), 3)
+    assert hot.kernels == ("b", "c", "a")
+    assert sorted(counted(hot, order)) == list("aaabbbccc")
+
+
+def test_shapes_of_a_hot_kernel_are_counted_the_dearest_first():
+    order, grids = "a" * 40, "1234" * 10
+    frame = launched(order, grids)
+    frame["time"] = frame["grid"].map({"1": 1.0, "2": 8.0, "3": 4.0, "4": 2.0})
+    hot = hottest(frame, 1)
+    assert sorted(grids[at - 1] for at in hot.invocations) == ["2", "3", "4"]
+
+
+@given(order=st.text("abfg", min_size=1, max_size=80), number=st.integers(1, 4))
+def test_every_hot_kernel_is_counted_in_any_order_of_launches(order, number):
+    hot = hottest(launched(order, a=3, f=2), number)
+    found = counted(hot, order)
+    assert len(found) == hot.count
+    names = {"void ns::f<float>(float*)": "f", "void ns::f<int>(int*)": "g"}
+    assert {names.get(name, name) for name in hot.kernels} <= set(found)
 
 
 def test_hottest_ranks_by_summed_time():
@@ -460,7 +509,7 @@ def test_hottest_ranks_by_summed_time():
     hot = hottest(frame, 2)
     assert hot.kernels == ("b", "a")
     assert hot.shares == (0.5, 0.375)
-    assert (hot.pattern, hot.skip, hot.count) == ("regex:^(b|a)$", 0, 3)
+    assert (hot.pattern, hot.invocations, hot.count) == ("regex:^(b|a)$", (1, 2), 3)
 
 
 @pytest.mark.parametrize(
