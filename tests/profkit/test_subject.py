@@ -15,6 +15,7 @@ import torch
 from profkit.runner import integrity, pages, subject, timing
 from profkit.runner.clocks import CpuClock
 from profkit.runner.engine import _Comparing
+from profkit.runner.failure import classified
 from profkit.runner.offence import OffenceError
 from profkit.runner.subject import Data, TimedCall
 
@@ -339,3 +340,17 @@ class TestWhatIsKept:
             integrity.check()
         assert clocks.pop("wall") == 1
         integrity._SEAL.tables.pop("clocks")
+
+
+def test_no_context_is_lost_where_none_was_made(monkeypatch):
+    """torch's words for what a layout cannot do name CUDA, and a CUDA torch without a GPU cannot wait for one."""
+
+    def no_gpu(*_):
+        raise RuntimeError("No CUDA GPUs are available")
+
+    monkeypatch.setattr("torch.cuda.synchronize", no_gpu)
+    with pytest.raises(NotImplementedError, match="AutogradCUDA") as found:
+        torch.eye(4).to_sparse().as_strided((4,), (1,))
+    assert not classified(found.value, "error").lost
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    assert classified(RuntimeError("CUDA error: an illegal memory access was encountered"), "error").lost
