@@ -204,7 +204,7 @@ class Remote:
 
     def _received(self, limit: float) -> dict[str, Any]:
         excuse = waiting.Excuse(self.process, limit, self._limits["build"])
-        shares = self.company is not None and self.phase in ("build", "first")
+        shares = self.company is not None and self.phase in ("build", "first", "check")
         while True:
             try:
                 return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())

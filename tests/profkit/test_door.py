@@ -254,7 +254,8 @@ def test_others_may_time_while_the_host_draws_data_once_it_is_known_that_it_alon
     door.close()
 
 
-def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch):
+@pytest.mark.parametrize("phase", ["first", "check"])
+def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch, phase):
     """A process that counts, with a compiler at work for it: while others time it does not."""
     counts = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     states = []
@@ -269,7 +270,7 @@ def test_who_waits_for_a_compiler_stands_still_and_lets_others_time(monkeypatch)
     job = Job("judge", "I", [], channels={"mine": mine.detach()}, exchange=tempfile.gettempdir())
     one = remote.Remote(Subject("mine", "candidate", "x.py"), job, torch.device("cpu"), Told())
     try:
-        one.company, one.process = Others(), counts.pid
+        one.company, one.process, one.phase = Others(), counts.pid, phase
         for compiling in (False, True):
             monkeypatch.setattr(waiting, "compiling", lambda _, yes=compiling: yes)
             threading.Timer(0.5, theirs.sendall, [b'{"fine": true}\n']).start()
