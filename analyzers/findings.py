@@ -29,21 +29,42 @@ def explain(
     sms: float = NAN,
     budgets: Mapping[str, Budget] = MappingProxyType({}),
     calls: Mapping[str, Waterfall] | None = None,
+    steps: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Finding]:
     """The ranked findings about every implementation and kernel; bounds rest on the roofs that the reports show.
 
     kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. budgets:
     of a program, where its wall time went; what is lost of that is ranked with the rest. calls: the analysis's
-    waterfalls, where they are known already.
+    waterfalls, where they are known already. steps: where only some of a program's launches were counted, kernel -> its
+    seconds in a step, NaN where it runs in none: what is lost in a kernel is then told of a step, and nothing of the
+    launches together.
     """
-    every = [*call_subjects(analysis), *kernel_subjects(analysis, roofline, sms)]
+    kernels = kernel_subjects(analysis, roofline, sms)
+    every = _of_a_step(kernels, steps, budgets) if steps else [*call_subjects(analysis), *kernels]
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = waterfalls(analysis) if calls is None else calls
     times, floors = ({name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "floor"))
+    weights = {} if steps else _weights(analysis, budgets)
+    if steps:
+        times, floors = dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values())), {}
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
-    return examine(chosen, times, floors=floors, weights=_weights(analysis, budgets), rules=rules)
+    return examine(chosen, times, floors=floors, weights=weights, rules=rules)
+
+
+def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: Mapping[str, Budget]) -> list[Subject]:
+    """The kernels, their counted seconds standing for those of a step."""
+    counted: dict[str, float] = {}
+    for one in kernels:
+        counted[one.kernel] = counted.get(one.kernel, 0.0) + one.time
+    found = next((one.steady.found for one in budgets.values()), "")
+    told = []
+    for one in kernels:
+        seconds = steps.get(one.kernel, NAN)
+        scale = seconds / counted[one.kernel] if seconds > 0 and counted[one.kernel] > 0 else 0.0
+        told.append(replace(one, scale=scale, text={**one.text, "found": found}))
+    return told
 
 
 def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, float]:
@@ -148,6 +169,8 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
     if not math.isnan(case.likely):
         likely = min(gain, max(0.0, subject.time - case.likely) * subject.scale)
     library = {"library": subject.text["library"]} if subject.text.get("library") else {}
+    # What a program's kernel loses is told of the step, or of whatever else was found to repeat.
+    of = {"found": subject.text["found"]} if "found" in subject.text else {}
     total += gain if case.severity == HOST else 0.0
     recorded = gain / total if subject.whole and total > 0 else NAN
     total = total if math.isnan(case.whole) else case.whole
@@ -160,7 +183,7 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
         gain,
         gain / total if total > 0 else NAN,
         case.strength,
-        {**case.params, **library},
+        {**of, **case.params, **library},
         case.variant,
         likely=likely,
         covers=case.covers,

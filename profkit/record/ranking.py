@@ -48,7 +48,7 @@ class Ranking:
         hot = hottest(session.frames[used], session.request.hot)
         said = ", ".join(f"{name[:60]} {share:.0%}" for name, share in zip(hot.kernels, hot.shares, strict=True))
         session.progress(f"hot: {said}")
-        session.hot = hot
+        session.hot, session.run.manifest.hot = hot, session.request.hot
 
 
 def _cut(session: Session, tool: str) -> str:

@@ -178,11 +178,15 @@ def gain(one: Finding, lang: str = "en") -> str:
     if one.severity in (HINT, COLLECT):
         return say("hint" if one.severity == HINT else "not_checked", lang)
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
-    key = "up_to_host" if one.severity == HOST else of if _whole(one) else "up_to"
+    key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
     told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
     if _whole(one) and one.ratio - one.recorded >= MINOR:
         key += "_recorded"
         told["most"] = say("up_to_unrecorded", lang, **told) if one.ratio < LOOSE * one.recorded else ""
+    elif key != "up_to_host" and "found" in one.params and not _whole(one):
+        # Recording makes a step longer, and a kernel's time of it no longer.
+        key += "_recorded"
+        told |= {"recorded": told["ratio"], "most": ""}
     return say(key, lang, time=units.text(one.upper_bound, "s"), **told)
 
 

@@ -968,8 +968,10 @@ def again(study: Study) -> str:
     if manifest.program:
         tools = {one.tool for one in manifest.captures}
         flags = [flag for tool, flag in (("ncu", "--ncu"), ("nsys", "--nsys"), ("cupti", "--nsys")) if tool in tools]
-        deep = ["--deep"] if study.deep else []
-        return shlex.join(["profkit", "profile", *dict.fromkeys(flags), *deep, "--", *manifest.program])
+        # The ranking of --hot records a timeline as well.
+        flags = ["--hot", str(manifest.hot)] if manifest.hot else list(dict.fromkeys(flags))
+        flags += ["--deep"] if study.deep else []
+        return shlex.join(["profkit", "profile", *flags, *manifest.window.words()[:-1], "--", *manifest.program])
     flags = {"collected": ["--ncu"], "off": ["--events"]}.get(manifest.counters.state, [])
     cpu = ["--device", "cpu"] if manifest.device.get("kind") == "cpu" else []
     return shlex.join(["profkit", "profile", manifest.sample.path, *flags, *(["--deep"] if study.deep else []), *cpu])

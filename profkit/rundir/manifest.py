@@ -257,7 +257,8 @@ class Manifest(msgspec.Struct):
     of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
-    this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for.
+    this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for; `hot`: of how many
+    kernels launches were counted, the longest of a program's, 0 where nobody chose them so.
     """
 
     sample: SampleInfo
@@ -290,6 +291,7 @@ class Manifest(msgspec.Struct):
     perturbed: list[Perturbed] = []
     campaign: str = ""
     window: Window = Window()
+    hot: int = 0
 
     @property
     def reference(self) -> Impl | None:

@@ -473,7 +473,13 @@ class Study:
             sms=float(self.manifest.device.get("sms") or math.nan),
             budgets=self.budgets,
             calls=self.waterfalls,
+            steps=self._step_times if self.filtered and self.stepwise else {},
         )
+
+    @property
+    def _step_times(self) -> dict[str, float]:
+        """Kernel -> its seconds of a step, NaN where it runs in none."""
+        return dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
 
 
 def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:

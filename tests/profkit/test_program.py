@@ -25,7 +25,7 @@ from profkit.record.hot import hottest
 from profkit.record.prepare import prepare
 from profkit.record.profile import plan
 from profkit.record.request import Request
-from profkit.report import sections
+from profkit.report import explain, sections
 from profkit.report.writers.html import page
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
@@ -248,6 +248,7 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
     assert argv[argv.index("--launch-count") + 1] == "6"
     assert not {"-k", "--launch-skip"} & set(argv)
     assert {one.tool for one in run.manifest.captures} == {"nsys", "ncu"}
+    assert sections.again(run).startswith("profkit profile --hot 2 -- ")
     # The recording holds other kernels, which must not go unnoticed.
     assert any("hot kernel not captured" in doubt.what for doubt in run.analysis.doubts)
     assert run.analysis.kernels["tool"].eq("ncu").all()
@@ -564,6 +565,14 @@ def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
     assert kernels.loc[names[1], "share"] == pytest.approx(1600 / total)
     assert kernels.loc[names[0], "share"] == pytest.approx(800 / total)
     assert kernels.loc[names[1], "wall_share"] == pytest.approx(1600 / (9000 + 3600 - 1000))
+    of_kernels = [one for one in run.findings() if one.kernel in names and one.upper_bound > 0]
+    step = sum(one.step for one in run.budgets.values())
+    assert of_kernels
+    for one in of_kernels:
+        # No more than the kernel takes of a step, and told of that.
+        assert one.upper_bound <= kernels.loc[one.kernel, "step_time"]
+        assert one.ratio == pytest.approx(one.upper_bound / step)
+        assert "as recorded" in explain.gain(one)
     said = "\n".join(sections.first_lines(run))
     assert "counted: " in said
     assert "of the program's 6.00 us" in said
