@@ -105,9 +105,8 @@ def warm_runners() -> Iterator[None]:
 
     # An empty entry would be the directory that a server is started in.
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
-    ours = ("profkit.runner.session", "profkit.runner.candidate")
     with (
-        closing(Warm([*PRELOAD, *ours, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
+        closing(Warm([*PRELOAD, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
 

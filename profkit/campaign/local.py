@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Protocol
 
 from profkit.campaign.piece import Piece
-from profkit.campaign.task import FORKS_HAVE, Answer, Task, measured
+from profkit.campaign.task import Answer, Task, measured
 from profkit.campaign.worker import Worker, WorkerDiedError
-from profkit.launch import isolation
-from profkit.launch.environment import environment
+from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BEHIND
-from profkit.launch.warm import Lent, Warm
+from profkit.launch.warm import Lent
 
 _TRIES = 2
 _CORES_OF_A_GPU = 3
@@ -80,12 +80,11 @@ class Local:
 
     def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
         """See Engine. Stops what runs when the iterator is closed."""
-        warm = Warm(FORKS_HAVE)
-        with contextlib.closing(Lent(warm)) as lent:
+        with warm.servers() as servers, contextlib.closing(Lent(servers)) as lent:
             floor = _Floor(pieces, task, self._log, lent.fileno())
-            for place in self._places if floor.to_measure else ():
-                # What those who measure will ask for, while they are still starting themselves.
-                warm.prepare(environment({**isolation.sharing(), **place.variables}))
+            if floor.to_measure:
+                # What those who build and measure will ask for, while they are still starting themselves.
+                servers.prepare(environment(sharing()))
             yield from self._on(floor, len(pieces))
 
     def _on(self, floor: _Floor, left: int) -> Generator[Heard, None, None]:

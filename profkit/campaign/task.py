@@ -23,10 +23,10 @@ from profkit.campaign.piece import Piece, decoded, encoded
 from profkit.errors import ProfkitError
 from profkit.launch import cache, gpu, isolation, process
 from profkit.launch.alone import CPU, alone
-from profkit.launch.environment import environment
+from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import LIMITS, Job, Subject
 from profkit.launch.runner import command, write_job
-from profkit.launch.warm import PRELOAD, Warm
+from profkit.launch.warm import Warm
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
 from profkit.report import derived
@@ -39,8 +39,6 @@ Say = Callable[[str], None]
 MEASURED = "measured.json"
 """In the folder of a piece: that it was measured, and what is left is to report."""
 _JOBS = "2"
-FORKS_HAVE = (*PRELOAD, "torch._dynamo", "profkit.runner.session")
-"""What a worker's forks find imported: a judge that counts operations needs torch._dynamo, 1.4 s of a core each."""
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
 """What torch, CUDA and its libraries say where memory ran out."""
@@ -120,7 +118,7 @@ def perform_encoded(data: bytes) -> bytes:
 def warm(lent: int = -1) -> None:
     """From here on, runners that this process starts are forks; lent: of whose servers, the descriptor of a warm.Lent."""
     if process.start is process.guarded:
-        process.start = Warm(FORKS_HAVE, lent=lent)
+        process.start = Warm(lent=lent)
 
 
 def _resident() -> int:
@@ -141,7 +139,7 @@ def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
 
 def _build(task: Task, say: Say) -> Answer:
     """Nothing is said of a build that fails: who measures the candidate finds out."""
-    extra = {"CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
+    extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if task.device == "cuda":
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
     failed = 0

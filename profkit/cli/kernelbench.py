@@ -14,7 +14,7 @@ import click
 from profkit.cli.group import complain
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
-from profkit.cli.options import Runners, campaign, fenced, measuring, request_of
+from profkit.cli.options import Runners, begin, campaign, fenced, measuring, request_of
 from profkit.cli.progress import progress
 from profkit.contests.kernelbench import files, official
 from profkit.contests.kernelbench.files import Generated, Problem
@@ -97,6 +97,8 @@ def eval_(
     A further level of the same RUN_DIR goes into level_2_eval_results.json, and so on. Exit code 1 when a candidate is
     wrong.
     """
+    if jobs is not None or dask:
+        begin(dask)
     from profkit.contests.kernelbench.evaluation import evaluate  # pandas, numpy
     from profkit.contests.kernelbench.fastp import pass_at_k
 

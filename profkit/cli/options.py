@@ -184,6 +184,17 @@ class Runners:
     quiet: bool
 
 
+def begin(dask: str) -> None:
+    """Of a campaign on this machine: the process that imports torch for all of it begins, while the command still imports
+    what it needs itself. It ends with the command.
+    """
+    from profkit.launch import warm
+    from profkit.launch.environment import environment, sharing
+
+    if not dask:
+        click.get_current_context().with_resource(warm.runners(environment(sharing())))
+
+
 campaign = shared(
     option(
         "--jobs",

@@ -266,6 +266,7 @@ def _campaign(
     form: str,
 ) -> int:
     """Every sample as a piece of a campaign."""
+    shared.begin(runners.dask)
     from profkit.api import open_run
     from profkit.campaign import piece
     from profkit.campaign.campaign import Campaign

@@ -73,10 +73,10 @@ def survey() -> Machine:
     """Ask the driver; never raises for a missing or broken one."""
     place = surroundings()
     try:
-        with driver() as nvml:
-            everything = tuple(_gpu(nvml, index, card) for index, card in enumerate(cards(nvml)))
-            version = text(_ask("", nvml.nvmlSystemGetDriverVersion))
-            number = int(_ask(0, nvml.nvmlSystemGetCudaDriverVersion_v2))
+        nvml = driver()
+        everything = tuple(_gpu(nvml, index, card) for index, card in enumerate(cards(nvml)))
+        version = text(_ask("", nvml.nvmlSystemGetDriverVersion))
+        number = int(_ask(0, nvml.nvmlSystemGetCudaDriverVersion_v2))
     except RuntimeError as error:
         return Machine(trouble=str(error), hardware=_hardware(place), place=place)
     gpus = visible(everything, os.environ)

@@ -104,6 +104,14 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {name: value for name, value in {**found, **(extra or {})}.items() if value or name != "PYTHONPATH"}
 
 
+def sharing() -> dict[str, str]:
+    """OpenMP's threads sleep between parallel regions: those of a process whose turn it is not would spin on the
+    cores of the one that is timed. What the user says of it holds.
+    """
+    told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
+    return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
 def _places() -> list[str]:
     """Absolute entries of PYTHONPATH, and where profkit itself lies when nothing else would find it there."""
     told = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
@@ -111,4 +119,4 @@ def _places() -> list[str]:
     return told if mine in told or mine.endswith("-packages") else [*told, mine]
 
 
-__all__ = ["allowed", "environment"]
+__all__ = ["allowed", "environment", "sharing"]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from profkit.vendor.nvidia import nvml
 
 
-@contextlib.contextmanager
-def _first() -> Iterator[tuple[Any, Any, Any] | None]:
+def _first() -> tuple[Any, Any, Any] | None:
     """(pynvml, handle of the whole GPU, handle of what CUDA sees of it) of the first visible GPU; None without one."""
-    with nvml.driver() as library:
-        cards = nvml.cards(library)
-        for number, part in nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))[:1]:
-            yield library, cards[number].handle, _handle(cards[number], part)
-            return
-        yield None
+    library = nvml.driver()
+    cards = nvml.cards(library)
+    found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))[:1]
+    return next(((library, cards[n].handle, _handle(cards[n], part)) for n, part in found), None)
 
 
 def _handle(card: nvml.Card, part: int | None) -> Any:
@@ -30,7 +25,8 @@ def visible() -> list[dict[str, str]]:
     """{"uuid", "name", "memory"} (its bytes) of every GPU, or slice of one, that this process may use, in CUDA's order; [] without
     a driver.
     """
-    with nvml.Unsaid(), nvml.driver() as library:
+    with nvml.Unsaid():
+        library = nvml.driver()
         cards = nvml.cards(library)
         found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))
         return [
@@ -46,22 +42,23 @@ def visible() -> list[dict[str, str]]:
 
 def gpu_present() -> bool:
     """Whether the driver reports a GPU that this process may see."""
-    with nvml.Unsaid(), _first() as found:
-        return found is not None
+    with nvml.Unsaid():
+        return _first() is not None
     return False
 
 
 def utilization() -> float:
     """Share of the time in which the first visible GPU has worked lately; NaN where the driver does not say."""
-    with nvml.Unsaid(), _first() as found:
+    with nvml.Unsaid():
+        found = _first()
         return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
     return float("nan")
 
 
 def compute_capability() -> str:
     """ "9.0" of the first visible GPU, or "" when there is none."""
-    with nvml.Unsaid(), _first() as found:
-        if found is None:
+    with nvml.Unsaid():
+        if (found := _first()) is None:
             return ""
         library, card, _ = found
         major, minor = library.nvmlDeviceGetCudaComputeCapability(card)
@@ -71,8 +68,8 @@ def compute_capability() -> str:
 
 def identity() -> dict[str, str]:
     """{"uuid", "name", "driver"} of the first visible GPU, or of its slice; empty when there is none."""
-    with nvml.Unsaid(), _first() as found:
-        if found is None:
+    with nvml.Unsaid():
+        if (found := _first()) is None:
             return {}
         library, _, handle = found
         return {

@@ -23,7 +23,7 @@ import msgspec
 from profkit.errors import ProfkitError
 from profkit.launch import fence, process
 from profkit.launch.alone import Door
-from profkit.launch.environment import environment
+from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import LIMITS, Event, Job, Subject
 from profkit.launch.runner import (
     Follower,
@@ -52,14 +52,6 @@ _JUDGE = "the judge"
 def _environment(scratch: Path) -> dict[str, str]:
     """A process's variables. What it and its compilers leave in TMPDIR, also when they are killed, goes with `scratch`."""
     return environment({**sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
-
-
-def sharing() -> dict[str, str]:
-    """OpenMP's threads sleep between parallel regions: those of a process whose turn it is not would spin on the
-    cores of the one that is timed. What the user says of it holds.
-    """
-    told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
-    return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class JudgeFollower(Follower):

@@ -32,16 +32,25 @@ from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
 MODULES = ("profkit.runner", "profkit.runner.ceilings")
-PRELOAD = ("torch", "numpy.random", "torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes")
-"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of
-torch's compiler does: who compiles loads it.
+PRELOAD = (
+    "torch",
+    "numpy.random",
+    "torch.utils.flop_counter",
+    "torch.fx.experimental.symbolic_shapes",
+    "triton?",
+    "profkit.runner.session",
+    "profkit.runner.candidate",
+)
+"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell; with a question mark what
+need not be installed. The rest of torch's compiler does: who compiles loads it.
 """
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"
     "OPENBLAS_|PYTHON|PYTORCH_|TORCH|TZ"
 )
 """Beginnings of the names of variables that somebody may read while torch is imported."""
-_LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST")
+_LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
+"""Of these, what nobody reads before it builds or starts CUDA, which no server does."""
 MOST_FDS = 64
 _LONGEST = 1 << 18
 """Bytes of an environment that is asked for, at most: a message of this kind of socket cannot be longer."""
@@ -167,8 +176,8 @@ class Warm:
 
 
 class Lent:
-    """Servers of this process that others may ask, through the one descriptor that each of them inherits. Where one of
-    them was killed nobody gets a child any more: who asked has servers of its own from then on.
+    """Servers of this process that others may ask, through the one descriptor that each of them inherits, until this is
+    closed. Where one of them was killed nobody gets a child any more: who asked has servers of its own from then on.
     """
 
     def __init__(self, warm: Warm) -> None:
@@ -194,13 +203,12 @@ class Lent:
                     os.close(descriptor)
 
     def close(self) -> None:
-        """End the servers, and with them what still runs."""
+        """Ask the servers for nobody any more."""
         with contextlib.suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._ours.close()
         self._theirs.close()
-        self._warm.close()
 
 
 class _Server:
@@ -262,13 +270,27 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
 
 
 @contextlib.contextmanager
-def runners() -> Iterator[None]:
-    """Inside, runners are forks, unless it has been said already how they start: torch is imported once for all of them."""
+def servers() -> Iterator[Warm]:
+    """Those that this process has runners of, or others that end with the block."""
+    if isinstance(process.start, Warm):
+        yield process.start
+        return
+    with contextlib.closing(Warm()) as own:
+        yield own
+
+
+@contextlib.contextmanager
+def runners(begun: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Inside, runners are forks, unless it has been said already how they start: torch is imported once for all of them.
+    begun: the server for this environment imports at once, before it is known who asks for what.
+    """
     if process.start is not process.guarded:
         yield
         return
-    with contextlib.closing(Warm()) as process.start:
+    with servers() as process.start:
         try:
+            if begun is not None:
+                process.start.prepare(begun)
             yield
         finally:
             process.start = process.guarded

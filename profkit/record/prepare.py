@@ -103,10 +103,12 @@ def recorders(target: Target, wanted: Request, device: str, counters: Counters) 
         raise CannotProfileError("a timeline is of the GPU, and this runs on the CPU", fix="leave --nsys out")
     if wanted.sanitize:
         sanitizer.check(device)
-    timeline: Recorder = Nsys() if tools.find(tools.NSYS) is not None else Activities()
     checked = (sanitizer.Sanitizer(),) if wanted.sanitize else ()
     tried = (Perturb(),) if wanted.perturb else ()
-    return (Measure(), *tried, *([timeline] if wanted.nsys else ()), *counted, *checked)
+    timeline: tuple[Recorder, ...] = ()
+    if wanted.nsys:
+        timeline = (Nsys() if tools.find(tools.NSYS) is not None else Activities(),)
+    return (Measure(), *tried, *timeline, *counted, *checked)
 
 
 def _traced(program: Program, wanted: Request, counters: Counters) -> tuple[Recorder, ...]:

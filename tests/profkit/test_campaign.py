@@ -147,7 +147,7 @@ def test_two_places_share_the_work(fake, tmp_path):
 def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, monkeypatch):
     """And nothing is imported for who would measure."""
     prepared = []
-    monkeypatch.setattr(local.Warm, "prepare", lambda _, env: prepared.append(env))
+    monkeypatch.setattr("profkit.launch.warm.Warm.prepare", lambda _, env: prepared.append(env))
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run="there")))
     run([piece("a")], tmp_path)

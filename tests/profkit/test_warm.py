@@ -20,7 +20,7 @@ from test_process import alive
 
 from profkit.launch import isolation, process
 from profkit.launch import warm as warming
-from profkit.launch.environment import environment
+from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import BARE
 from profkit.launch.warm import Lent, Warm, _Server
 
@@ -57,14 +57,18 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def warm(place):
-    with pytest.MonkeyPatch.context() as patch, closing(Warm(["kept"], {"ran"})) as starter:
+    with pytest.MonkeyPatch.context() as patch, closing(Warm(["kept", "not_here?"], {"ran"})) as starter:
         patch.setenv("PYTHONPATH", str(place))
         yield starter
 
 
 @pytest.fixture(scope="module")
 def lent(place):
-    with pytest.MonkeyPatch.context() as patch, closing(Lent(Warm(["kept"], {"ran"}))) as servers:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        closing(Warm(["kept"], {"ran"})) as own,
+        closing(Lent(own)) as servers,
+    ):
         patch.setenv("PYTHONPATH", str(place))
         with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as starter:
             yield starter
@@ -253,7 +257,7 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, 
     begun = []
     monkeypatch.setattr(warming, "_Server", lambda *given: begun.append(_Server(*given)) or begun[-1])
     with closing(Warm(["kept"], {"ran"})) as servers:
-        servers.prepare(environment({**isolation.sharing(), "CUDA_VISIBLE_DEVICES": "GPU-1"}))
+        servers.prepare(environment(sharing()))
         monkeypatch.setattr(process, "start", servers)
         # As a worker, whose own environment has it, asks for a judge and for a candidate; then for another place.
         for gpu in ("GPU-1", "GPU-1", "GPU-2"):
@@ -261,14 +265,30 @@ def test_a_server_that_was_begun_before_is_the_one_that_serves(place, tmp_path, 
             argv = [*BARE, "ran", "print('here')"]
             env = isolation._environment(tmp_path)
             assert process.run(argv, log=tmp_path / "log", env=env).tail == "here"
-    assert len(begun) == 2
+    assert len(begun) == 1
+
+
+def test_what_begins_before_it_is_known_who_asks_serves_who_does(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    monkeypatch.setattr(process, "start", process.guarded)
+    begun = []
+    monkeypatch.setattr(warming, "_Server", lambda *given: begun.append(_Server(*given)) or begun[-1])
+    with warming.runners(environment(sharing())):
+        assert len(begun) == 1
+        with warming.runners(), warming.servers() as servers:
+            assert servers is process.start
+            assert servers.pass_on(environment(sharing()), [os.open(os.devnull, os.O_RDONLY)] * 2)
+        assert len(begun) == 1
+        assert begun[0]._process.poll() is None
+    assert begun[0]._process.poll() is not None
+    assert process.start is process.guarded
 
 
 def test_a_killed_server_of_another_is_not_replaced_but_by_one_of_ones_own(place, tmp_path, monkeypatch):
     """So that nobody is brought down twice by what somebody else's child does."""
     monkeypatch.setenv("PYTHONPATH", str(place))
     pids = []
-    with closing(Lent(Warm(["kept"], {"ran"}))) as servers:
+    with closing(Warm(["kept"], {"ran"})) as own, closing(Lent(own)) as servers:
         for _ in range(2):
             with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as warm:
                 monkeypatch.setattr(process, "start", warm)

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
-@contextlib.contextmanager
-def driver() -> Iterator[Any]:
-    """pynvml, initialised. Raises RuntimeError with the driver's reason when there is none."""
+def driver() -> Any:
+    """pynvml, initialised; it stays open until this process ends, for opening takes far longer than any question.
+
+    Raises RuntimeError with the driver's reason when there is none.
+    """
     try:
         import pynvml
     except ImportError as error:
         raise RuntimeError("the package nvidia-ml-py is not installed") from error
     try:
-        pynvml.nvmlInit()
+        _open(pynvml)
     except pynvml.NVMLError as error:
         raise RuntimeError(f"no NVIDIA driver answers: {error}") from error
-    try:
-        yield pynvml
-    finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
+    return pynvml
+
+
+@functools.cache
+def _open(library: Any) -> None:
+    library.nvmlInit()
 
 
 class Unsaid:
