@@ -283,6 +283,9 @@ def _sitting(
         finally:
             outcome.events += follower.events + tampering(follower, job)
             _take_leave(children, patience=_FAREWELL if ended is not None else 0.0)
+            if door is not None:
+                # Of a judge that ended in its turn, what it held is held by this process as well.
+                door.leave()
     for child in children:
         if child.error is not None:
             raise child.error

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -52,6 +53,8 @@ EARLY = re.compile(
 _LATE = ("TORCH_EXTENSIONS_DIR", "TORCH_CUDA_ARCH_LIST", "CUDA_VISIBLE_DEVICES")
 """Of these, what nobody reads before it builds or starts CUDA, which no server does."""
 MOST_FDS = 64
+_MOMENT = 500
+"""Milliseconds in which all descriptors of a process that ends are closed, one after the other."""
 _LONGEST = 1 << 18
 """Bytes of an environment that is asked for, at most: a message of this kind of socket cannot be longer."""
 NUMBER = struct.Struct("=i")
@@ -133,8 +136,8 @@ class Warm:
                 self._lent = None
             server = self._server(options["env"])
             forked = server.fork(asked, options)
-            if forked is None and server.served:
-                # Somebody killed it.
+            if forked is None and server.served and server.ended:
+                # Somebody killed it. One that had no room for one more process goes on for those that it has.
                 forked = self._server(options["env"], instead_of=server).fork(asked, options)
             if forked is not None:
                 return forked
@@ -233,6 +236,13 @@ class _Server:
         forked = _fork(self.control, b"?", argv, options)
         self.served = self.served or forked is not None
         return forked
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has, or does so in a moment."""
+        end = select.poll()
+        end.register(self.control, 0)
+        return bool(end.poll(_MOMENT))
 
     def close(self) -> None:
         """End it at once, also while it imports; its children end when it does."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import itertools
+import os
 import socket
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from candidates import write_sample
 
 from profkit.api import profile
 from profkit.campaign import task
-from profkit.launch import waiting
+from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, folder
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure
@@ -322,6 +324,29 @@ def test_a_judge_has_the_device_alone_while_it_times_and_shares_it_before_and_af
     assert True in shared[:first]
     assert True in shared[first:]
     assert free(fcntl.LOCK_EX)
+
+
+def test_a_judge_that_is_killed_in_its_turn_keeps_nobody_waiting_until_the_next_one_begins(place, monkeypatch):
+    alive = []
+
+    def killed(argv, *, hand_over, **_):
+        judge = len(hand_over) > 1
+        if judge:
+            fcntl.flock(hand_over[-2], fcntl.LOCK_EX)
+            fcntl.flock(hand_over[-1], fcntl.LOCK_SH)
+            alive.append(free(fcntl.LOCK_SH))
+        for descriptor in hand_over:
+            os.close(descriptor)
+        return process.Exit(-9 if judge else 0, 0.1, "")
+
+    monkeypatch.setattr(isolation.process, "run", killed)
+    sample = resolve(write_sample(place, "honest"))
+    subjects = [Subject(one.name, one.role, str(one.path)) for one in sample.parts]
+    with contextlib.closing(Door.of(DEVICE)) as door:
+        isolation.run_isolated(Job("measure", "honest", subjects), place, door=door)
+        assert alive == [False]
+        assert free(fcntl.LOCK_EX)
+        assert not gate_held()
 
 
 @pytest.mark.parametrize(

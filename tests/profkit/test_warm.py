@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -315,18 +316,22 @@ os.fork = fork
 """
 
 
-def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("whose", ["own", "another's"])
+def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tmp_path, monkeypatch, whose):
     """As where somebody's candidate has filled the machine with its own."""
     (place / "full.py").write_text(FULL)
     monkeypatch.setenv("PYTHONPATH", str(place))
     ends = []
     waits = "import os, time\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)"
 
-    with closing(Lent(Warm(["full"], {"ran"}))) as servers:
+    with closing(Warm(["full"], {"ran"})) as full, closing(Lent(full)) as servers:
 
         def run(name, code, *more):
-            with closing(Warm(["kept"], {"ran"}, lent=os.dup(servers.fileno()))) as warm:
-                argv = [*BARE, "ran", f"print('kept' in sys.modules, flush=True)\n{code}", *more]
+            with contextlib.ExitStack() as stack:
+                warm = full
+                if whose != "own":
+                    warm = stack.enter_context(closing(Warm(["full"], {"ran"}, lent=os.dup(servers.fileno()))))
+                argv = [*BARE, "ran", f"print('full' in sys.modules, flush=True)\n{code}", *more]
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(process, "start", warm)
                     ends.append((process.run(argv, log=tmp_path / name, env=dict(os.environ), limit=60), name))
@@ -338,7 +343,9 @@ def test_where_there_is_no_room_for_one_more_process_what_runs_goes_on(place, tm
         run("second", "")
         (tmp_path / "go").touch()
         first.join()
-    assert [(ended.code, ended.tail, name) for ended, name in ends] == [(0, "True", "second"), (0, "False", "first")]
+    # Of another's it has a server of its own from then on; of its own, a start of its own.
+    there = "False" if whose == "own" else "True"
+    assert [(ended.code, ended.tail, name) for ended, name in ends] == [(0, there, "second"), (0, "True", "first")]
 
 
 def test_a_server_that_still_imports_is_not_waited_for(place, monkeypatch):
