@@ -241,7 +241,8 @@ def on_one_axis(root: Path, began: float, seconds: float) -> dict[str, Any]:
         return {}
     busy = sum(ended - start for start, ended in alone)
     print(
-        f"  the GPU alone: {len(alone)} times, {busy / len(alone):.2f} s each, {busy / seconds:.0%} of the time; the first "
+        f"  the first judge began after {min(one.phases[0][1] for one in every if one.phases) - began:.1f} s; the GPU alone: "
+        f"{len(alone)} times, {busy / len(alone):.2f} s each, {busy / seconds:.0%} of the time; the first "
         f"after {alone[0][0] - began:.1f} s, the last ended {began + seconds - alone[-1][1]:.1f} s before the end"
     )
     gaps = [(one[1], other[0]) for one, other in pairwise(alone)]

@@ -51,7 +51,7 @@ class Probe:
     against itself in float64, in the units of rtol (None: not known); `passing`: trivial answers that pass
     all the same; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
     pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls
-    before have left in it;
+    before have left in it; `varied`: how inputs that are drawn the same every time are made other ones;
     `kinds`: what its outputs are made of.
     """
 
@@ -65,6 +65,7 @@ class Probe:
     mutates: bool = False
     random: bool = False
     keeps: bool = False
+    varied: str = ""
     kinds: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 

@@ -133,6 +133,7 @@ class Session:
         self._state = state.State()
         self._afresh: Any = None
         self._varied = ""
+        self._own: list[Any] | None = None
         self._drawn: Any = None
         self._built_with = 0
         self._once = Once(events)
@@ -168,13 +169,14 @@ class Session:
         self._vary()
         self._enliven()
         self._remember()
+        if not self._job.again:
+            self._work()
+            self._own = None
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
         sound = sound if again else self._hold(sound, properties.VALUES)
         judge.let_go(c for c in candidates if c not in sound)
-        if not again:
-            self._work()
         if self._afresh is not None:
             self._afresh.remove()
         sound = self._time([self.reference, *sound])[1:]
@@ -297,6 +299,12 @@ class Session:
         """Inputs of a seed that nobody knows."""
         return self._fresh(judge.draw(1)[0], shape)
 
+    def _mine(self) -> list[Any]:
+        """Inputs that the reference alone is asked about, the same until it is known: drawing them may take longer."""
+        if self._own is None:
+            self._own = self._unseen()
+        return self._own
+
     def _unlike(self, seed: int) -> int:
         """Another seed, which says nothing of this one or of those that follow it; the same again for a fixed seed."""
         return judge.draw(1)[0] if self._job.trials else random.Random(seed).getrandbits(31)
@@ -335,12 +343,17 @@ class Session:
 
     def _vary(self) -> None:
         """Where every draw is the same, what was answered once is right ever after: make other data of each, as far as the
-        reference's answer bears it. Where it bears none, that is a doubt.
+        reference's answer bears it. Where it bears none, that is a doubt. Another process has told what it found.
         """
+        if "varied" in self._job.probe:
+            self._varied = str(self._job.probe["varied"])
+            return
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
         try:
-            if not inputs.repeated(*(self._fresh(seed) for seed in seeds)):
+            drawn = [self._fresh(seed) for seed in seeds]
+            if not inputs.repeated(*drawn):
+                self._own = drawn[0]
                 return
             before = inputs.clone(self.reference.call(self._fresh(seeds[0])))
         except Exception as error:
@@ -363,13 +376,14 @@ class Session:
         """Draw what is constant in the reference's weights anew; no more than a doubt on failure."""
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
+
+        def ask() -> Any:
+            arguments = inputs.clone(self._mine())
+            inputs.seed_all(seeds[0])
+            return inputs.clone(self.reference.call(arguments))
+
         try:
-            self._live = weights.draw(
-                self.reference.model,
-                lambda: inputs.clone(self.reference.call(self._fresh(seeds[0]))),
-                seeds[1],
-                self.reference.fixed,
-            )
+            self._live = weights.draw(self.reference.model, ask, seeds[1], self.reference.fixed)
             facts.settle(self._device)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
@@ -380,12 +394,15 @@ class Session:
 
     def _remember(self) -> None:
         """Find out what the reference keeps from call to call; where its answer tells, its calls begin with the same until
-        they are timed. No more than a doubt on failure.
+        they are timed. No more than a doubt on failure. Where another process has told that its answer does not, it is as
+        if it kept nothing.
         """
+        if self._job.probe.get("keeps") is False:
+            return
         self._events.phase("work", self.reference.subject.name, factor=2.0)
-        model, arguments, seed = self.reference.model, self._unseen(), judge.draw(1)[0]
+        model, seed = self.reference.model, judge.draw(1)[0]
         try:
-            self._state = state.changed(model, lambda: self._answer_at(seed, arguments, self._alive))
+            self._state = state.changed(model, lambda: self._answer_at(seed, self._mine(), self._alive))
             facts.settle(self._device)
         except Exception as error:
             self._unknown("whether the reference keeps anything from call to call is not known", error)
@@ -409,10 +426,10 @@ class Session:
         try:
             loading.use(reference.lock)
             if self._job.again:
-                arguments = self._unseen()
+                arguments, self._own = self._mine(), None
                 reference.probe = prober.known(self._job.probe, reference.call(arguments), arguments)
             else:
-                reference.probe = replace(self._probed(reference), keeps=self._state.tells)
+                reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
                 reference.probe.report(self._events)
             facts.settle(self._device)
         except Exception as error:
@@ -825,7 +842,7 @@ class Session:
             if said is not None:
                 events.send("work", **said)
             cc = facts.device_facts(self._device).get("cc", "")
-            events.send("work", **work.modelled(reference.model, self._unseen(), cc))
+            events.send("work", **work.modelled(reference.model, self._mine(), cc))
             facts.settle(self._device)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)

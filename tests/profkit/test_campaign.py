@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
+import click
 import msgspec
 import pytest
 from candidates import _HEAD, BODIES, REFERENCE
@@ -30,10 +31,11 @@ from profkit.campaign.piece import Piece, of_folder, of_pair
 from profkit.campaign.progress import Count, Lines, duration
 from profkit.campaign.task import Answer, Task, deliver, measured, perform
 from profkit.campaign.worker import WorkerDiedError
+from profkit.cli import options
 from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
-from profkit.launch import cache
+from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
 from profkit.launch.protocol import Job, Subject
 from profkit.record import profile
@@ -107,6 +109,33 @@ def run(pieces, tmp_path, places=1, jobs=2):
     engine = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
     with closing(engine.run(pieces, made)) as heard:
         return list(heard)
+
+
+# The start
+
+
+@pytest.mark.parametrize("dask", ["", "tcp://there:1"])
+def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, tmp_path, monkeypatch, dask):
+    monkeypatch.setattr(process, "start", process.guarded)
+    began = []
+
+    class Server:
+        ended, served = False, True
+
+        def __init__(self, env, preload):
+            began.append(self)
+
+        def close(self):
+            self.ended = True
+
+    monkeypatch.setattr(warm, "_Server", Server)
+    with click.Context(profile_command):
+        options.begin(dask)
+        assert len(began) == (not dask)
+        if not dask:
+            run([piece("a")], tmp_path, places=2)
+            assert [one.ended for one in began] == [False]
+    assert all(one.ended for one in began)
 
 
 # The order

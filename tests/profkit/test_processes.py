@@ -170,3 +170,46 @@ def test_where_one_process_takes_long_it_is_the_only_one_and_that_is_said(tmp_pa
     run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 3.0})
     assert [doubt.code for doubt in run.manifest.doubts if doubt.code == "one-process"] == ["one-process"]
     assert run.manifest.timing.processes == 1
+
+
+FIXED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x - 100.0)
+
+def get_inputs():
+    return [torch.arange(4096.0).reshape(64, 64) / 7.0]
+
+def get_init_inputs():
+    return []
+"""
+RIGHT = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return (x - 100.0).clamp(min=0.0)
+"""
+
+
+def test_what_the_first_process_found_out_of_the_reference_holds_for_the_others(tmp_path, monkeypatch):
+    """Its inputs are the same every time, and made other ones; it keeps nothing."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    folder = tmp_path / "fixed"
+    folder.mkdir()
+    (folder / "reference.py").write_text(FIXED)
+    (folder / "right.py").write_text(RIGHT)
+    again = []
+    absorb_again = measure.absorb_again
+    monkeypatch.setattr(measure, "absorb_again", lambda *given: again.append(given[1]) or absorb_again(*given))
+    run = profile(folder, runs=tmp_path / "runs", processes=2, **QUICK)
+    assert [impl.status for impl in run.manifest.impls] == ["ok", "ok"]
+    assert (run.manifest.probe["varied"], run.manifest.probe["keeps"]) == ("moved", False)
+    (other,) = again
+    phases = [event.phase for event in other.of("phase")]
+    # Making its weights live, and what its answer is made of: what others were found by is not looked for again.
+    assert phases[: phases.index("first", phases.index("first") + 1)].count("work") == 2

@@ -29,6 +29,7 @@ from profkit.rundir.manifest import Impl
 from profkit.study.study import open_study
 from profkit.targets.program import Program
 from profkit.targets.sample import resolve
+from profkit.vendor.nvidia import nvml
 from profkit.vendor.nvidia.nvml import Card, chosen
 
 OK = [sys.executable, "-c", "print('hello')"]
@@ -236,7 +237,8 @@ class Nvml:
         pass
 
     CARDS = ("L40S", "H100")
-    nvmlInit = nvmlShutdown = lambda: None
+    nvmlInit = lambda: Nvml.OPENED.append(1)  # noqa: E731
+    OPENED = []  # noqa: RUF012
     nvmlDeviceGetCount = lambda: 2  # noqa: E731
     nvmlDeviceGetHandleByIndex = lambda index: Nvml.CARDS[index]  # noqa: E731
     nvmlDeviceGetMigMode = lambda card: (int(card == "H100"), 0)  # noqa: E731
@@ -265,6 +267,8 @@ class Nvml:
 )
 def test_the_first_visible_gpu_is_the_one_a_program_gets(monkeypatch, visible, cc, uuid, name):
     monkeypatch.setitem(sys.modules, "pynvml", Nvml)
+    nvml._open.cache_clear()
+    Nvml.OPENED.clear()
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
@@ -272,6 +276,7 @@ def test_the_first_visible_gpu_is_the_one_a_program_gets(monkeypatch, visible, c
     assert gpu.gpu_present() == bool(cc)
     assert gpu.compute_capability() == cc
     assert (gpu.identity().get("uuid"), gpu.identity().get("name")) == (uuid, name)
+    assert Nvml.OPENED == [1]
 
 
 def test_one_json_document_for_all(on_gpu, fake_ncu, tmp_path, monkeypatch, capsys):  # noqa: F811
