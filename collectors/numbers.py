@@ -16,12 +16,15 @@ MISSING = frozenset({"", "n/a", "(!) n/a", "no data", "nan", "-nan", "inf", "-in
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'"})
 _SHAPE = re.compile(r"[-+]?(\d[\d., ']*)(?:[eE][-+]?\d+)?")
 _GROUPED = re.compile(r"\d{1,3}(?:([., '])\d{3})(?:\1\d{3})*")
+MYRIADS = ".,4"
+"""The mark of a locale that groups by four: the point, "44,0087,8248" as zh_TW prints it."""
+_MYRIADS = re.compile(r"\d{1,4}(?:,\d{4})+")
 _NUMBER = {
     mark: re.compile(
         rf"([-+]?)(\d+|\d{{1,3}}(?:([{groups}])\d{{3}})(?:\3\d{{3}})*)(?:{re.escape(mark)}(\d+))?((?:[eE][-+]?\d+)?)"
     )
     for mark, groups in ((".", ", '"), (",", ". '"))
-}
+} | {MYRIADS: re.compile(r"([-+]?)(\d+|\d{1,4}(?=,)(?:(,)\d{4})(?:,\d{4})*)(?:\.(\d+))?((?:[eE][-+]?\d+)?)")}
 
 
 class Evidence:
@@ -32,6 +35,7 @@ class Evidence:
         self.group = ""
         self._proof: dict[str, str] = {}
         self._unclear = ""
+        self._myriads = False
 
     def feed(self, cell: str) -> None:
         """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
@@ -45,6 +49,8 @@ class Evidence:
             return
         if group:
             self.group = self.group or group
+        if mark == MYRIADS:
+            self._myriads, mark = True, "."
         if mark and mark not in self._proof:
             self._proof[mark] = cell
             if len(self._proof) > 1:
@@ -56,25 +62,28 @@ class Evidence:
 
     @property
     def decided(self) -> str:
-        """The decimal mark, or "" while no cell has shown it."""
+        """The decimal mark, "." or ",", or "" while no cell has shown it."""
         return next(iter(self._proof), "")
 
-    def settle(self) -> str:
-        """The decimal mark of the file; raises CollectError where a cell needs it and none shows it."""
-        if not self.decided and self._unclear:
+    def settle(self, *, grouped: bool = False) -> str:
+        """The mark for `parse`; raises CollectError where a cell needs it and none shows it. grouped: a comma that
+        nothing else explains stands between groups of digits.
+        """
+        if not self.decided and self._unclear and not grouped:
+            times = 10 ** len(re.split("[.,]", self._unclear)[1])
             raise CollectError(
-                f"{self.file}: {self._unclear!r} may be 1000 times what it seems; nothing shows the locale",
+                f"{self.file}: {self._unclear!r} may be {times} times what it seems; nothing shows the locale",
                 fix="export again: LC_ALL=C ncu --import X.ncu-rep --csv --page raw --print-units base",
             )
-        return self.decided or "."
+        return MYRIADS if self._myriads else self.decided or "."
 
 
 @lru_cache(maxsize=65536)
 def classify(cell: str) -> tuple[str | None, str]:
     """(decimal mark this cell proves, its group separator).
 
-    The mark is "" where the cell proves none, "?" where it could be read two ways, None where it is no
-    number.
+    The mark is MYRIADS where it groups by four, "" where the cell proves none, "?" where it could be read two
+    ways, None where it is no number.
     """
     found = _SHAPE.fullmatch(_main(cell))
     if not found:
@@ -88,13 +97,16 @@ def classify(cell: str) -> tuple[str | None, str]:
         whole, _, _ = body.rpartition(last)
         if len(marks) > 1:
             group = _GROUPED.fullmatch(whole)
+            if not group and last == "." and _MYRIADS.fullmatch(whole):
+                return MYRIADS, ","
             return (last, group[1]) if group else (None, "")
-        if body != found[0].lstrip("+-") or not _GROUPED.fullmatch(body) or whole.startswith("0"):
+        either = _GROUPED.fullmatch(body) or _MYRIADS.fullmatch(body)
+        if body != found[0].lstrip("+-") or not either or whole.startswith("0"):
             return last, ""
         return "?", ""
     group = _GROUPED.fullmatch(body)
     if not group:
-        return None, ""
+        return (MYRIADS, ",") if _MYRIADS.fullmatch(body) else (None, "")
     return {",": ".", ".": ","}.get(group[1], ""), group[1]
 
 

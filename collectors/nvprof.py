@@ -1,4 +1,4 @@
-"""nvprof exports: summaries as CSV (old: units inside the values; newer: a row of units) and as text, GPU traces, and
+"""nvprof exports: summaries and GPU traces, as CSV (old: units inside the values; newer: a row of units) and as text, and
 the metrics of `--metrics` (see nvprof_metrics).
 
 A summary gives one row a kernel with `instances` launches, `time` being the mean of one; a trace one row a
@@ -30,10 +30,13 @@ _TRACE = ("start", "duration", "grid x", "block x", "name")
 _SHORT = 6  # columns before the name of a summary
 _VALUE = re.compile(r"([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)([a-zA-Z%]*)")
 _TEXT_HEADER = re.compile(r"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name\s*$")
+_TEXT_TRACE = re.compile(r"^\s*Start\s+Duration\s+Grid Size\s+Block Size\s.*\sName\s*$")
 _TEXT_ROW = re.compile(
     r"^\s*(?:(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)):)?"
     r"\s*([\d.]+)%\s+(\S+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(.+?)\s*$"
 )
+_RESULT = re.compile(r"^==(\d+)== (.*)result:\s*$")
+_WAITS = re.compile(r"\[Unified Memory (?!Memcpy)")
 _EMPTY = ("No kernels were profiled", "No API activities were profiled")
 
 
@@ -51,7 +54,11 @@ def sniff(head: str, path: Path) -> bool:
     """Whether a file is of nvprof: a summary or trace header, CSV or text."""
     del path
     for line in head.splitlines()[:2000]:
-        if _TEXT_HEADER.match(line) or _csv_kind(line) or nvprof_metrics.is_header(line):
+        if (
+            any(one.match(line) for one in (_TEXT_HEADER, _TEXT_TRACE))
+            or _csv_kind(line)
+            or nvprof_metrics.is_header(line)
+        ):
             return True
     return "NVPROF is profiling process" in head
 
@@ -68,10 +75,13 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     header, at = _header(path, lines)
     if header == "metrics":
         return nvprof_metrics.read(path, lines, at, doubts, partial=partial)
+    _one_result(path, lines, traced="trace" in header)
     if header == "text":
         found = _text(path, lines, at)
+    elif header == "text trace":
+        return _trace(path, _aligned(path, lines, at), doubts)
     elif header == "trace":
-        return _trace(path, lines, at, doubts)
+        return _trace(path, _delimited(path, lines, at), doubts)
     else:
         found = _csv(path, lines, at)
     return _frame(path, found, doubts, partial)
@@ -101,10 +111,22 @@ def _csv_kind(line: str) -> str:
     return "trace" if set(_TRACE) <= set(cells) else ""
 
 
+def _one_result(path: Path, lines: Sequence[str], *, traced: bool) -> None:
+    """Raises CollectError where several programs printed into one file. A trace goes on under a second heading."""
+    found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
+    if len(set(found) if traced else found) > 1:
+        raise CollectError(
+            f"{path}: {len(found)} results of nvprof follow each other (processes {', '.join(dict.fromkeys(found))})",
+            fix="give each in a file of its own: `nvprof --log-file out.%p.csv`",
+        )
+
+
 def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
     for at, line in enumerate(lines):
         if _TEXT_HEADER.match(line):
             return "text", at
+        if _TEXT_TRACE.match(line):
+            return "text trace", at
         kind = "metrics" if nvprof_metrics.is_header(line) else _csv_kind(line)
         if kind:
             return kind, at
@@ -136,8 +158,8 @@ def _csv(path: Path, lines: Sequence[str], at: int) -> _Found:
     for number, line in enumerate(lines[at + 1 :], start=at + 2):
         if any(text in line for text in _EMPTY):
             found.empty = True
-        if found.rows and line.startswith("==") and "API calls" in line:
-            break  # without a Type column the API calls follow as a table of their own
+        if found.rows and line.startswith("==") and ("API calls" in line or _RESULT.match(line)):
+            break  # Unified Memory, and API calls without a Type column, follow as tables of their own.
         if nvprof_metrics.NOISE.match(line) or any(text in line for text in _EMPTY):
             continue
         cells = _cells(path, number, line, width)
@@ -247,12 +269,16 @@ def _frame(path: Path, found: _Found, doubts: list[Doubt], partial: bool) -> pd.
     return frame
 
 
-def _trace(path: Path, lines: Sequence[str], at: int, doubts: list[Doubt]) -> pd.DataFrame:
+_Cells = tuple[list[int], dict[str, str], dict[str, list[str]]]
+"""Of a trace: the line numbers of its rows, the units and the cells by column."""
+
+
+def _delimited(path: Path, lines: Sequence[str], at: int) -> _Cells:
     names = [cell.strip().lower() for cell in lines[at].replace('"', "").split(",")]
     if at + 1 >= len(lines) or not lines[at + 1].strip():
         raise CollectError(f"{path}, line {at + 2}: expected the row of units", fix="the file was cut; export again")
-    units = dict(zip(names, _cells(path, at + 2, lines[at + 1], len(names)), strict=True))
-    data: dict[str, list[Any]] = {name: [] for name in names}
+    units = dict(zip(names, map(str.strip, _cells(path, at + 2, lines[at + 1], len(names))), strict=True))
+    data: dict[str, list[str]] = {name: [] for name in names}
     numbers = []
     for number, line in enumerate(lines[at + 2 :], start=at + 3):
         if nvprof_metrics.NOISE.match(line):
@@ -260,12 +286,55 @@ def _trace(path: Path, lines: Sequence[str], at: int, doubts: list[Doubt]) -> pd
         numbers.append(number)
         for name, cell in zip(names, _cells(path, number, line, len(names)), strict=True):
             data[name].append(cell.strip())
+    return numbers, units, data
+
+
+def _aligned(path: Path, lines: Sequence[str], at: int) -> _Cells:
+    """The text for people: every column but the name ends below the end of its title."""
+    titles = list(re.finditer(r"\S+(?: \S+)*", lines[at]))
+    data: dict[str, list[str]] = {title[0].lower(): [] for title in titles}
+    ends = [0, *(title.end() for title in titles[:-1])]
+    numbers = []
+    for number, line in enumerate(lines[at + 1 :], start=at + 2):
+        if not line.strip():
+            break  # A legend follows.
+        if nvprof_metrics.NOISE.match(line):
+            continue
+        cells = [line[left:right] for left, right in zip(ends, [*ends[1:], len(line)], strict=True)]
+        # In the narrowest places a blank is all that parts two cells.
+        if not all(cell.strip() for cell in cells) or not all(cell[:1] == " " for cell in cells[1:]):
+            raise CollectError(
+                f"{path}, line {number}: a row of another width than its header", fix="export with --csv"
+            )
+        numbers.append(number)
+        for values, cell in zip(data.values(), cells, strict=True):
+            values.append("" if cell.strip() == "-" else cell.strip())
+    for side in ("grid", "block"):
+        shaped = [cell.strip("()").split() or [""] * 3 for cell in data[f"{side} size"]]
+        if wrong := [number for number, shape in zip(numbers, shaped, strict=True) if len(shape) != 3]:
+            raise CollectError(f"{path}, line {wrong[0]}: a {side} without three sides", fix="export with --csv")
+        data |= {f"{side} {axis}": [shape[place] for shape in shaped] for place, axis in enumerate("xyz")}
+    return numbers, {}, data | {"registers per thread": data.get("regs*", [""] * len(numbers))}
+
+
+def _trace(path: Path, cells: _Cells, doubts: list[Doubt]) -> pd.DataFrame:
+    numbers, units, data = cells
     if not numbers:
         raise CollectError(f"{path}: a trace header and no row after it", fix="export again")
+    waits = [bool(_WAITS.match(name)) for name in data["name"]]
+    if any(waits):
+        kept = [at for at, wait in enumerate(waits) if not wait]
+        numbers = [numbers[at] for at in kept]
+        data = {name: [values[at] for at in kept] for name, values in data.items()}
+        what = f"{path.name}: {sum(waits)} page faults and thrashes of unified memory are left out"
+        doubts = [
+            *doubts,
+            Doubt(what, "their time is part of what waited for them", "prefetch, or look at them in nvvp"),
+        ]
 
     def column(name: str, known: dict[str, float]) -> Any:
         cells = zip(numbers, data.get(name, [""] * len(numbers)), strict=True)
-        unit = units.get(name, "").strip()
+        unit = units.get(name, "")
         return np.array([_value(path, n, cell, known, unit) if cell else np.nan for n, cell in cells])
 
     plain = {"": 1.0}
@@ -291,7 +360,8 @@ def _trace(path: Path, lines: Sequence[str], at: int, doubts: list[Doubt]) -> pd
     if frame["time"].isna().any() or frame["start"].isna().any():
         raise CollectError(f"{path}: a row without start or duration", fix="export again")
     moved = [at for at, kind in enumerate(kinds) if kind != "kernel"]
-    sizes = column("size", _BYTES)[moved]
+    size, managed = (column(name, _BYTES) for name in ("size", "unified memory"))
+    sizes = np.where(np.isnan(size), managed, size)[moved]
     frame.attrs["report"] = "trace"
     frame.attrs["copies"] = copies([kernels[at] for at in moved], 1, sizes, frame["time"].to_numpy()[moved])
     return frame

@@ -24,7 +24,7 @@ _DEVICE = re.compile(r'^\s*Device "(.*?)(?: \(\d+\))?"\s*$')
 _VALUE = r"(?:\w+ \(\d+\)|<\w+>|[-+]?(?:[\d.]+(?:e[-+]?\d+)?[A-Za-z/%]*|nan|inf))"
 _ROW = re.compile(rf"^\s*(\d+)\s+(\w+)(?:\s+\S.*?)?\s+{_VALUE}\s+{_VALUE}\s+({_VALUE})\s*$")
 _EVENT = re.compile(rf"^\s*\d+\s+\w+(?:\s+{_VALUE}){{3,4}}\s*$")
-NOISE = re.compile(r"^==\d+==|^=+ |^\s*$")
+NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)")
 _BETWEEN = ("Metric result:", "Event result:")
 _COUNTERS: Mapping[str, tuple[str, float]] = {
     "flop_count_sp": ("flop_fp32", 1.0),
@@ -63,7 +63,7 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
     """The launches frame: one row a device and kernel, the counters that mean the same here. first: the header's place.
 
     Raises CollectError naming the line that cannot be read, when a kernel lacks a metric that another has (with
-    `partial` that is a doubt), and when no metric has a counterpart.
+    `partial`, or where nvprof says why, that is a doubt), and when no metric has a counterpart.
     """
     found: dict[tuple[str, str], dict[str, tuple[int, int, str]]] = {}
     for line, device, kernel, calls, metric, value in _rows(path, lines, first):
@@ -76,7 +76,8 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
     if not found or not set(told) & set(_COUNTERS):
         held = f"metrics alone that have no counterpart here ({', '.join(list(told)[:4])})" if told else "no metric"
         raise CollectError(f"{path}: holds {held}", fix=f"ask for FLOP and bytes: {_ASK}")
-    doubts = [*doubts, *_lacking(path, found, told, partial=partial)]
+    excused = any("can't be profiled" in line for line in lines)
+    doubts = [*doubts, *_lacking(path, found, told, partial=partial, excused=excused)]
     columns: dict[str, list[float]] = {}
     for metric in filter(_COUNTERS.__contains__, told):
         name, factor = _COUNTERS[metric]
@@ -96,14 +97,20 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
 
 
 def _lacking(
-    path: Path, found: Mapping[tuple[str, str], Mapping[str, object]], told: Mapping[str, None], *, partial: bool
+    path: Path,
+    found: Mapping[tuple[str, str], Mapping[str, object]],
+    told: Mapping[str, None],
+    *,
+    partial: bool,
+    excused: bool,
 ) -> list[Doubt]:
-    """nvprof tells the same metrics of every kernel: where one is missing, rows are."""
+    """nvprof tells the same metrics of every kernel: where one is missing, rows are, or nvprof says that it could not."""
     short = [kernel for (_, kernel), metrics in found.items() if len(metrics) < len(told)]
     if not short:
         return []
-    what = f"{short[0][:60]!r} lacks metrics that other kernels have: rows are missing"
-    if not partial:
+    why = "nvprof could not profile them" if excused else "rows are missing"
+    what = f"{short[0][:60]!r} lacks metrics that other kernels have: {why}"
+    if not partial and not excused:
         raise CollectError(
             f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
         )

@@ -27,7 +27,7 @@ _HEADER = [
 ]
 _PROCESS = re.compile(r"\[(\d+)\] \S+@\S+\s*$")
 LAUNCH = re.compile(
-    r"^  (?P<kernel>\S.*?)(?: (?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\)))?(?:, \d{4}-\w{3}-\d\d [\d:]+)?"
+    r"^[ \t]*(?P<kernel>\S.*?)(?: (?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\)))?(?:, \d{4}-\w{3}-\d\d [\d:]+)?"
     r", Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$",
     re.MULTILINE,
 )
@@ -89,7 +89,7 @@ def rows(scan: Scan) -> Iterator[Row]:
             scan.unnamed += launch is not None and section in sections
             sections.add(section)
         elif table is None:
-            if of := _PROCESS.match(text):
+            if of := _PROCESS.match(text.strip()):
                 process, first = of[1], number + 1
                 told.append([])
         elif text.strip().startswith("Metric Name"):
@@ -108,6 +108,8 @@ def rows(scan: Scan) -> Iterator[Row]:
 
 def _row(number: int, process: str, launch: re.Match[str], section: str, cells: list[str]) -> bytes:
     who = [launch[key] or "" for key in ("kernel", "context", "stream", "block", "grid", "device", "cc")]
+    if who[0].startswith("unnamed>"):
+        who[0] = f"<{who[0]}"  # ncu prints "<unnamed>::f" so, where no type stands before it.
     text = io.StringIO()
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="").writerow([number, process, *who, section, *cells])
     return text.getvalue().encode()

@@ -325,7 +325,7 @@ def _decimal_mark(export: Export, table: Table, columns: Sequence[Field], cells:
         for at in numeric:
             evidence.feed(row[at])
     # The aligned text groups every number, by default with commas; its shares show where they mean something else.
-    return evidence.decided or "." if table.spans else evidence.settle()
+    return evidence.settle(grouped=bool(table.spans))
 
 
 def _number(export: Export, line: int, name: str, text: str, mark: str) -> float:

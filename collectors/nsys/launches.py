@@ -25,7 +25,7 @@ UNUSED = {
 SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum", "kern_exec_sum")
 
 _DEVICE = re.compile(r"(.*) \((\d+)\)")
-_MEMOP = re.compile(r"\[CUDA (?:Unified Memory )?(memcpy|memset)\b")
+_MEMOP = re.compile(r"\[(?:CUDA |Unified Memory |CUDA Unified Memory )(memcpy|memset)\b", re.IGNORECASE)
 _COARSE = 0.5e3  # sizes are printed in MB with three decimals
 
 
@@ -44,9 +44,9 @@ def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataF
 
 
 def memop_kind(name: str) -> str:
-    """ "memcpy", "memset" or "kernel" by the name nsys gives an operation."""
+    """ "memcpy", "memset" or "kernel" by the name nsys or nvprof gives an operation."""
     found = _MEMOP.match(name)
-    return found[1] if found else "kernel"
+    return found[1].lower() if found else "kernel"
 
 
 def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, Any]]:

@@ -30,7 +30,9 @@ _BLOCK = 1 << 20
 _WINDOW = 1 << 25
 _LONGEST = 64
 """Bytes that the longest match of _BETWEEN may have."""
-_BETWEEN = re.compile(rb"\n(?=\r?\n|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)")
+_BETWEEN = re.compile(
+    rb"\n(?=\r?\n| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
+)
 _SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
 _EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")

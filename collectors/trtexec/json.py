@@ -45,6 +45,11 @@ def _invalid(path: Path, text: str, error: json.JSONDecodeError) -> CollectError
             f"{path}, line {error.lineno}: the JSON ends in the middle: the file was cut",
             fix="copy or export it again, or read a profile's whole layers (--partial; partial=True in Python)",
         )
+    if error.msg == "Extra data":
+        return CollectError(
+            f"{path}, line {error.lineno}: another document begins where the JSON of one has ended",
+            fix="trtexec ran several times into this file: give each run's JSON in a file of its own",
+        )
     return CollectError(
         f"{path}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}",
         fix="trtexec writes names unescaped: rename the layer of that line, or escape the quotes in the file",

@@ -17,7 +17,7 @@ from collectors import text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
-_PREFIX = re.compile(r"^(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
+_PREFIX = re.compile(r"^(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
 _HEADING = re.compile(r"^=== Profile \((\d+) iterations ?\) ===")
 _COLUMNS = re.compile(r"^\s*(?:Layer\s+Time ?\(ms\).*%|Time ?\(ms\).*%\)?\s+Layer)\s*$")
 _MARK = re.compile(
@@ -25,6 +25,7 @@ _MARK = re.compile(
     re.M,
 )
 _STATISTIC = re.compile(r"(\w+(?:\(\d+(?:\.\d+)?%\))?) = ([\d.]+(?:e[-+]?\d+)?) ms")
+_RATE = re.compile(r"(\d[\d.]*(?:e[-+]?\d+)?) qps")
 _SUMMARY = {
     "Latency": "latency",
     "Enqueue Time": "enqueue",
@@ -65,7 +66,7 @@ def is_log(head: str) -> bool:
 def read_log(path: Path, *, partial: bool = False) -> Log:
     """The table and the summary of a log. partial: a table without its Total row is read as far as it goes.
 
-    Raises CollectError for a log with neither, with several tables, or with a cut one.
+    Raises CollectError for a log with neither, with several of either, or with a cut table.
     """
     log = Log()
     lines = _lines(path)
@@ -75,8 +76,8 @@ def read_log(path: Path, *, partial: bool = False) -> Log:
             if log.table is not None:
                 raise CollectError(f"{path}, line {number}: a second profile in one log", fix="split the file")
             log.table = _table(path, int(heading[1]), lines)
-        else:
-            _note(log, text)
+        elif _note(log, text):
+            raise CollectError(f"{path}, line {number}: a second performance summary in one log", fix="split the file")
     if log.table is not None:
         log.doubts += _checked(path, log.table, partial)
     elif "compute" not in log.summary and "latency" not in log.summary:
@@ -95,18 +96,22 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line[prefix.end() if prefix else 0 :]
 
 
-def _note(log: Log, text: str) -> None:
+def _note(log: Log, text: str) -> bool:
+    """Take what a line tells; True where a line of the summary was told before."""
     name, _, rest = text.strip().partition(": ")
-    if name == "Throughput":
-        log.throughput = float(rest.split()[0])
+    if name == "Throughput" and (rate := _RATE.match(rest)):
+        log.throughput = float(rate[1])
     elif name == "Selected Device":
         log.device = rest.strip()
     elif name == "Compute Capability":
         log.cc = rest.strip()
     elif name in _SUMMARY:
         found = {key: float(value) * 1e-3 for key, value in _STATISTIC.findall(rest)}
+        if found and _SUMMARY[name] in log.summary:
+            return True
         if found:
             log.summary[_SUMMARY[name]] = found
+    return False
 
 
 def _table(path: Path, count: int, lines: Iterator[tuple[int, str]]) -> Table:

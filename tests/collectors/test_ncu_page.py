@@ -68,6 +68,23 @@ def test_a_launch_with_the_metrics_of_its_sections(tmp_path):
     assert row["registers"] == 38
 
 
+def test_a_kernel_without_namespace_or_type_before_it(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text(OLD.replace("scale(", "unnamed>::scale("))
+    assert read(path)["kernel"].tolist() == ["<unnamed>::scale(float*, int)"] * 2
+
+
+@pytest.mark.parametrize("indent", ["", "    ", "\t"])
+def test_a_page_in_a_fence_of_a_list(tmp_path, indent):
+    path = tmp_path / "notes.md"
+    page = "".join(f"{indent}{line.removeprefix('  ')}\n" for line in NEW.split("\n"))
+    path.write_text(f"- I ran it:\n\n{indent}```\n{page}{indent}```\n\nand so on\n")
+    assert (read(path)["kernel"].item(), read(path)["time"].item()) == (
+        "void relu<4>(int, T2)",
+        pytest.approx(14.46e-6),
+    )
+
+
 def test_the_pages_of_2021_have_no_titles(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(OLD)
@@ -132,7 +149,7 @@ def test_a_damaged_shape_is_doubted(tmp_path, whole, damaged):
     assert SHAPE not in doubts(path, OLD)
 
 
-@pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("  void", " void")])
+@pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("Stream 7", "Stream")])
 def test_sections_whose_launch_has_lost_its_line_are_doubted(tmp_path, whole, damaged):
     found = doubts(tmp_path / "notes.txt", NEW + NEW.replace(whole, damaged))
     assert found[LOST] == "2 sections left out"

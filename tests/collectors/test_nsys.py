@@ -268,6 +268,16 @@ def test_aligned_text_with_grouped_numbers(tmp_path):
     frame = nsys.read(path)
     assert frame["kernel"].tolist() == ["axpy(float *, int)", "relu"]
     assert (frame["time"] * frame["instances"]).tolist() == [3.481709e-3, 1.82472e-4]
+    notes = f"# Notes\n\n```\n$ nsys stats r.nsys-rep\n{path.read_text().rstrip()}\n```\n\nThat was all.\n"
+    assert nsys.read(write(tmp_path / "notes.md", notes))["kernel"].tolist() == ["axpy(float *, int)", "relu"]
+
+
+def test_aligned_text_grouped_by_four_digits(tmp_path):
+    text = kern_sum_text([Op(0, 123_400_005_678), Op(200_000_000_000, 182_472, "relu")])
+    head, ruler, rest = text.partition("-\n")
+    rest = rest.replace("123,400,005,678", " 1234,0000,5678").replace("182,472", "18,2472")
+    frame = nsys.read(write(tmp_path / "log.txt", head + ruler + rest))
+    assert (frame["time"] * frame["instances"]).tolist() == [123.400005678, 1.82472e-4]
 
 
 def test_2022_summary_with_shapes_and_range_names(tmp_path):

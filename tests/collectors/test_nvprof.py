@@ -43,7 +43,27 @@ ms,us,,,,,,,,KB,B,KB,GB/s,,,,,,
 210.5,1.5,,,,,,,,,,4.0,2.6,"Pageable","Device","Tesla V100 (0)","1","7","[CUDA memcpy HtoD]"
 211.0,20.0,16,2,1,256,1,1,32,0.0,0,,,,,"Tesla V100 (0)","1","7","axpy(float*, float*, int) [123]"
 """
-SUMMARIES = {"old": OLD, "new": NEW, "text": TEXT}
+UNIFIED = """
+==97== Unified Memory profiling result:
+"Device","Count","Avg Size","Min Size","Max Size","Total Size","Total Time",""
+"TITAN Xp (0)",158,40.860352KB,4.000000KB,600.000000KB,6.304688MB,0.000000,"Host To Device"
+Total CPU Page faults: 49
+"""
+TEXT_TRACE = """==97== Profiling result:
+   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*      Size           Device   \
+Context    Stream        Unified Memory  Virtual Address  Name
+210.50ms  1.5000us                    -               -         -         -         -  4.0000KB  Tesla V100 (0)    \
+     1         7                     -                -  [CUDA memcpy HtoD]
+211.00ms  20.000us             (16 2 1)       (256 1 1)        32        0B        0B         -  Tesla V100 (0)    \
+     1         7                     -                -  axpy(float*, float*, int) [123]
+212.00ms  398.85us                    -               -         -         -         -         -  Tesla V100 (0)    \
+     -         -                    49   0x7f8cc0080000  [Unified Memory GPU page faults]
+213.00ms  5.7920us                    -               -         -         -         -         -  Tesla V100 (0)    \
+     -         -           48.000000KB   0x7f8cc0080000  [Unified Memory Memcpy HtoD]
+
+Regs: Number of registers used per CUDA thread. This number includes registers used internally by the CUDA driver.
+"""
+SUMMARIES = {"unified memory": NEW + UNIFIED, "old": OLD, "new": NEW, "text": TEXT}
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
@@ -71,6 +91,41 @@ def test_trace(tmp_path):
     assert frame["device"].unique().tolist() == ["Tesla V100"]
     assert np.isnan(frame["registers"][0])
     assert frame.attrs["copies"][0]["bytes"] == 4000
+
+
+def test_trace_as_text_with_unified_memory(tmp_path):
+    path = tmp_path / "trace.txt"
+    path.write_text(TEXT_TRACE)
+    frame = validate(collectors.read(path))
+    assert frame["kernel"].tolist() == [
+        "[CUDA memcpy HtoD]",
+        "axpy(float*, float*, int)",
+        "[Unified Memory Memcpy HtoD]",
+    ]
+    assert frame["kind"].tolist() == ["memcpy", "kernel", "memcpy"]
+    assert (frame["grid"][1], frame["block"][1], frame["registers"][1]) == ("16,2,1", "256,1,1", 32)
+    assert frame["start"].tolist() == pytest.approx([0.2105, 0.211, 0.213])
+    assert frame["time"].tolist() == pytest.approx([1.5e-6, 2e-5, 5.792e-6])
+    assert sorted(copy["bytes"] for copy in frame.attrs["copies"]) == [4e3, 48e3]
+    assert "1 page faults" in frame.attrs["doubts"][0].what
+    path.write_text(TEXT_TRACE.replace("(16 2 1)   ", "(16777216 2 1)   "))
+    with pytest.raises(CollectError, match="line 4: a row of another width"):
+        collectors.read(path)
+
+
+@pytest.mark.parametrize("name", ["new", "text"])
+def test_two_programs_in_one_file_are_refused(tmp_path, name):
+    path = tmp_path / "two.txt"
+    path.write_text(SUMMARIES[name] + "\n" + SUMMARIES[name].replace("==97==", "==98=="))
+    with pytest.raises(CollectError, match=r"2 results of nvprof follow each other \(processes 97, 98\)") as caught:
+        collectors.read(path)
+    assert "%p" in caught.value.fix
+
+
+def test_a_fence_ends_the_table(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text(f"# Notes\n\n```\n$ nvprof ./a.out\n{TEXT}```\n\nThat was all.\n")
+    assert collectors.read(path)["instances"].tolist() == [3, 2]
 
 
 def test_api_calls_in_a_table_of_their_own_are_no_kernels(tmp_path):
@@ -211,6 +266,8 @@ def test_a_kernel_that_lacks_metrics_of_others_has_lost_rows(tmp_path):
     with pytest.raises(CollectError, match="rows are missing"):
         nvprof.read(tmp_path / "m.txt")
     assert any("rows are missing" in one.what for one in nvprof.read(tmp_path / "m.txt", partial=True).attrs["doubts"])
+    (tmp_path / "m.txt").write_text(f"{cut}==97== Warning: One or more events or metrics can't be profiled.\n")
+    assert any("could not profile" in one.what for one in nvprof.read(tmp_path / "m.txt").attrs["doubts"])
 
 
 @pytest.mark.parametrize(

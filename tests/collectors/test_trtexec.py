@@ -344,3 +344,11 @@ def test_recorded_profile_cut_at_random(tmp_path):
         except CollectError:
             continue
         assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
+
+
+def test_a_file_of_two_runs_says_so(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_text(profile_text([("conv", 1.0)]) * 2)
+    with pytest.raises(CollectError, match="another document begins") as caught:
+        collectors.read(path)
+    assert "file of its own" in caught.value.fix

@@ -112,6 +112,11 @@ def test_a_summary_alone_is_one_row_with_a_doubt(write):
     assert any("no layers" in doubt.what and "--dumpProfile" in doubt.fix for doubt in frame.attrs["doubts"])
 
 
+def test_a_summary_in_the_log_of_another_tool(write):
+    text = "Throughput: high\n" + log(SUMMARY, stamp="[INFO] " + STAMP)
+    assert collectors.read(write(text))["time"].item() == pytest.approx(0.941e-3)
+
+
 def test_layer_information_joins_a_log(write):
     layers = {"Layers": [{"Name": name, "LayerType": "Convolution", "Inputs": [], "Outputs": []} for name, _ in ROWS]}
     info = write(json.dumps(layers), "layers.json")
@@ -165,6 +170,7 @@ def test_a_lost_row_is_noticed(write):
         (log(heading(), ["what is this"]), "expected the columns"),
         (log(heading(), table(10)[:1]), "no layer after"),
         (log(heading(), table(10), heading(), table(10)), "second profile"),
+        (log(SUMMARY, SUMMARY), "second performance summary"),
         (log(["Building engine"]), "without a layer profile"),
     ],
 )
