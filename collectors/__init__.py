@@ -50,6 +50,12 @@ _OTHERS = (
     ),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
+_PACKED = (
+    (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
+    (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
+    (r"\APK\x03\x04", "an archive or a spreadsheet", "unpack it; of a spreadsheet give the CSV that the tool wrote"),
+)
+"""What may hold an export without being one, by its first bytes where they are no text."""
 
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
@@ -109,6 +115,15 @@ def sniffed(head: str, path: Path) -> Format:
     for one in formats():
         if one.sniff(head, path):
             return one
+    for mark, what, fix in _PACKED:
+        if re.search(mark, head):
+            raise CollectError(f"{path}: {what}", fix=fix)
+    for between, name in ((";", "semicolons"), ("\t", "tabs")):
+        if any(one.sniff(head.replace(between, ","), path) for one in formats()):
+            raise CollectError(
+                f"{path}: an export whose cells are parted by {name}: something saved it again, and may have changed numbers",
+                fix="give the file as the tool wrote it, or with commas and decimal points",
+            )
     raise CollectError(
         f"{path}: neither an Nsight Compute nor an Nsight Systems, nvprof, trtexec, rocprof or torch.profiler export",
         fix="export with `ncu --csv --page raw` or `nsys stats --format csv`, or name the format",
@@ -152,5 +167,5 @@ def _existing(path: Path) -> Path:
     if path.is_dir():
         raise CollectError(f"{path} is a directory", fix="name one file")
     if not path.exists():
-        raise CollectError(f"{path} does not exist")
+        raise CollectError(f"{path} is a link that leads nowhere" if path.is_symlink() else f"{path} does not exist")
     return path

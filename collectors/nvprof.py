@@ -37,7 +37,7 @@ _TEXT_ROW = re.compile(
 )
 _RESULT = re.compile(r"^==(\d+)== (.*)result:\s*$")
 _WAITS = re.compile(r"\[Unified Memory (?!Memcpy)")
-_EMPTY = ("No kernels were profiled", "No API activities were profiled")
+_EMPTY = ("No kernels were profiled", "No API activities were profiled", "No events/metrics were profiled")
 
 
 @dataclass

@@ -335,9 +335,10 @@ def _number(export: Export, line: int, name: str, text: str, mark: str) -> float
     try:
         return float(text) if mark == "." and "," not in text and "_" not in text else numbers.parse(text, mark)
     except ValueError as error:
+        fix = "two exports follow each other" if text == name else "the row is damaged"
         raise CollectError(
             f"{export.path}, line {line}, column {name!r}: expected a number, found {text[:40]!r}",
-            fix="the row is damaged; export the report again",
+            fix=f"{fix}; export the report again, into a file of its own",
         ) from error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from collectors import READERS, CollectError, format_of, formats, read
@@ -74,3 +76,31 @@ def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, wha
     with pytest.raises(CollectError, match=what) as caught:
         read(tmp_path / name)
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "fix"),
+    [
+        (gzip.compress(b"Time (%),Total Time (ns)\n"), "compressed by gzip", "gunzip"),
+        (b"(\xb5/\xfd\x04\x00", "compressed by zstd", "unzstd"),
+        (b"PK\x03\x04\x14\x00", "archive or a spreadsheet", "CSV"),
+        (b'"ID";"Process ID";"Process Name";"Host Name";"Kernel Name"\r\n', "semicolons", "commas"),
+        (
+            b"Time (%)\tTotal Time (ns)\tInstances\tAvg (ns)\tMed (ns)\tMin (ns)\tMax (ns)\tStdDev (ns)\tName\r\n",
+            "tabs",
+            "commas",
+        ),
+    ],
+)
+def test_an_export_in_other_clothes_is_named(tmp_path, data, what, fix):
+    (tmp_path / "x.csv").write_bytes(data)
+    with pytest.raises(CollectError, match=what) as caught:
+        read(tmp_path / "x.csv")
+    assert fix in caught.value.fix
+
+
+def test_a_link_that_leads_nowhere(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(CollectError, match="leads nowhere"):
+        read(tmp_path / "a")
