@@ -31,10 +31,12 @@ class Program:
     def of(cls, argv: Sequence[str]) -> Program:
         """Raises ProfkitError when there is no such program."""
         if not argv or shutil.which(argv[0]) is None:
-            raise ProfkitError(
-                f"no program {argv[0]!r}" if argv else "no program to run",
-                fix="give a command after --: profkit profile --ncu -- python train.py",
-            )
+            what, fix = "no program to run", "give a command after --: profkit profile --ncu -- python train.py"
+            if argv and "/" in argv[0] and Path(argv[0]).is_file():
+                what, fix = f"{argv[0]!r} is not executable", f"chmod +x {argv[0]}, or put its interpreter before it"
+            elif argv:
+                what = f"no program {argv[0]!r}"
+            raise ProfkitError(what, fix=fix)
         return cls(tuple(argv))
 
     @property

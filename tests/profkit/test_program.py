@@ -355,13 +355,18 @@ def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     assert "CUPTI" in log.note
 
 
-def test_what_cannot_be_is_refused_before_anything_runs(runs):
+def test_what_cannot_be_is_refused_before_anything_runs(runs, tmp_path):
     with pytest.raises(CannotProfileError, match="ncu"):
         profile_program(OK, runs=runs, counters="ncu")
     with pytest.raises(CannotProfileError, match="no Python program"):
         profile_program(["true"], runs=runs, nsys=True)
     with pytest.raises(ProfkitError, match="no program"):
         profile_program(["no-such-program-anywhere"], runs=runs)
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(ProfkitError, match="not executable") as caught:
+        profile_program([str(script)], runs=runs)
+    assert "chmod +x" in caught.value.fix
     assert not runs.exists()
 
 
