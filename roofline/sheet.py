@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline.style import DPI, Theme
-from roofline.wording import families
+from roofline.wording import cut, families
 
 _CHINESE, _STOPS = "[\u3400-\u9fff]", "[，。；：、）]"
 WIDTH = 8.0
@@ -57,17 +57,17 @@ def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[s
 
 
 def fit(text: str, size: float, width: float, weight: str = "normal") -> str:
-    """The text, cut with an ellipsis where it is wider than `width` [inch]."""
+    """The text, its middle cut out with an ellipsis where it is wider than `width` [inch]."""
     if measure(text, size, weight)[0] <= width:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = math.ceil((low + high) / 2)
-        if measure(text[:middle] + "…", size, weight)[0] <= width:
+        if measure(cut(text, middle), size, weight)[0] <= width:
             low = middle
         else:
             high = middle - 1
-    return text[:low].rstrip() + "…"
+    return cut(text, max(low, 1))
 
 
 @dataclass

@@ -162,12 +162,12 @@ def _bare(kernel: str) -> str:
     return "".join(text).strip().rsplit("::", 1)[-1] or kernel
 
 
-def short_names(kernels: Iterable[str]) -> Mapping[str, str]:
+def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]:
     """Short names of the kernels of one table, told apart by a number where two would read the same."""
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
     for kernel in dict.fromkeys(kernels):
-        name = short_name(kernel)
+        name = short_name(kernel, limit)
         seen[name] = seen.get(name, 0) + 1
         found[kernel] = name if seen[name] == 1 else f"{name} #{seen[name]}"
     return found

@@ -606,10 +606,13 @@ def _plot(study: Study) -> Iterator[Section]:
 
 
 def placed(study: Study) -> bool:
-    """Whether any kernel, or a part by the work of its task, has a place under the roofs."""
+    """Whether any kernel, or a part by the work of its task, has a place in the picture of the roofs."""
     hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
     rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
-    return any(units.number(row, "achieved_flops") > 0 or units.number(row, "dram_bandwidth") >= 0 for row in rows)
+    roofed = bool(study.roofline.ceilings)
+    return any(
+        units.number(row, "achieved_flops") > 0 or (roofed and units.number(row, "dram_bandwidth") >= 0) for row in rows
+    )
 
 
 # ---- how it was measured

@@ -12,7 +12,7 @@ from analyzers.program import IDLE
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
-from profkit.report.layout import Column, Table, cut
+from profkit.report.layout import Column, Table
 from profkit.report.names import short_names
 from profkit.report.words import named, say
 
@@ -29,6 +29,8 @@ ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
 _AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
+_WIDE = 48
+"""Characters of a kernel's name."""
 WINDOWS = {"all": "the whole record", "range": "a passage", "repeating": "a step", "after": "a step"}
 """What a program's window is made of -> how it is called."""
 _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | dict.fromkeys(IDLE, GAPS)
@@ -104,13 +106,13 @@ def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Bl
     if fall is None:
         return []
     mine = [one for one in findings if one.impl == impl and one.severity in (TIME, HOST)]
-    short = short_names(one.kernel for one in fall.slices if one.kernel)
+    short = short_names((one.kernel for one in fall.slices if one.kernel), _WIDE)
     own = fall.floor < float(study.analysis.impl(impl)["floor_time"]) * (1 - ROUNDING)
     top, found = fall.time, []
     for one, kernels in _steps(fall):
         name = one.kernel if kernels == 1 else ""
         against = _finding(one, mine) if kernels < 2 else None
-        short_ = cut(short.get(name, ""), 48)
+        short_ = short.get(name, "")
         lower = own and one.kind == FLOOR
         found.append(Block(one.kind, one.seconds, top, name, short_, one.cause, kernels, against, lower))
         top -= one.seconds
@@ -162,13 +164,11 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *,
         if seconds > 0:
             found.append(Block(kind, seconds, top, finding=mine.get(f"{kind}/step")))
             top -= seconds
-    short = short_names(one.name for one in budget.spent if one.slice == "computing")
+    short = short_names((one.name for one in budget.spent if one.slice == "computing"), _WIDE)
     for name, seconds, kernels in _computing(budget, most):
         of_kernel = next((one for one in told if name and one.kernel == name and one.severity == TIME), None)
         against = of_kernel if name else mine.get("tiny/step")
-        found.append(
-            Block("computing", seconds, top, name, cut(short.get(name, ""), 48), kernels=kernels, finding=against)
-        )
+        found.append(Block("computing", seconds, top, name, short.get(name, ""), kernels=kernels, finding=against))
         top -= seconds
     return found
 

@@ -216,7 +216,9 @@ class Study:
             yield Doubt(
                 f"no ceiling is known for {roof.device}",
                 "no roofline, no floor, no share of peak but ncu's own of DRAM",
-                "add it to roofline/devices.toml, with its source",
+                "name the GPU: `profkit import FILE --device NAME`"
+                if self.manifest.sample.kind == "import" and roof.device.startswith("unknown device")
+                else "add it to roofline/devices.toml, with its source",
             )
         elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
             yield Doubt(

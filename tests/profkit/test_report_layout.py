@@ -177,6 +177,8 @@ def test_names_people_use(kernel, short):
 def test_two_kernels_of_one_short_name_are_told_apart():
     names = ["nvjet_sm90_tst_64x8_a_NNT", "nvjet_sm90_tst_64x8_a_bias_NNT", "relu(int)"]
     assert list(short_names(names).values()) == ["bf16 GEMM 64x8 (cuBLAS)", "bf16 GEMM 64x8 (cuBLAS) #2", "relu"]
+    long = [f"{'tendency_cache_' * 6}_L{line}" for line in (1, 2)]
+    assert len(set(short_names(long, 48).values())) == 2
 
 
 def row(**values):
