@@ -31,10 +31,12 @@ ROOM = "free some disk space; what was written before is untouched"
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     """The error to raise when `path` could not be written; the fix depends on whether the disk is full."""
-    return ProfkitError(
-        f"cannot write {os.fspath(path)}: {error.strerror}",
-        fix=ROOM if error.errno in FULL else "check the directory's permissions",
+    fix = (
+        "the directory is gone: run it again where nothing removes it"
+        if error.errno == errno.ENOENT
+        else "check the directory's permissions"
     )
+    return ProfkitError(f"cannot write {os.fspath(path)}: {error.strerror}", fix=ROOM if error.errno in FULL else fix)
 
 
 @cache

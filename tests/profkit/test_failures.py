@@ -22,6 +22,7 @@ from profkit.launch import runner, tools
 from profkit.launch.process import Spool
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure, prepare
+from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
 from profkit.runner.loading import BuildLock, build_key, release_all
@@ -155,6 +156,12 @@ def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
     assert caught.value.fix
     assert outcome.fallen == {}
     assert [event.data["status"] for event in outcome.of("check")] == ["ok"]
+
+
+def test_a_directory_that_is_gone_is_no_matter_of_permissions(tmp_path):
+    with pytest.raises(ProfkitError, match="No such file") as caught:
+        files.write_atomic(tmp_path / "gone" / "run.json", b"{}")
+    assert "directory is gone" in caught.value.fix
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
