@@ -21,7 +21,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from profkit.runner import busy, conduct, inputs, integrity, lazy, settings
+from profkit.runner import busy, conduct, inputs, integrity, lazy, leftovers, settings
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
@@ -38,7 +38,7 @@ def sealed():
         integrity.restore()
 
 
-def asked(model, seeds=range(5), reference=None, probe=None):
+def asked(model, seeds=range(5), reference=None, probe=None, size=(16, 16)):
     """The last verdict of these trials; an offence is raised."""
     watched = Watched(model, CPU, "candidate", None)
     watched.kinds = (probe or Probe()).kinds
@@ -46,7 +46,7 @@ def asked(model, seeds=range(5), reference=None, probe=None):
     verdict = None
     for seed in seeds:
         torch.manual_seed(seed)
-        verdict = trials.on([torch.randn(16, 16)], seed)
+        verdict = trials.on([torch.randn(*size)], seed)
         if verdict.status != "ok":
             break
     return verdict
@@ -495,6 +495,27 @@ def test_an_answer_in_memory_that_nobody_may_read_yet_is_none():
             asked(lambda x: next(given, hidden))
     finally:
         libc.mprotect(ctypes.c_void_p(start + size), size, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_what_lay_in_freed_memory_is_no_answer():
+    kind, mark = leftovers._MARKS[4]
+    unwritten = torch.full((16, 16), mark, dtype=kind).view(torch.float32)
+    unwritten[0] = 1.0
+    with pytest.raises(OffenceError, match="240 of 256 elements of output are what lay in freed memory") as caught:
+        asked(lambda x: unwritten.clone(), reference=lambda x: x)
+    assert caught.value.status == "unwritten-output"
+
+
+def test_before_a_call_freed_memory_of_an_outputs_size_is_marked():
+    """As an allocator hands it out again: at the latest a few blocks later. Nobody else here has outputs of this size."""
+    _, mark = leftovers._MARKS[4]
+
+    def takes(x):
+        blocks = [torch.empty(24, 31) for _ in range(8)]
+        return next((one for one in blocks if (one.view(torch.int32) == mark).any()), x).clone()
+
+    with pytest.raises(OffenceError, match="freed memory"):
+        asked(takes, size=(24, 31))
 
 
 def test_a_library_may_listen_and_nobody_in_its_name(tmp_path, monkeypatch):

@@ -11,8 +11,6 @@ from profkit.api import profile
 from profkit.runner import properties
 from profkit.runner.check import Verdict
 
-pytestmark = pytest.mark.slow
-
 
 def tried(model, *drawn, allowed=None, wanted=("values", "layout", "shape"), layouts=False):
     with torch.no_grad():
@@ -150,6 +148,7 @@ def run(tmp_path_factory):
         return profile(folder, runs=root / "runs", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "status", "note"),
     [
@@ -169,6 +168,7 @@ def test_unusual_inputs_are_told_apart(run, name, status, note):
         assert found.reason.startswith("inputs with gaps between the elements: output: ")
 
 
+@pytest.mark.slow
 def test_who_is_wrong_has_no_times(run):
     assert {line.partition(",")[0] for line in (run.path / "timings.csv").read_text().splitlines()[1:]} == {
         "reference",
