@@ -47,9 +47,12 @@ def test_kept(profkit, n):
     profkit.measure(double, X)
 """
 
+# Where nothing is measured nobody needs torch, which takes longer to import than all the rest.
+SKIPPED = TESTS.replace("import pytest, torch", "import pytest").replace("torch.ones(256, 256)", "[]")
 
-def run(folder, *options, **variables):
-    (folder / "test_measured.py").write_text(TESTS, encoding="utf-8")
+
+def run(folder, *options, text=TESTS, **variables):
+    (folder / "test_measured.py").write_text(text, encoding="utf-8")
     path = f"{ROOT / 'tests/fakes/warm'}{os.pathsep}{ROOT}"  # A CPU's ceilings are given.
     env = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables}
     line = [
@@ -71,7 +74,7 @@ CPU = ("--profkit", "--profkit-cpu", "--profkit-budget", "0.1")
 
 @pytest.mark.slow
 def test_nothing_measures_unasked(tmp_path):
-    done = run(tmp_path)
+    done = run(tmp_path, text=SKIPPED)
     assert done.returncode == 0
     assert "measures: add --profkit" in done.stdout
     assert "5 skipped" in done.stdout
@@ -80,7 +83,7 @@ def test_nothing_measures_unasked(tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.slow
 def test_skipped_with_a_reason_without_a_gpu(tmp_path):
-    done = run(tmp_path, "--profkit")
+    done = run(tmp_path, "--profkit", text=SKIPPED)
     assert "no GPU here: --profkit-cpu measures on the CPU" in done.stdout
     assert "5 skipped" in done.stdout
 
