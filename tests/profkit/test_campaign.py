@@ -417,48 +417,51 @@ def seen(*arguments, **more):
     asked.append(arguments)
     return ninja(*arguments, **more)
 cpp_extension._run_ninja_build = seen
-file = Path(sys.argv[1])
-loading.use(loading.BuildLock(Path(sys.argv[2]), loading.build_key(file)))
-refused.extensions(file, "one")
 import torch
 torch.cuda.is_available = lambda: True
-loading.import_file(file, "candidate").ModelNew()
-print("asked", len(asked))
+def measured(file):
+    os.chdir(file.parent)
+    loading.use(loading.BuildLock(Path(sys.argv[1]), loading.build_key(file)))
+    refused.extensions(file, "one")
+    loading.import_file(file, "candidate").ModelNew()
+    print("asked", len(asked), flush=True)
+for name in sys.argv[2:]:
+    print("measured", name, flush=True)
+    if not (child := os.fork()):
+        measured(Path(name))
+        os._exit(0)
+    os.waitpid(child, 0)
 """
+WAYS = {
+    "another name in each process": (INLINE.format(name="f'one_{os.getpid()}'"), "1", "said 1"),
+    "the same, refused": (INLINE.format(name="f'one_{os.getpid()}'"), "uno", "refused: Error building extension"),
+    "sources written anew": (WRITTEN, "2", "said 2"),
+    "asks for a GPU first": (ASKS, "3", "said 3"),
+    "a directory of its own": (OWN, "4", "said 4"),
+}
 
 
 @pytest.mark.slow(20)
-@pytest.mark.parametrize(
-    ("how", "value", "said"),
-    [
-        (INLINE.format(name="f'one_{{os.getpid()}}'"), "1", "said 1"),
-        (INLINE.format(name="f'one_{{os.getpid()}}'"), "uno", "refused: Error building extension"),
-        (WRITTEN, "2", "said 2"),
-        (ASKS, "3", "said 3"),
-        (OWN, "4", "said 4"),
-    ],
-    ids=[
-        "another name in each process",
-        "the same, refused",
-        "sources written anew",
-        "asks for a GPU first",
-        "a directory of its own",
-    ],
-)
-def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch, how, value, said):
+def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch):
+    """Each way is measured in a process of its own, a fork of one that has imported torch."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
-    folder = place / "A"
-    folder.mkdir()
-    (folder / "reference.py").write_text("def get_init_inputs():\n    return []\n")
-    (folder / "candidate.py").write_text(LIGHT.format(value=value, build=how.replace("{{", "{").replace("}}", "}")))
-    piece = of_pair("s", folder / "reference.py", folder / "candidate.py", Request(device="cuda"))
-    piece = msgspec.structs.replace(piece, built=(str(folder / "candidate.py"),))
-    assert perform(Task("build", piece, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
-    assert not (place / "one.cpp").exists()
-    argv = [sys.executable, "-c", HELD, str(folder / "candidate.py"), str(cache.builds())]
+    (place / "reference.py").write_text("def get_init_inputs():\n    return []\n")
+    files = []
+    for number, (how, value, _) in enumerate(WAYS.values()):
+        (place / str(number)).mkdir()
+        files.append(place / str(number) / "candidate.py")
+        files[-1].write_text(LIGHT.format(value=value, build=how))
+        piece = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
+        piece = msgspec.structs.replace(piece, built=(str(files[-1]),))
+        assert perform(Task("build", piece, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
+    assert not list(place.rglob("one.cpp"))
+    argv = [sys.executable, "-c", HELD, str(cache.builds()), *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=place)
-    assert "asked 0" in done.stdout, done.stdout + done.stderr
-    assert said in done.stdout
+    _, *found = done.stdout.split("measured ")
+    for (name, (_, _, said)), file, told in zip(WAYS.items(), files, found, strict=True):
+        assert told.startswith(str(file)), name
+        assert "asked 0" in told, name + told + done.stderr
+        assert said in told, name + told
 
 
 @pytest.mark.parametrize(
