@@ -115,13 +115,13 @@ def _libraries(place: Path) -> dict[str, list[int]]:
 
 
 def _digest(place: Path) -> str:
-    """Of what is built in a directory and how, wherever relative sources lie; of nothing that is the same again where it
-    cannot be read.
+    """Of what is built in a directory and how, wherever relative sources lie, in folders with spaces too; of nothing that is
+    the same again where it cannot be read.
     """
     found = hashlib.sha256()
     try:
         inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
-        steps = re.findall(r"^build .*: *\w*compile (.+)$", _read(place / "build.ninja"), re.M)
+        steps = re.findall(r"^build .*: *\w*compile (.+)$", _steps(place / "build.ninja"), re.M)
         sources = [Path(step.strip()) for step in steps]
         # A source may include what lies beside it.
         folders = sorted({one.parent for one in sources} - {place})
@@ -130,6 +130,7 @@ def _digest(place: Path) -> str:
             if one.is_file():
                 data = one.read_bytes()
                 if one.suffix == ".ninja":
+                    data = _steps(one).encode()
                     for known_as, path in ((b"%", place), (b".", Path.cwd())):
                         data = data.replace(f"{path}/".encode(), known_as + b"/")
                 found.update(f"{one.name}\0{len(data)}\0".encode() + data)
@@ -138,8 +139,9 @@ def _digest(place: Path) -> str:
     return found.hexdigest()[:24]
 
 
-def _read(file: Path) -> str:
-    return file.read_text("utf-8", "replace") if file.is_file() else ""
+def _steps(file: Path) -> str:
+    """What ninja is told, with paths as they are: "$ " stands for a space in one."""
+    return re.sub(r"\$([ :$])", r"\1", file.read_text("utf-8", "replace")) if file.is_file() else ""
 
 
 def _keep(file: Path, campaign: str, text: str) -> None:

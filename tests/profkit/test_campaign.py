@@ -443,13 +443,13 @@ WAYS = {
 
 @pytest.mark.slow(20)
 def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, monkeypatch):
-    """Each way is measured in a process of its own, a fork of one that has imported torch."""
+    """Each way in a process of its own, a fork of one that has imported torch, and in a folder with spaces in its name."""
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
     (place / "reference.py").write_text("def get_init_inputs():\n    return []\n")
     files = []
-    for number, (how, value, _) in enumerate(WAYS.values()):
-        (place / str(number)).mkdir()
-        files.append(place / str(number) / "candidate.py")
+    for name, (how, value, _) in WAYS.items():
+        (place / name).mkdir()
+        files.append(place / name / "candidate.py")
         files[-1].write_text(LIGHT.format(value=value, build=how))
         piece = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
         piece = msgspec.structs.replace(piece, built=(str(files[-1]),))
