@@ -203,6 +203,22 @@ def test_plain_outputs_of_all_kinds_pass():
 def test_promises_are_refused(output):
     with pytest.raises(OffenceError, match="no plain tensor"):
         lazy.refuse(output)
+    with pytest.raises(OffenceError, match="no plain tensor"):
+        asked(lambda x: (x + 1, output), reference=lambda x: x + 1)
+
+
+class Mine(torch.Tensor):
+    """Whatever is done with it, its author could hear of."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("numel", lambda: 0, "has a method of its own"), ("__class__", Mine, "is a .*Mine now")],
+)
+def test_inputs_come_back_as_the_tensors_that_they_were(name, value, said):
+    with pytest.raises(OffenceError, match=said) as caught:
+        asked(lambda x: (x + 1, setattr(x, name, value))[0], reference=lambda x: x + 1)
+    assert caught.value.status == "mutates-inputs"
 
 
 @pytest.mark.parametrize("name", ["numel", "clone", "is_cuda", "shape", "is_contiguous"])
