@@ -254,13 +254,14 @@ def _follow(
             elapsed = time.monotonic() - began
             deadline = watch(elapsed) if watch else None
             if limit is not None and elapsed > limit:
-                return True
+                break
             if deadline is not None and deadline != due:
                 worker = next(iter(waiting.descendants(child.pid)), child.pid)
                 excuse, due = waiting.Excuse(worker, deadline - elapsed, LIMITS["build"]), deadline
             if deadline is not None and not excuse.left() and (deadline <= 0 or not excuse.more()):
-                return True
-    return False
+                break
+    # On a busy machine it may have ended while it was looked at.
+    return child.poll() is None
 
 
 def _read(output: int) -> bytes | None:
