@@ -14,7 +14,7 @@ from collectors.doubt import Doubt
 
 EACH = 3
 """Launches wanted of every hot kernel, of its dearest shapes: enough to see whether they differ."""
-ROOM = 6
+ROOM = 4
 """Launches a hot kernel may cost; where `EACH` of all cost more, fewer of each are taken."""
 _FAR = 200
 """Launches of a shape among which is chosen: the program can end when the last of the chosen is counted."""

@@ -81,7 +81,7 @@ def test_what_is_not_read_is_named_with_what_to_export(tmp_path, name, head, wha
 @pytest.mark.parametrize(
     ("data", "what", "fix"),
     [
-        (gzip.compress(b"Time (%),Total Time (ns)\n"), "compressed by gzip", "gunzip"),
+        (gzip.compress(b"Time (%),Total Time (ns)\n", mtime=0), "compressed by gzip", "gunzip"),
         (b"(\xb5/\xfd\x04\x00", "compressed by zstd", "unzstd"),
         (b"PK\x03\x04\x14\x00", "archive or a spreadsheet", "CSV"),
         (b'"ID";"Process ID";"Process Name";"Host Name";"Kernel Name"\r\n', "semicolons", "commas"),
