@@ -224,9 +224,11 @@ class Guest:
         """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
         return {"missing": weights.shift_counterparts(self._model, names, self._counterparts)}
 
-    def take(self, given: str) -> None:
-        """Put these values, by the reference's names, into the candidate's own weights."""
-        weights.put(self._model, self._take(given), self._pairs)
+    def take(self, given: str, every: bool = False) -> None:
+        """Put these values, by the reference's names, into the candidate's own weights; every: those that are not constant
+        as constructed too.
+        """
+        weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
         # What it answered with other weights is nothing to expect.
         self._watched.forget()
 

@@ -91,12 +91,12 @@ class Implementation:
         loading.use(self.lock)
         return backward.Gradients(self.model, wanted)(*given)
 
-    def take(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Put values, by the reference's names, into its weights."""
+    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
+        """Put values, by the reference's names, into its weights; every: into those that are not constant as constructed too."""
         if isinstance(self.model, RemoteModel):
-            self.model.take(values)
+            self.model.take(values, every=every)
         else:
-            weights.put(self.model, values, self.match.pairs)
+            weights.put(self.model, values, self.counterparts if every else self.match.pairs)
 
     def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it once more from the arguments `init`, with the values `live` for what is constant as constructed, and

@@ -12,6 +12,8 @@ import torch
 from profkit.runner.check import tensors
 
 _CHANCE = torch.default_generator
+STIRRED = 64.0
+"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
 
 
 def seed_all(seed: int) -> None:
@@ -148,6 +150,16 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_contiguous() or tensor.numel() == 0:
         return tensor
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
+
+
+def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
+    """Every element so many units in the last place of the largest ones off, each by another number, in place."""
+    if tensor.is_floating_point() and tensor.numel():
+        flat = memory(tensor)
+        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
+        noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
+        flat.add_(noise.to(flat) * size)
+    return tensor
 
 
 _COMPARED = (torch.Tensor, bool, int, float, complex, str, type(None))

@@ -15,7 +15,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from profkit.runner import inputs
 from profkit.runner.check import tensors
 from profkit.runner.precision import cast
-from profkit.runner.properties import stirred
 
 PRECISIONS = ("tf32", "fp16", "bf16")
 ELEMENTS = 1 << 20
@@ -73,7 +72,7 @@ class Again:
         """The answer to inputs that are so many units in the last place off, thinned; None (and a note) when there is none."""
 
         def ask(arguments: list[Any]) -> Any:
-            return self._model(*inputs.mapped(arguments, lambda tensor: stirred(tensor, units)))
+            return self._model(*inputs.mapped(arguments, lambda tensor: inputs.stirred(tensor, units)))
 
         return self._asked("stirred inputs", ask)
 

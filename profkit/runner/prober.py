@@ -24,7 +24,7 @@ from profkit.runner.check import Tolerances, equal, rest, rest_off, rtol_of, sha
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
-from profkit.runner.properties import STIRRED, Trial
+from profkit.runner.properties import Trial
 from profkit.runner.trivial import trivial
 from profkit.runner.work import FlopModel
 
@@ -308,6 +308,35 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     return found
 
 
+def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolerances | None:
+    """The tolerances for weights or inputs unlike those that the usual ones were found with, never finer than a type's; None
+    where rounding may change the answer by more than any allows, or how much is not known.
+    """
+    began = time.perf_counter()
+    answer = thinned(model(*inputs.clone(arguments)))
+    again = Again(model, arguments, time.perf_counter() - began)
+    exact, stirred, narrow = again.thinned("float64"), again.stirred(_UNITS), _narrowed(answer, again)
+    if exact is None or stirred is None:
+        return None
+    found = Tolerances({where: rtol for where, rtol in usual.items() if where not in answer})
+    found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    far = [(distances(exact, answer), _WIDER), (distances(stirred, answer), _WIDER)]
+    far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
+    for where, leaf in answer.items():
+        if not isinstance(leaf, torch.Tensor) or not (leaf.is_floating_point() or leaf.is_complex()):
+            continue
+        found[where] = max(
+            _allowed(usual, where, leaf), rtol_of(leaf.dtype), *(one[where] * times for one, times in far)
+        )
+        if not found[where] <= WIDEST:
+            return None
+    return found
+
+
+_UNITS = 4.0
+"""Units in the last place of the largest inputs by which sums in another order may differ."""
+
+
 def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) -> dict[str, float]:
     """Of integers and booleans that are made of what was computed, the share that honest rounding may move: a few, and more
     where float64 or allowed TF32 moves more, or what rounding is taken to be, scaled down from what shows. None of those that
@@ -322,7 +351,7 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
         return {}
     # So many units of a coarse type would be all that its numbers are.
     coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
-    units, strong = (1.0, 1.0) if coarse else (_STRONG * STIRRED, _STRONG)
+    units, strong = (1.0, 1.0) if coarse else (_STRONG * inputs.STIRRED, _STRONG)
     others = [(again.stirred(units), 1 / strong), (exact, _WIDER), (_narrowed(answer, again), _NARROW)]
     found: dict[str, float] = {}
     for where, leaf in whole.items():

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner import inputs
+from profkit.runner import inputs, reach
 from profkit.runner.check import Verdict, compare, tensors
 
 VALUES = ("values",)
@@ -27,8 +27,6 @@ FORMS = ("layout", "shape", "constant")
 """Kinds of which it is no fault to break down on."""
 PATIENCE = 10.0
 """Seconds for the reference's answers; no further input is tried after them."""
-STIRRED = 64.0
-"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
 _GUARD = 4.0
 _COARSE = {torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 Domain = Sequence[Any] | None
@@ -37,7 +35,7 @@ Domain = Sequence[Any] | None
 @dataclass(frozen=True)
 class Trial:
     """Inputs, named, with the reference's answer. kind: values, layout, shape or constant; binding: whether a candidate has to
-    be right there; rough: whether only what is not finite tells anything.
+    be right there; rough: whether only what is not finite tells anything; tolerances: those that hold there, where they are others.
     """
 
     name: str
@@ -46,6 +44,7 @@ class Trial:
     answer: Any
     binding: bool
     rough: bool = False
+    tolerances: Mapping[str, float] | None = None
 
     def judged(self, verdict: Verdict) -> Verdict:
         """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
@@ -74,9 +73,11 @@ def trials(
     wanted: Sequence[str],
     layouts: bool = False,
     other: list[Any] | None = None,
+    room: Callable[[list[Any]], Mapping[str, float] | None] | None = None,
 ) -> Iterator[Trial]:
     """The unusual inputs of these kinds that tell anything. ask: the reference's answer, as a copy; layouts: whether the
-    task has to take any layout; other: inputs drawn once more, which show what of them is always the same.
+    task has to take any layout; other: inputs drawn once more, which show what of them is always the same; room: the
+    tolerances that hold for inputs with which more is remembered, None where they tell nothing.
     """
     end = time.monotonic() + PATIENCE
     for name, kind, arguments in variants(drawn, allowed, other):
@@ -89,6 +90,13 @@ def trials(
             yield Trial(name, kind, arguments, answer, binding, rough)
         if time.monotonic() + (time.monotonic() - began) > end:
             return
+    if "values" not in wanted or room is None or other is None:
+        return
+    for name, arguments in reach.remembering(reach.Reach(ask, drawn, other, tolerances)):
+        answer, rough = _settled(arguments, ask, tolerances)
+        own = room(arguments) if answer is not None and not rough else None
+        if own is not None:
+            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), tolerances=own)
 
 
 def _settled(
@@ -106,7 +114,7 @@ def _settled(
         near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
         whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]
         # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that.
-        moved = ask(inputs.mapped(inputs.clone(arguments), stirred)) if whole else answer
+        moved = ask(inputs.mapped(inputs.clone(arguments), inputs.stirred)) if whole else answer
     except Exception:
         traceback.print_exc()
         return None, False
@@ -126,16 +134,6 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point():
         flat = inputs.memory(tensor).reshape(-1)[::2]
         flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
-    return tensor
-
-
-def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
-    """Every element so many units in the last place of the largest ones off, each by another number, in place."""
-    if tensor.is_floating_point() and tensor.numel():
-        flat = inputs.memory(tensor)
-        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
-        noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
-        flat.add_(noise.to(flat) * size)
     return tensor
 
 

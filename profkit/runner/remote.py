@@ -392,10 +392,10 @@ class RemoteModel:
         self.remote = remote
         self._called = False
 
-    def take(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Put these values into the weights there."""
+    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
+        """Put these values into the weights there, as Guest.take says."""
         self.remote.phase = "check"
-        self.remote.ask("take", given=self.remote.hand_over(dict(values)))
+        self.remote.ask("take", given=self.remote.hand_over(dict(values)), every=every)
 
     def rebuild(self, told: Mapping[str, Any], seed: int) -> None:
         """Have it constructed once more, as Guest.rebuild says."""

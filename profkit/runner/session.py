@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from profkit.runner import (
     precision,
     prober,
     properties,
+    reach,
     settings,
     staging,
     state,
@@ -87,6 +88,16 @@ class Plan:
         return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Weights with which the reference remembers more, by name; inputs, its answer to them, and the tolerances that hold there."""
+
+    values: dict[str, torch.Tensor]
+    arguments: list[Any]
+    answer: Any
+    tolerances: Mapping[str, float]
+
+
 class Once:
     """Passes on what is told about an implementation, the first time it is told."""
 
@@ -132,6 +143,7 @@ class Session:
         self._alive: frozenset[str] = frozenset()
         self._state = state.State()
         self._afresh: Any = None
+        self._memories: list[Memory] | None = None
         self._varied = ""
         self._own: list[Any] | None = None
         self._drawn: Any = None
@@ -654,13 +666,13 @@ class Session:
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
-            if tells:
-                self._follow(candidate, names, arguments, seed, before, after)
+            if tells and self._follow(candidate, names, arguments, seed, before, after):
+                self._reaches(candidate, names)
 
     def _follow(
         self, candidate: Implementation, names: list[str], arguments: list[Any], seed: int, before: Any, after: Any
-    ) -> None:
-        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers."""
+    ) -> bool:
+        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers. True where it follows."""
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
@@ -670,16 +682,16 @@ class Session:
                 if not _is_refusal(error):
                     raise
                 self._doubt_unfollowed(name, f"they cannot be changed: {str(error).partition(chr(10))[0][:200]}")
-                return
+                return False
             try:
                 got = candidate.plain(arguments, seed)
             except Exception as error:
                 if not _is_refusal(error):
                     raise
                 self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
-                return
+                return False
             if compare(got, after, own).status == "ok":
-                return
+                return True
             if missing:
                 lacks = ", ".join(missing[:_MOST_NAMED])
                 self._doubt_unfollowed(name, f"it has no weights of the name of {lacks}")
@@ -688,6 +700,58 @@ class Session:
                 self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
         if failed:
             self._forget([candidate])
+        return False
+
+    def _reaches(self, candidate: Implementation, names: list[str]) -> None:
+        """Give a candidate that follows weights with which the reference remembers more: who leaves out what the others forget
+        is wrong then.
+        """
+        name = candidate.subject.name
+        if self._memories is None:
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
+            try:
+                self._memories = list(self._remembering(names))
+            except Exception as error:
+                self._memories = []
+                self._unknown("with which weights the reference remembers more is not known", error)
+        self._events.phase("check", name)
+        with self._blame(candidate.subject, "error") as failed:
+            self._put(frozenset(self._live.live))
+            held = self.reference.model.state_dict()
+            for one in self._memories:
+                candidate.take({**{w: held[w] for w in names}, **one.values}, every=True)
+                verdict = compare(candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.tolerances)
+                if verdict.status == "ok":
+                    continue
+                candidate.take({w: held[w] for w in names}, every=True)
+                if self._usual(candidate, self._live.live.keys()).status != "ok":
+                    self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
+                    return
+                said = weights.said(self.reference.model, one.values)
+                what = f"wrong where its weights have it remember longer ({said}): {verdict.what}"
+                self._events.send("impl", name, status="mismatch", reason=what)
+                failed.append("mismatch")
+                break
+        if failed:
+            self._forget([candidate])
+
+    def _remembering(self, names: list[str]) -> Iterator[Memory]:
+        """Weights with which the reference remembers more than with its own, and what is right then."""
+        model, usual = self.reference.model, self.reference.probe.tolerances
+        if weights.too_many(model):
+            return
+        self._put(frozenset(self._live.live))
+        reached = reach.Reach(self._ask_reference, self._unseen(), self._unseen(), usual)
+        held = {name: value.clone() for name, value in model.state_dict().items() if name in names}
+        for values in reach.weights(model, names, reached, lambda given: weights.put(model, given)):
+            arguments = self._unseen()
+            weights.put(model, values)
+            try:
+                own, answer = prober.room(model, arguments, usual), self._ask_reference(inputs.clone(arguments))
+            finally:
+                weights.put(model, held)
+            if own is not None:
+                yield Memory(values, arguments, answer, own)
 
     def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
         inputs.seed_all(seed)
@@ -743,7 +807,17 @@ class Session:
         module, own = self.reference.module, self.reference.probe.tolerances
         layouts = bool(getattr(module, "any_layout", False))
         drawn, other = self._unseen(), self._unseen()
-        return properties.trials(drawn, properties.domain(module), self._ask_reference, own, wanted, layouts, other)
+        model, allowed = self.reference.model, properties.domain(module)
+        return properties.trials(
+            drawn,
+            allowed,
+            self._ask_reference,
+            own,
+            wanted,
+            layouts,
+            other,
+            lambda given: prober.room(model, given, own),
+        )
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
         inputs.seed_all(0)
@@ -762,7 +836,7 @@ class Session:
                 inputs.seed_all(0)
                 want = self._answer(inputs.clone(trial.arguments), candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
-            verdict = trial.judged(compare(got, want, self.reference.probe.tolerances))
+            verdict = trial.judged(compare(got, want, trial.tolerances or self.reference.probe.tolerances))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -780,7 +854,7 @@ class Session:
         if verdict.status == "ok":
             return True
         with self._blame(candidate.subject, "error") as failed:
-            usual = self._usual(candidate)
+            usual = self._usual(candidate, candidate.alive)
         if failed:
             return False
         if usual.status == "ok" and self._now_and_then(candidate, trial, verdict, want):
@@ -815,15 +889,15 @@ class Session:
             # To refuse such values is no answer to them.
             integrity.restore()
             return False
-        return compare(again, want, self.reference.probe.tolerances).status == "ok"
+        return compare(again, want, trial.tolerances or self.reference.probe.tolerances).status == "ok"
 
-    def _usual(self, candidate: Implementation) -> Verdict:
+    def _usual(self, candidate: Implementation, alive: Collection[str]) -> Verdict:
         """Whether a candidate that was wrong on unusual inputs is right on usual ones now: what it keeps may be old."""
         drawn, last = [self._unseen() for _ in range(_CONTROLS)], Verdict("ok")
         for arguments in drawn:
             got = candidate.plain(inputs.clone(arguments), 0)
             inputs.seed_all(0)
-            last = compare(got, self._answer(arguments, candidate.alive), self.reference.probe.tolerances)
+            last = compare(got, self._answer(arguments, frozenset(alive)), self.reference.probe.tolerances)
             if last.status != "ok":
                 break
         return last

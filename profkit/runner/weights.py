@@ -50,12 +50,7 @@ class Weights:
 
     def named(self, names: Collection[str]) -> str:
         """ "weight, bias of LayerNorm (ln)" and so on, one part an owner."""
-        parts: dict[str, list[str]] = {}
-        for name in names:
-            parts.setdefault(self.owners[name], []).append(name.rpartition(".")[2])
-        said = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
-        more = f" and of {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
-        return "; ".join(said[:_MOST_NAMED]) + more
+        return _said({name: self.owners[name] for name in names})
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,7 @@ def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
     if not isinstance(model, torch.nn.Module):
         return frozenset()
     own = dict(model.named_parameters(remove_duplicate=False))
-    if not any(_regular(one) for one in own.values()) or sum(one.numel() for one in own.values()) > _LARGEST:
+    if not any(_regular(one) for one in own.values()) or too_many(model):
         return frozenset()
     try:
         other = dict(again().named_parameters(remove_duplicate=False))
@@ -118,6 +113,11 @@ def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
         traceback.print_exc()
         return frozenset()
     return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
+
+
+def too_many(model: torch.nn.Module) -> bool:
+    """Whether a model holds more numbers than are to be held twice."""
+    return int(sum(one.numel() for one in model.parameters())) > _LARGEST
 
 
 def _regular(tensor: torch.Tensor) -> bool:
@@ -171,6 +171,20 @@ def _values(name: str, old: torch.Tensor, chance: torch.Generator, bold: bool) -
     return torch.where(old == 0, 0.25 * (size or 1.0) * torch.randn(old.shape, generator=chance), old * (0.5 + draw))
 
 
+def said(model: torch.nn.Module, names: Collection[str]) -> str:
+    """What these tensors of a model are, in words, as Weights.named."""
+    return _said({name: _owner(model, name) for name in names})
+
+
+def _said(owners: Mapping[str, str]) -> str:
+    parts: dict[str, list[str]] = {}
+    for name, owner in owners.items():
+        parts.setdefault(owner, []).append(name.rpartition(".")[2])
+    told = [f"{', '.join(leaves)} of {owner}" for owner, leaves in parts.items()]
+    more = f" and of {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""
+    return "; ".join(told[:_MOST_NAMED]) + more
+
+
 def _owner(model: torch.nn.Module, name: str) -> str:
     path = name.rpartition(".")[0]
     kind = type(model.get_submodule(path)).__name__
@@ -207,7 +221,7 @@ def put(model: Any, values: Mapping[str, torch.Tensor], pairs: Mapping[str, str]
         for name, value in values.items():
             own = name if pairs is None else pairs.get(name, "")
             if own:
-                state[own].copy_(value)
+                state[own].copy_(value.reshape(state[own].shape))
 
 
 def match(model: Any, constructed: Mapping[str, torch.Tensor], known: Collection[str]) -> Match:

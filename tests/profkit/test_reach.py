@@ -1,0 +1,97 @@
+"""How far back an answer reaches, and weights and inputs with which it reaches further."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from profkit.runner import prober, reach, weights
+from profkit.runner.reach import End
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        torch.manual_seed(7)
+        yield
+
+
+class Kept(nn.Module):
+    """A sum whose terms decay."""
+
+    def __init__(self, start=0.0):
+        super().__init__()
+        self.decay = nn.Parameter(torch.linspace(start - 1, start + 1, 6))
+
+    def forward(self, x):
+        held = torch.zeros_like(x[:, 0])
+        for step in x.unbind(1):
+            held = held * torch.sigmoid(self.decay) + step
+        return held
+
+
+class Last(nn.Module):
+    def __init__(self, unit):
+        super().__init__()
+        self.unit = unit
+
+    def forward(self, x):
+        return self.unit(x)[0][:, -1]
+
+
+def reached(model, *shape):
+    return reach.Reach(lambda given: model(*given), [torch.randn(*shape)], [torch.randn(*shape)], {})
+
+
+def found(model, *shape):
+    """What of a model's weights are found, and whether they are as they were afterwards."""
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    told = reached(model, *shape)
+    values = list(reach.weights(model, list(before), told, lambda given: weights.put(model, given)))
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    return values
+
+
+def test_ends_that_fade_are_told_from_what_passes_nothing_along_and_what_forgets_nothing():
+    assert reached(Kept(), 3, 64, 6).unreached == {End(0, 1): {"output": 0.0}}
+    assert reached(Kept(20.0), 3, 64, 6).unreached == {}
+    assert reached(lambda x: x.relu(), 32, 64).unreached == {}
+    assert reached(lambda x: x @ torch.ones(64, 8), 32, 64).unreached == {}
+
+
+@pytest.mark.parametrize("unit", [nn.GRU, nn.LSTM, nn.RNN])
+def test_weights_with_which_a_unit_remembers_are_found(unit):
+    model = Last(unit(6, 8, batch_first=True))
+    values = found(model, 3, 96, 6)[0]
+    assert values
+    early, late = torch.randn(3, 96, 6), torch.randn(3, 96, 6)
+    late[:, 12:] = early[:, 12:]
+    off = (model(early) - model(late)).abs().max()
+    weights.put(model, values)
+    assert off < 1e-6 < 1e-3 < (model(early) - model(late)).abs().max()
+
+
+def test_a_decay_is_found_and_a_filter_of_a_few_taps_has_none():
+    assert list(found(Kept(), 3, 96, 6)[0]) == ["decay"]
+    assert found(nn.Conv1d(4, 4, 3), 2, 4, 96) == []
+
+
+def test_inputs_whose_first_elements_are_large_reach_further():
+    told = reached(Kept(1.0), 3, 64, 6)
+    names = [name for name, _ in reach.remembering(told)]
+    assert names == ["inputs whose first elements are the largest"]
+
+
+def test_no_room_where_rounding_decides():
+    exact = prober.room(Kept(), [torch.randn(3, 64, 6)], {})
+    assert exact == {"output": 1e-4}
+    assert prober.room(Kept(20.0).bfloat16(), [torch.randn(3, 4096, 6).bfloat16().abs()], {}) is None
+    assert prober.room(lambda x: (1e6 * x).sin(), [torch.randn(64)], {}) is None
+
+
+def test_one_leaf_is_changed_and_the_others_are_not():
+    given = [torch.zeros(2), {"b": torch.zeros(3), "a": torch.zeros(4)}]
+    changed = reach.one_leaf(given, 1, lambda leaf: leaf + 1)
+    assert torch.equal(changed[1]["a"], torch.ones(4))
+    assert not any(leaf.any() for leaf in (changed[0], changed[1]["b"], given[1]["a"]))
