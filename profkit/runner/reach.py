@@ -7,8 +7,10 @@ matrices that turn and do not shrink, decays near one, terms of one size.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -33,10 +35,24 @@ _PASSES = 1.25
 _MOST_ENDS, _MOST_FOUND = 6, 4
 _SMALL = 1 << 16
 """Elements of a parameter that may be a decay, a bias or a table of terms."""
+LOUDER = (1e2, 1e4, 1e6)
+"""Times by which what hardly counts may have to be larger."""
 LARGER = 256.0
 """Times by which the first element along an axis is larger than the last: no more than rounding leaves of sums in another order."""
 Ask = Callable[[list[Any]], Any]
 Change = Callable[[list[Any]], list[Any]]
+
+
+class Patience:
+    """So many seconds of this thread from the making on: who has to wait for a core tries no less."""
+
+    def __init__(self) -> None:
+        self._until, self._end = time.thread_time() + PATIENCE, time.monotonic() + _MOST * PATIENCE
+
+    @property
+    def over(self) -> bool:
+        """Whether they have passed."""
+        return time.thread_time() > self._until or time.monotonic() > self._end
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,7 @@ class Reach:
         self._ask, self._tolerances = ask, tolerances
         self.drawn, self._other = drawn, _varied(drawn, other)
         answer = self._answer(drawn)
-        # Seconds of this thread: who has to wait for a core tries no less.
-        self._until, self._end = time.thread_time() + PATIENCE, time.monotonic() + _MOST * PATIENCE
+        self._patience = Patience()
         self.unreached: dict[End, dict[str, float]] = {}
         """Ends that less than all of an output depends on, and how much of it does."""
         for end, outputs, alone in self._ends(answer):
@@ -79,7 +94,23 @@ class Reach:
     @property
     def over(self) -> bool:
         """Whether there is no time left."""
-        return time.thread_time() > self._until or time.monotonic() > self._end
+        return self._patience.over
+
+    @functools.cached_property
+    def unheard(self) -> list[int]:
+        """The floating tensors among several inputs that the answer does not depend on."""
+        leaves = [n for n, (_, leaf) in enumerate(tensors(self.drawn)) if _floating(leaf) and leaf.dim()]
+        return [number for number in leaves if not self.hears(number, 1.0)] if len(leaves) > 1 else []
+
+    def hears(self, number: int, times: float) -> bool:
+        """Whether the answer depends on an input that is so many times as large."""
+        other = _leaf(self._other, number) * times
+        loud, changed = (
+            self._answer(one_leaf(self.drawn, number, change))
+            for change in (lambda leaf: leaf * times, lambda _: other)
+        )
+        finite = all(bool(leaf.isfinite().all()) for leaf in loud.values() if _floating(leaf))
+        return finite and any(share > 0 for share in _changed(loud, changed, self._tolerances).values())
 
     def further(self, change: Change | None = None) -> bool:
         """Whether the answer depends on more than it did, by weights that were changed or inputs that this changes."""
@@ -87,14 +118,20 @@ class Reach:
         answer = self._answer(change(self.drawn))
         finite = all(bool(leaf.isfinite().all()) for leaf in answer.values() if _floating(leaf))
         return finite and any(
-            any(shares[where] >= was + _RISE for where, was in outputs.items())
+            any(shares.get(where, 0.0) >= was + _RISE for where, was in outputs.items())
             for end, outputs in self.unreached.items()
             for shares in [self._shares(answer, change, end)]
         )
 
     def _ends(self, answer: Mapping[str, Any]) -> Iterator[tuple[End, Collection[str], float]]:
         """(end, outputs that may depend on it, the part of the axis that it is)."""
-        leaves = [(n, leaf) for n, (_, leaf) in enumerate(tensors(self.drawn)) if _floating(leaf) and leaf.dim()]
+        # What is drawn the same every time may be all that is valid; whole numbers that are not are as they come.
+        other = [leaf for _, leaf in tensors(self._other)]
+        leaves = [
+            (n, leaf)
+            for n, (_, leaf) in enumerate(tensors(self.drawn))
+            if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.numel() and not torch.equal(leaf, other[n])
+        ]
         places = [(size, n, axis) for n, leaf in leaves for axis, size in enumerate(leaf.shape) if size >= LONG]
         for size, n, axis in sorted(places, reverse=True)[: _MOST_ENDS // 2]:
             if self.over:
@@ -118,7 +155,12 @@ class Reach:
         return _changed(answer, self._answer(exchanged), self._tolerances)
 
     def _answer(self, arguments: list[Any]) -> dict[str, Any]:
-        return thinned(self._ask(inputs.clone(arguments)))
+        """The answer to these, thinned; nothing where there is none."""
+        try:
+            return thinned(self._ask(inputs.clone(arguments)))
+        except Exception:
+            traceback.print_exc()
+            return {}
 
 
 def _same(arguments: list[Any]) -> list[Any]:
@@ -131,14 +173,15 @@ def _leaf(arguments: list[Any], number: int) -> torch.Tensor:
 
 
 def _varied(drawn: list[Any], other: list[Any]) -> list[Any]:
-    """The second draw, with other numbers where it has the same or another shape."""
+    """The second draw, with other floating numbers where it has the same or another shape."""
     found: list[Any] = inputs.clone(drawn)
     for (_, leaf), (_, again) in zip(tensors(found), tensors(other), strict=False):
-        if _floating(leaf):
-            new = again if _floating(again) and again.shape == leaf.shape and not torch.equal(leaf, again) else None
-            if new is None:
-                new = leaf.roll(1, -1) if leaf.dim() and bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5
-            leaf.copy_(new)
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim():
+            continue
+        if isinstance(again, torch.Tensor) and again.shape == leaf.shape and not torch.equal(leaf, again):
+            leaf.copy_(again)
+        elif leaf.is_floating_point():
+            leaf.copy_(leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5)
     return found
 
 
@@ -179,7 +222,11 @@ def _changed(answer: Mapping[str, Any], now: Mapping[str, Any], tolerances: Mapp
 
 
 def remembering(reach: Reach) -> Iterator[tuple[str, list[Any]]]:
-    """(name, inputs) with which the answer depends on more of what lies at an end."""
+    """(name, inputs) with which the answer depends on more of what lies at an end, or on an input that hardly counts."""
+    for number in reach.unheard:
+        times = next((times for times in LOUDER if not reach.over and reach.hears(number, times)), 0.0)
+        if times:
+            yield "an input that hardly counts, larger", one_leaf(reach.drawn, number, lambda leaf, by=times: leaf * by)  # type: ignore[misc]
     if not reach.unreached:
         return
     for name, number, change in _inputs(reach):
@@ -195,7 +242,7 @@ def _inputs(reach: Reach) -> Iterator[tuple[str, int, Callable[[torch.Tensor], t
             for name, change in _slower(leaf, reach.length):
                 yield f"inputs by which more is remembered ({name})", number, change
     for end in reach.unreached:
-        if end.axis is not None:
+        if end.axis is not None and _floating(_leaf(reach.drawn, end.leaf)):
             where = "last" if end.last else "first"
             yield f"inputs whose {where} elements are the largest", end.leaf, _falling(end)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import random
 import sys
 import time
@@ -90,8 +91,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Memory:
-    """Weights with which the reference remembers more, by name; inputs, its answer to them, and the tolerances that hold there."""
+    """Weights unlike the constructed ones, by name, and what they are `like`; inputs, the reference's answer to them, and the tolerances
+    that hold there.
+    """
 
+    like: str
     values: dict[str, torch.Tensor]
     arguments: list[Any]
     answer: Any
@@ -667,7 +671,7 @@ class Session:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
             if tells and self._follow(candidate, names, arguments, seed, before, after):
-                self._reaches(candidate, names)
+                self._bears_others(candidate, names)
 
     def _follow(
         self, candidate: Implementation, names: list[str], arguments: list[Any], seed: int, before: Any, after: Any
@@ -702,18 +706,18 @@ class Session:
             self._forget([candidate])
         return False
 
-    def _reaches(self, candidate: Implementation, names: list[str]) -> None:
-        """Give a candidate that follows weights with which the reference remembers more: who leaves out what the others forget
-        is wrong then.
+    def _bears_others(self, candidate: Implementation, names: list[str]) -> None:
+        """Give a candidate that follows weights unlike those that are constructed: who takes for granted what they have in common,
+        or leaves out what does not count with them, is wrong then.
         """
         name = candidate.subject.name
         if self._memories is None:
             self._events.phase("work", self.reference.subject.name, factor=2.0)
             try:
-                self._memories = list(self._remembering(names))
+                self._memories = list(self._others(names))
             except Exception as error:
                 self._memories = []
-                self._unknown("with which weights the reference remembers more is not known", error)
+                self._unknown("weights unlike the constructed ones were not tried", error)
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
             self._put(frozenset(self._live.live))
@@ -728,30 +732,59 @@ class Session:
                     self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
                     return
                 said = weights.said(self.reference.model, one.values)
-                what = f"wrong where its weights have it remember longer ({said}): {verdict.what}"
+                what = f"right for weights as they are constructed, wrong where {one.like} ({said}): {verdict.what}"
                 self._events.send("impl", name, status="mismatch", reason=what)
                 failed.append("mismatch")
                 break
         if failed:
             self._forget([candidate])
 
-    def _remembering(self, names: list[str]) -> Iterator[Memory]:
-        """Weights with which the reference remembers more than with its own, and what is right then."""
+    def _others(self, names: list[str]) -> Iterator[Memory]:
+        """Weights unlike those that are constructed, and what is right then, where they make a difference and rounding does not."""
         model, usual = self.reference.model, self.reference.probe.tolerances
         if weights.too_many(model):
             return
         self._put(frozenset(self._live.live))
-        reached = reach.Reach(self._ask_reference, self._unseen(), self._unseen(), usual)
         held = {name: value.clone() for name, value in model.state_dict().items() if name in names}
-        for values in reach.weights(model, names, reached, lambda given: weights.put(model, given)):
-            arguments = self._unseen()
+        arguments, again = self._unseen(), self._unseen()
+        before = self._ask_reference(inputs.clone(arguments))
+
+        def put(values: Mapping[str, torch.Tensor]) -> None:
             weights.put(model, values)
+
+        def heard(name: str, value: torch.Tensor) -> bool:
+            """Whether the answer hangs on these numbers."""
+            answers = []
+            for new in (value, value.neg().reshape(-1).roll(1).view(value.shape)):
+                put({name: new})
+                answers.append(self._ask_reference(inputs.clone(arguments)))
+            put({name: held[name]})
+            return weights.steady(*answers) and compare(answers[1], answers[0], usual).status != "ok"
+
+        def tried(like: str, values: dict[str, torch.Tensor]) -> Iterator[Memory]:
+            put(values)
             try:
-                own, answer = prober.room(model, arguments, usual), self._ask_reference(inputs.clone(arguments))
+                answer = self._ask_reference(inputs.clone(arguments))
+                own = prober.room(model, arguments, usual) if weights.steady(before, answer) else None
             finally:
-                weights.put(model, held)
-            if own is not None:
-                yield Memory(values, arguments, answer, own)
+                put(held)
+            if own is not None and compare(answer, before, own).status != "ok":
+                yield Memory(like, values, arguments, answer, own)
+
+        seed, patience = judge.draw(1)[0], reach.Patience()
+        others = [
+            tried("they have other signs and sizes", weights.unlike(model, names, seed, signs=s)) for s in (True, False)
+        ]
+        if (first := next(itertools.chain(*others), None)) is not None:
+            yield first
+        for name, value in held.items():
+            if patience.over:
+                break
+            if not heard(name, value) and (times := next((by for by in reach.LOUDER if heard(name, value * by)), 0.0)):
+                yield from tried("some that hardly count are larger", {name: value * times})
+        reached = reach.Reach(self._ask_reference, arguments, again, usual)
+        for values in reach.weights(model, names, reached, put):
+            yield from tried("they have it remember longer", values)
 
     def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
         inputs.seed_all(seed)

@@ -305,6 +305,21 @@ def changeable(model: Any, live: Collection[str]) -> list[str]:
     return found
 
 
+def unlike(model: Any, names: Collection[str], seed: int, *, signs: bool) -> dict[str, torch.Tensor]:
+    """Other values for the trained ones of these: every element smaller or larger by up to a half and, with `signs`, half of them
+    with the other sign. What is symmetrical, positive, orthogonal or the same as another as constructed no longer is.
+    """
+    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    state = {name: value for name, value in model.state_dict().items() if name in names and name in trained}
+    chance, at = torch.Generator().manual_seed(seed), dict[tuple[int, torch.Size], torch.Tensor]()
+    for value in state.values():
+        if (key := (value.data_ptr(), value.shape)) not in at:
+            factor = 0.5 + torch.rand(value.shape, generator=chance)
+            turned = torch.rand(value.shape, generator=chance) < 0.5
+            at[key] = value * torch.where(turned & signs, -factor, factor).to(value)
+    return {name: at[value.data_ptr(), value.shape] for name, value in state.items()}
+
+
 def counterparts(model: Any, known: Mapping[str, torch.Tensor], pairs: Mapping[str, str]) -> dict[str, str]:
     """The candidate's names for the reference's tensors: of `pairs`, the same with these numbers as near as its type has them,
     or the one that holds the same numbers in the same order.

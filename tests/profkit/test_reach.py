@@ -83,6 +83,28 @@ def test_inputs_whose_first_elements_are_large_reach_further():
     assert names == ["inputs whose first elements are the largest"]
 
 
+def test_an_input_that_hardly_counts_is_made_larger():
+    given = [torch.randn(8, 20), 1e-7 * torch.randn(8, 20)]
+    told = reach.Reach(lambda both: both[0] + both[1], given, [torch.randn(8, 20), 1e-7 * torch.randn(8, 20)], {})
+    assert told.unheard == [1]
+    ((name, arguments),) = reach.remembering(told)
+    assert name == "an input that hardly counts, larger"
+    assert torch.equal(arguments[0], given[0])
+    assert float(arguments[1].abs().max()) > 1e-4
+
+
+def test_what_weights_have_in_common_goes_and_what_is_one_tensor_stays_one():
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.BatchNorm1d(6))
+    model[1].weight = model[0].weight
+    for signs in (True, False):
+        values = weights.unlike(model, model.state_dict().keys() - {"2.num_batches_tracked"}, 3, signs=signs)
+        assert "2.running_var" not in values
+        assert torch.equal(values["0.weight"], values["1.weight"])
+        ratio = values["0.weight"] / model[0].weight
+        assert bool((ratio.abs() >= 0.5).all() and (ratio.abs() < 1.5).all())
+        assert bool((ratio < 0).any()) == signs
+
+
 def test_no_room_where_rounding_decides():
     exact = prober.room(Kept(), [torch.randn(3, 64, 6)], {})
     assert exact == {"output": 1e-4}
