@@ -318,21 +318,31 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
     exact, stirred, narrow = again.thinned("float64"), again.stirred(_UNITS), _narrowed(answer, again)
     if exact is None or stirred is None:
         return None
-    found = Tolerances({where: rtol for where, rtol in usual.items() if where not in answer})
+    found = Tolerances(_moved(answer, exact, again))
     found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    strong = again.stirred(_STRONG * inputs.STIRRED) or {}
     far = [(distances(exact, answer), _WIDER), (distances(stirred, answer), _WIDER)]
     far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
     for where, leaf in answer.items():
-        if not isinstance(leaf, torch.Tensor) or not (leaf.is_floating_point() or leaf.is_complex()):
-            continue
-        found[where] = max(
-            _allowed(usual, where, leaf), rtol_of(leaf.dtype), *(one[where] * times for one, times in far)
-        )
-        if not found[where] <= WIDEST:
+        if not isinstance(leaf, torch.Tensor):
+            if (
+                not (isinstance(leaf, float) and math.isclose(exact[where], leaf, rel_tol=_SAME))
+                and exact[where] != leaf
+            ):
+                return None
+        elif leaf.is_floating_point() or leaf.is_complex():
+            found[where] = max(
+                _allowed(usual, where, leaf), rtol_of(leaf.dtype), *(one[where] * times for one, times in far)
+            )
+            if not found[where] <= WIDEST:
+                return None
+        elif where not in found and _differing(strong.get(where), leaf):
             return None
     return found
 
 
+_SAME = 1e-5
+"""What a number that is no tensor may differ by in float64, as a share of itself."""
 _UNITS = 4.0
 """Units in the last place of the largest inputs by which sums in another order may differ."""
 

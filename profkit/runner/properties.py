@@ -8,6 +8,7 @@ is wrong when the inputs are ones that the task has to take: values inside `inpu
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -34,7 +35,7 @@ Domain = Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Trial:
-    """Inputs, named, with the reference's answer. kind: values, layout, shape or constant; binding: whether a candidate has to
+    """Inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a candidate has to
     be right there; rough: whether only what is not finite tells anything; tolerances: those that hold there, where they are others.
     """
 
@@ -159,6 +160,7 @@ def variants(
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
+        "inputs times 10": lambda t: t * 10,
         "inputs times 1e3": lambda t: t * 1e3,
         "rows that are all the first": lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
@@ -177,6 +179,8 @@ def variants(
         yield CONSTANT, "values", changed
     for changed in _each_changed(drawn, other) if other is not None else ():
         yield GIVEN, "constant", changed
+    for changed in _of_one_value(drawn, other) if other is not None else ():
+        yield ONE_VALUE, "constant", changed
     yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
     yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
     yield "rows that are one row in memory", "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
@@ -186,6 +190,7 @@ def variants(
 
 
 CONSTANT = "inputs that are drawn the same every time, with other values"
+ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 
 
@@ -203,6 +208,17 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
         floating = isinstance(one, torch.Tensor) and one.is_floating_point()
         if not floating and _same(one, again) and (value := _another(one)) is not None:
             yield _with(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+
+
+def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
+    """The inputs with one of the values alone in a mask, or in whole numbers that come again, where a second draw has others."""
+    for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
+        if not isinstance(one, torch.Tensor) or one.is_floating_point() or one.is_complex() or _same(one, again):
+            continue
+        kinds = one.unique()
+        if 1 < len(kinds) < one.numel():
+            for value in (False, True) if one.dtype == torch.bool else (int(kinds[len(kinds) // 2]),):
+                yield reach.one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
 
 
 def _same(one: Any, again: Any) -> bool:
