@@ -715,17 +715,16 @@ class Session:
         """
         name = candidate.subject.name
         if self._memories is None:
-            self._events.phase("work", self.reference.subject.name, factor=2.0)
             try:
                 self._memories = list(self._others(names))
             except Exception as error:
                 self._memories = []
                 self._unknown("weights unlike the constructed ones were not tried", error)
-        self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
             self._put(frozenset(self._live.live))
             held = self.reference.model.state_dict()
             for one in self._memories:
+                self._events.phase("check", name)
                 candidate.take({**{w: held[w] for w in names}, **one.values}, every=True)
                 candidate.forgive(not one.binding)
                 verdict = compare(candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.tolerances)
@@ -752,6 +751,7 @@ class Session:
         model, usual = self.reference.model, self.reference.probe.tolerances
         if weights.too_many(model):
             return
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
         self._put(frozenset(self._live.live))
         held = {name: value.clone() for name, value in model.state_dict().items() if name in names}
         arguments, again = self._unseen(), self._unseen()
@@ -763,13 +763,16 @@ class Session:
         def heard(name: str, value: torch.Tensor) -> bool:
             """Whether the answer hangs on these numbers."""
             answers = []
-            for new in (value, value.neg().reshape(-1).roll(1).view(value.shape)):
-                put({name: new})
-                answers.append(self._ask_reference(inputs.clone(arguments)))
-            put({name: held[name]})
+            try:
+                for new in (value, value.neg().reshape(-1).roll(1).view(value.shape)):
+                    put({name: new})
+                    answers.append(self._ask_reference(inputs.clone(arguments)))
+            finally:
+                put({name: held[name]})
             return weights.steady(*answers) and compare(answers[1], answers[0], usual).status != "ok"
 
         def tried(like: str, values: dict[str, torch.Tensor], *, binding: bool = True) -> Iterator[Memory]:
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
             put(values)
             try:
                 answer = self._ask_reference(inputs.clone(arguments))
