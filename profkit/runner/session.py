@@ -673,13 +673,16 @@ class Session:
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
-            if tells and self._follow(candidate, names, arguments, seed, before, after):
-                self._bears_others(candidate, names)
+            lacks = self._follow(candidate, names, arguments, seed, before, after) if tells else None
+            if lacks is not None and candidate.alive == self._live.live.keys():
+                self._bears_others(candidate, names, lacks)
 
     def _follow(
         self, candidate: Implementation, names: list[str], arguments: list[Any], seed: int, before: Any, after: Any
-    ) -> bool:
-        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers. True where it follows."""
+    ) -> list[str] | None:
+        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers. Where it follows,
+        the names that it has not.
+        """
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
@@ -689,16 +692,16 @@ class Session:
                 if not _is_refusal(error):
                     raise
                 self._doubt_unfollowed(name, f"they cannot be changed: {str(error).partition(chr(10))[0][:200]}")
-                return False
+                return None
             try:
                 got = candidate.plain(arguments, seed)
             except Exception as error:
                 if not _is_refusal(error):
                     raise
                 self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
-                return False
+                return None
             if compare(got, after, own).status == "ok":
-                return True
+                return missing
             if missing:
                 lacks = ", ".join(missing[:_MOST_NAMED])
                 self._doubt_unfollowed(name, f"it has no weights of the name of {lacks}")
@@ -707,11 +710,11 @@ class Session:
                 self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
         if failed:
             self._forget([candidate])
-        return False
+        return None
 
-    def _bears_others(self, candidate: Implementation, names: list[str]) -> None:
+    def _bears_others(self, candidate: Implementation, names: list[str], lacks: list[str]) -> None:
         """Give a candidate that follows weights unlike those that are constructed: who takes for granted what they have in common,
-        or leaves out what does not count with them, is wrong then.
+        or leaves out what does not count with them, is wrong then. Of those that it has not nobody knows.
         """
         name = candidate.subject.name
         if self._memories is None:
@@ -734,6 +737,9 @@ class Session:
                 candidate.take({w: held[w] for w in names}, every=True)
                 if self._usual(candidate, self._live.live.keys()).status != "ok":
                     self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
+                    return
+                if others := [w for w in lacks if w in one.values]:
+                    self._doubt_unfollowed(name, f"it has no weights of the name of {', '.join(others[:_MOST_NAMED])}")
                     return
                 said = f"{one.like} ({weights.said(self.reference.model, one.values)})"
                 if not one.binding:
