@@ -14,7 +14,7 @@ from roofline.language import told
 from roofline.marks import Tag, above, names, ranked
 from roofline.roofs import write
 from roofline.scene import Scene, compute_names, level_names, share_of_roof
-from roofline.sheet import WIDTH, Sheet, fit, measure, wrap
+from roofline.sheet import WIDTH, Sheet, measure, wrap
 from roofline.style import DPI
 from roofline.wording import percent, roof_name, showable
 
@@ -60,7 +60,10 @@ def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
     parts = [showable(text) for text in (*_counts(scene, tags), *_sources(scene), *scene.caption) if text]
     plain = wrap(space.join(text if text.endswith((".", "。")) else text + end for text in parts), CAPTION, width)
     if len(plain) > MOST:
-        plain = [*plain[: MOST - 1], fit(" ".join(plain[MOST - 1 :]), CAPTION, width)]
+        last = plain[MOST - 1]
+        while measure(f"{last}…", CAPTION)[0] > width:
+            last = last[:-1].rstrip()
+        plain = [*plain[: MOST - 1], f"{last}…"]
     lines = [(line, CAPTION, "normal", "warning") for line in warned]
     return Lines((*lines, *((line, CAPTION, "normal", "muted") for line in plain)), above=0.04, below=0.14)
 

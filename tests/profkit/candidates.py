@@ -43,7 +43,7 @@ BODIES = {
     "wrong-type": "return 'a string'",
     "error": "raise RuntimeError('kernel launch failed: too many resources')",
     "crash": "import os, signal; print('about to die', flush=True); os.kill(os.getpid(), signal.SIGSEGV)",
-    "corrupt": "torch.cuda._lazy_init = self.lost; self.lost()\n\n    def lost(self, *_):\n"
+    "corrupt": "torch.cuda.is_initialized, torch.cuda._lazy_init = lambda: True, self.lost; self.lost()\n\n    def lost(self, *_):\n"
     "        raise RuntimeError('CUDA error: an illegal memory access was encountered')",
     "exit": "import os; os._exit(0)",
     "hang": "import time; print('still here', flush=True)\n        while True: time.sleep(1)",
