@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from analyzers.busy import Times, length, union
 from analyzers.counts import grouped, known_sums
 from analyzers.holes import CALLING, Hole, holes
-from analyzers.provenance import one_spelling
+from analyzers.provenance import plain_name, same_kernels
 from collectors.doubt import Doubt
 from collectors.frame import distinct
 
@@ -377,9 +377,10 @@ def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFr
     """
     ran = step[step["kind"] == "kernel"]
     # A timeline names few kernels in many launches.
-    spelt = ran["name"].map({name: one_spelling(name) for name in ran["name"].unique()}).astype("str")
+    named = ran["name"].unique()
+    spelt = ran["name"].map({name: plain_name(name) for name in named}).astype("str")
     sums = ran[["time", "count"]].groupby(spelt).sum()
-    mine = kernels["kernel"].map(one_spelling)
+    mine = kernels["kernel"].map(same_kernels(kernels["kernel"], named))
     seconds, count = mine.map(sums["time"]).astype("float64"), mine.map(sums["count"]).astype("float64")
     total = float(ran["time"].sum()) or math.nan
     told = kernels.assign(
@@ -394,9 +395,9 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
     `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
     """
     # A timeline names few kernels in many launches.
-    spelt = {name: one_spelling(name) for name in frame["kernel"].unique()}
+    spelt = {name: plain_name(name) for name in frame["kernel"].unique()}
     spent = frame["time"].groupby(frame["kernel"].map(spelt), observed=True).sum().to_dict()
-    seconds = kernels["kernel"].map(one_spelling).map(spent).astype("float64")
+    seconds = kernels["kernel"].map(same_kernels(kernels["kernel"], spelt)).map(spent).astype("float64")
     total = float(frame["time"].sum()) or math.nan
     shared: pd.DataFrame = kernels.assign(share=seconds / total, wall_share=seconds / (wall or math.nan))
     return shared
@@ -492,6 +493,7 @@ def _idle(
     found["named"] = holes({**each, **names}, slices, host)
     engaged = _engaged(calls, pauses, quiet[:0] if paced else quiet, window)
     engaged["copying"] = _handing(calls, part, window)
+    engaged["queued"] = _held_back(calls, part, window)
     # What a wait leaves behind it goes with it, launching included.
     engaged["waiting"] += float((own + queued)[known & after_wait].sum())
     return found | _where(away, names) | {"engaged": engaged}
@@ -574,6 +576,21 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
     behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & _named(ordered, BLOCKING)
     return length(union(ordered[copies | behind], *window))
+
+
+def _held_back(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:
+    """Seconds of a window in which work was asked for and its stream had nothing else to do, whatever others did."""
+    total = 0.0
+    for _, mine in part.groupby("stream", sort=False, observed=True) if "stream" in part else [("", part)]:
+        ordered = mine.sort_values("start", kind="stable")
+        start = ordered["start"].to_numpy(dtype="float64")
+        ended = np.maximum.accumulate((ordered["start"] + ordered["time"]).to_numpy(dtype="float64"))
+        asked, _ = _asked(calls, part, ordered.index.to_numpy())
+        since = np.fmax(np.concatenate(([window[0]], ended[:-1])), asked)
+        # Of what nobody asked for it is not known.
+        held = np.where(np.isnan(asked), 0.0, np.minimum(start, window[1]) - np.maximum(since, window[0]))
+        total += float(np.clip(held, 0.0, None).sum())
+    return total
 
 
 def _merged(stretches: Times) -> Times:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -101,6 +101,35 @@ def _cut_brackets(name: str) -> str:
 
 _LAMBDA = re.compile(r"\[?\{?lambda\(((?:[^()]|\([^()]*\))*)\) ?(?:\(instance |#)(\d+)[)}]\]?")
 _NO_NAME = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+
+
+def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, str]:
+    """Counted name -> plain_name of the recorded one of the same kernel; without those that are not recorded, and those that
+    more than one may be: ncu leaves out namespaces.
+    """
+    mine, theirs = dict.fromkeys(counted), {plain_name(name): name for name in recorded}
+    found = {name: plain for name in mine if (plain := plain_name(name)) in theirs}
+    taken = set(found.values())
+    left, others = (
+        _by(one_spelling, names)
+        for names in ((name for name in mine if name not in found), (n for p, n in theirs.items() if p not in taken))
+    )
+    for key, names in left.items():
+        if len(names) == 1 and len(others.get(key, ())) == 1:
+            found[names[0]] = plain_name(others[key][0])
+    return found
+
+
+def _by(key: Callable[[str], str], names: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(key(name), []).append(name)
+    return found
+
+
+def plain_name(kernel: str) -> str:
+    """A kernel's full name without spaces, and without how the tool calls what has no name."""
+    return _NO_NAME.sub("<unnamed>", kernel).replace(" ", "")
 
 
 def one_spelling(kernel: str) -> str:

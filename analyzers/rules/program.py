@@ -31,7 +31,9 @@ def _slice(
         return None
     own = 0.0 if name in IDLE else s[name]
     engaged = s[f"engaged_{name}"]
-    lost = min(own + min(_spare(s), engaged) if engaged == engaged else s[name], s.time)
+    # Work that goes may be the busiest stream's: the GPU's idle time may go with it all the same.
+    spare = _spare(s) if name in IDLE else max(_spare(s), s["idle"])
+    lost = min(own + min(spare, engaged) if engaged == engaged else s[name], s.time)
     lost = max(lost, min(s[name], s.time))
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
@@ -56,14 +58,15 @@ def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
         # It has all that recording took in it: of what is left it is no larger a share.
         return s.time
     # What other streams do alone they may do beside the busiest one, where it is given its work sooner.
-    late, launching = sum(s[kind] for kind in RECORDING) + _spare(s) - s["idle"], s["engaged_host"]
+    idle = sum(s[kind] for kind in RECORDING)
+    late, launching = idle + _spare(s) - s["idle"], s["engaged_host"]
     if not launching > 0:
         return s.time - late + (s[name] if name in RECORDING else 0.0)
     if name not in _LONGER:
         return s["least"]
     # Recording is spread over launching, of which the GPU idles in a part; as far as it does not, the host waits longer without.
     part = min(max((_spare(s) + own - lost) / launching, 0.0), 1.0)
-    more = part * max(launching - late, 0.0)
+    more = part * max(launching - idle, 0.0)
     return min(s["least"], (s.time - part * late) * lost / (lost + more))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analyzers.program import COMMUNICATION
-from analyzers.provenance import base_name, one_spelling
+from analyzers.provenance import base_name, plain_name, same_kernels
 from collectors.doubt import Doubt
 
 EACH = 3
@@ -76,9 +76,11 @@ def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
     base = kernels["kernel"].map({name: base_name(name) for name in kernels["kernel"].unique()})
     mine = base.isin(list(bases))
     found = kernels.loc[mine, [one for one in ("kernel", "grid", "block", "time", "process") if one in kernels]]
-    shape = found.groupby(found.columns.intersection(["kernel", "grid", "block"]).tolist(), sort=False, observed=True)
+    shape = found.groupby(
+        found.columns.intersection(["kernel", "grid", "block"]).tolist(), sort=False, observed=True, dropna=False
+    )
     owner = [found["process"]] if "process" in found else []
-    at = found.groupby([base[mine].astype("str"), *owner], sort=False, observed=True).cumcount() + 1
+    at = found.groupby([base[mine].astype("str"), *owner], sort=False, observed=True, dropna=False).cumcount() + 1
     launches: pd.DataFrame = found.assign(shape=shape.ngroup(), at=at)
     return launches
 
@@ -125,7 +127,7 @@ def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int
 
 def not_met(hot: Hot, frame: pd.DataFrame) -> list[Doubt]:
     """A doubt for each hot kernel that ncu did not capture."""
-    there = {one_spelling(str(name)) for name in frame["kernel"].unique()}
+    there = set(same_kernels(frame["kernel"].astype("str"), hot.kernels).values())
     return [
         Doubt(
             f"hot kernel not captured by ncu: {name[:80]}",
@@ -133,5 +135,5 @@ def not_met(hot: Hot, frame: pd.DataFrame) -> list[Doubt]:
             "the program does not launch the same kernels every time; capture all with --ncu",
         )
         for name, share in zip(hot.kernels, hot.shares, strict=True)
-        if one_spelling(name) not in there
+        if plain_name(name) not in there
     ]

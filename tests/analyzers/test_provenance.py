@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import launches
 
-from analyzers.provenance import authored_names, base_name, is_authored, one_spelling, provenance
+from analyzers.provenance import (
+    authored_names,
+    base_name,
+    is_authored,
+    one_spelling,
+    plain_name,
+    provenance,
+    same_kernels,
+)
 from collectors import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "h200"
@@ -142,9 +150,21 @@ def test_ncu_and_cupti_name_the_same_kernels(folder):
         set(frame.loc[frame["kind"] == "kernel", "kernel"])
         for frame in (read(folder / "ncu.csv", "ncu"), read(folder / "cupti.csv", "cupti"))
     ]
-    spelt = [{one_spelling(name) for name in mine} for mine in names]
-    assert spelt[0] == spelt[1]
-    assert len(spelt[0]) == len(names[0]) == len(names[1])
+    found = same_kernels(*names)
+    assert set(found) == names[0]
+    assert set(found.values()) == {plain_name(name) for name in names[1]}
+    assert len(set(found.values())) == len(found)
+
+
+def test_kernels_that_differ_in_their_namespace_alone_are_not_taken_for_each_other():
+    recorded = ["naive::gemm(float*, int)", "tiled::gemm(float*, int)", "void a::b::f<c::g>(int)"]
+    assert same_kernels(["tiled::gemm(float *, int)"], recorded) == {
+        "tiled::gemm(float *, int)": "tiled::gemm(float*,int)"
+    }
+    # ncu names neither: it may be any of the two.
+    assert same_kernels(["gemm(float *, int)", "void f<g>(int)"], recorded) == {
+        "void f<g>(int)": "voida::b::f<c::g>(int)"
+    }
 
 
 @pytest.mark.parametrize(

@@ -499,6 +499,12 @@ def test_shapes_of_a_hot_kernel_are_counted_the_dearest_first():
     assert sorted(grids[at - 1] for at in hot.invocations) == ["2", "3", "4"]
 
 
+def test_kernels_whose_grid_nobody_recorded_are_counted_all_the_same():
+    frame = launched("abab")
+    frame["grid"] = None
+    assert hottest(frame, 2).count == 4
+
+
 @given(order=st.text("abfg", min_size=1, max_size=80), number=st.integers(1, 4))
 def test_every_hot_kernel_is_counted_in_any_order_of_launches(order, number):
     hot = hottest(launched(order, a=3, f=2), number)
