@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
@@ -188,9 +190,6 @@ def begin(dask: str) -> None:
     """Of a campaign on this machine: the process that imports torch for all of it begins, while the command still imports
     what it needs itself. It ends with the command.
     """
-    from profkit.launch import warm
-    from profkit.launch.environment import environment, sharing
-
     if not dask:
         click.get_current_context().with_resource(warm.runners(environment(sharing())))
 

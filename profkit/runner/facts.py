@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import os
 import platform
 from dataclasses import asdict
@@ -112,10 +113,9 @@ def versions() -> dict[str, str]:
         "cuda": torch.version.cuda or "",
         "os": f"{platform.system()} {platform.release()}",
     }
-    with contextlib.suppress(ImportError):
-        import triton
-
-        found["triton"] = triton.__version__
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        # Without importing it: what it reads of the environment is the candidate's to say.
+        found["triton"] = importlib.metadata.version("triton")
     return {key: value for key, value in found.items() if value}
 
 

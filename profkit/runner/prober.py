@@ -314,13 +314,18 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
     """
     began = time.perf_counter()
     answer = thinned(model(*inputs.clone(arguments)))
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
     again = Again(model, arguments, time.perf_counter() - began)
-    exact, stirred, narrow = again.thinned("float64"), again.stirred(_UNITS), _narrowed(answer, again)
-    if exact is None or stirred is None:
+    coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
+    exact, stirred = again.thinned("float64"), again.stirred(1.0 if coarse else _UNITS)
+    narrow = _narrowed(answer, again)
+    # What was to be tried and was not may move the answer.
+    if exact is None or stirred is None or (narrow is None and again.notes):
         return None
     found = Tolerances(_moved(answer, exact, again))
     found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
-    strong = again.stirred(_STRONG * inputs.STIRRED) or {}
+    strong = again.stirred(_STRONG * inputs.STIRRED)
     far = [(distances(exact, answer), _WIDER), (distances(stirred, answer), _WIDER)]
     far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
     for where, leaf in answer.items():
@@ -336,7 +341,7 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
             )
             if not found[where] <= WIDEST:
                 return None
-        elif where not in found and _differing(strong.get(where), leaf):
+        elif where not in found and (strong is None or _differing(strong.get(where), leaf)):
             return None
     return found
 

@@ -14,7 +14,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -81,23 +81,42 @@ def trials(
     tolerances that hold for inputs with which more is remembered, None where they tell nothing.
     """
     end = time.monotonic() + PATIENCE
-    for name, kind, arguments in variants(drawn, allowed, other):
+    for name, kind, arguments in reach.quietly(variants(drawn, allowed, other)):
         if kind not in wanted:
             continue
         began = time.monotonic()
         answer, rough = _settled(arguments, ask, tolerances)
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
+            took = time.monotonic() - began
             yield Trial(name, kind, arguments, answer, binding, rough)
+            # The candidates' time is not the reference's.
+            end += time.monotonic() - began - took
+            began = time.monotonic() - took
         if time.monotonic() + (time.monotonic() - began) > end:
-            return
+            break
     if "values" not in wanted or room is None or other is None:
         return
-    for name, arguments in reach.remembering(reach.Reach(ask, drawn, other, tolerances)):
+    for one in reach.quietly(_remembered(drawn, other, ask, tolerances, room)):
+        yield replace(one, binding=_inside(one.arguments, allowed))
+
+
+def _remembered(
+    drawn: list[Any],
+    other: list[Any],
+    ask: Callable[[list[Any]], Any],
+    tolerances: Mapping[str, float],
+    room: Callable[[list[Any]], Mapping[str, float] | None],
+) -> Iterator[Trial]:
+    """Inputs with which the answer depends on more, none of them binding."""
+    found = reach.Reach(ask, drawn, other, tolerances)
+    for name, arguments in reach.remembering(found):
         answer, rough = _settled(arguments, ask, tolerances)
         own = room(arguments) if answer is not None and not rough else None
         if own is not None:
-            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), tolerances=own)
+            began = time.monotonic()
+            yield Trial(name, "values", arguments, answer, False, tolerances=own)
+            found.patience.extend(time.monotonic() - began)
 
 
 def _settled(

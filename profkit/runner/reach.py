@@ -54,6 +54,18 @@ class Patience:
         """Whether they have passed."""
         return time.thread_time() > self._until or time.monotonic() > self._end
 
+    def extend(self, seconds: float) -> None:
+        """What others took meanwhile is none of it."""
+        self._end += seconds
+
+
+def quietly(found: Iterator[Any]) -> Iterator[Any]:
+    """What is found until it fails: what is tried beyond the trials may be more than a reference, or its type, bears."""
+    try:
+        yield from found
+    except Exception:
+        traceback.print_exc()
+
 
 @dataclass(frozen=True)
 class End:
@@ -71,7 +83,7 @@ class Reach:
         self._ask, self._tolerances = ask, tolerances
         self.drawn, self._other = drawn, _varied(drawn, other)
         answer = self._answer(drawn)
-        self._patience = Patience()
+        self.patience = Patience()
         self.unreached: dict[End, dict[str, float]] = {}
         """Ends that less than all of an output depends on, and how much of it does."""
         for end, outputs, alone in self._ends(answer):
@@ -94,7 +106,7 @@ class Reach:
     @property
     def over(self) -> bool:
         """Whether there is no time left."""
-        return self._patience.over
+        return self.patience.over
 
     @functools.cached_property
     def unheard(self) -> list[int]:
@@ -136,8 +148,7 @@ class Reach:
         for size, n, axis in sorted(places, reverse=True)[: _MOST_ENDS // 2]:
             if self.over:
                 return
-            two = _exchanged(self.drawn, self._other, n, axis, torch.tensor([1, size - 2]))
-            shares = _changed(answer, self._answer(two), self._tolerances)
+            shares = self._with(answer, _same, n, axis, torch.tensor([1, size - 2]))
             passed = {where for where, share in shares.items() if share > _PASSES * 2 / size}
             if passed:
                 yield End(n, axis), passed, (size // _PART) / size
@@ -151,7 +162,16 @@ class Reach:
         size = _leaf(self.drawn, end.leaf).shape[end.axis or 0]
         part = size if end.axis is None else max(1, size // _PART)
         places = torch.arange(size - part, size) if end.last else torch.arange(part)
-        exchanged = _exchanged(change(self.drawn), change(self._other), end.leaf, end.axis or 0, places)
+        return self._with(answer, change, end.leaf, end.axis or 0, places)
+
+    def _with(
+        self, answer: Mapping[str, Any], change: Change, number: int, axis: int, places: torch.Tensor
+    ) -> dict[str, float]:
+        """The share of each output that changes with what is at these places; nothing of a type that cannot be taken apart."""
+        try:
+            exchanged = _exchanged(change(self.drawn), change(self._other), number, axis, places)
+        except NotImplementedError:
+            return {}
         return _changed(answer, self._answer(exchanged), self._tolerances)
 
     def _answer(self, arguments: list[Any]) -> dict[str, Any]:
@@ -174,14 +194,16 @@ def _leaf(arguments: list[Any], number: int) -> torch.Tensor:
 
 def _varied(drawn: list[Any], other: list[Any]) -> list[Any]:
     """The second draw, with other floating numbers where it has the same or another shape."""
-    found: list[Any] = inputs.clone(drawn)
-    for (_, leaf), (_, again) in zip(tensors(found), tensors(other), strict=False):
+    copied, new = inputs.clone(drawn), {}
+    for (_, leaf), (_, again) in zip(tensors(copied), tensors(other), strict=False):
         if not isinstance(leaf, torch.Tensor) or not leaf.dim():
             continue
         if isinstance(again, torch.Tensor) and again.shape == leaf.shape and not torch.equal(leaf, again):
-            leaf.copy_(again)
+            # Whole numbers of one dimension may be lengths or offsets: a part of others' is not valid.
+            new[id(leaf)] = again if leaf.is_floating_point() or leaf.dim() > 1 else leaf
         elif leaf.is_floating_point():
-            leaf.copy_(leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5)
+            new[id(leaf)] = leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5
+    found: list[Any] = inputs.mapped(copied, lambda leaf: new.get(id(leaf), leaf))
     return found
 
 

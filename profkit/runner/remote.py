@@ -432,9 +432,15 @@ class RemoteModel:
     def plain(self, arguments: list[Any], seed: int) -> Any:
         """The answer of one call, made as anybody would."""
         self.remote.phase = "check"
+        self._make_room()
         answer = self.remote.fresh_file()
         self.remote.ask("plain", given=self.remote.hand_over(arguments), output=answer.name, seed=seed)
         return self.remote.output(answer)
+
+    def _make_room(self) -> None:
+        """What the judge has let go of is the candidate's."""
+        if self.remote.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def parameters(self) -> dict[str, list[int]]:
         """The shapes of its floating parameters by name, as its process says."""
@@ -453,8 +459,7 @@ class RemoteModel:
 
     def __call__(self, *arguments: Any) -> Any:
         self.remote.phase = "check" if self._called else "first"
-        if self.remote.device.type == "cuda":
-            torch.cuda.empty_cache()
+        self._make_room()
         told, answer = self.remote.hand_over(list(arguments)), self.remote.fresh_file()
         clock = self.remote.company.clock if self.remote.company is not None else time.monotonic
         began = clock()

@@ -154,8 +154,7 @@ def _main(control: str, parent: str, *preload: str) -> None:
     if os.getppid() != int(parent):
         os._exit(0)
     for name in preload:
-        with contextlib.suppress(*[ImportError] * name.endswith("?")):
-            importlib.import_module(name.rstrip("?"))
+        importlib.import_module(name)
     warden.with_parent(0)
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")

@@ -62,6 +62,10 @@ _MOST_ASKED = 32
 
 
 _MOST_NAMED = 4
+_KEPT = 1 << 30
+"""Bytes of answers with other weights that are kept for the next candidate."""
+_LOUDEST = 1e4
+"""Weights that hardly count are made no larger than this: half precision has room for them."""
 _CONTROLS = 3
 _SIZE = 2.0
 """Times by which weights are larger than as they are constructed."""
@@ -717,21 +721,13 @@ class Session:
         or leaves out what does not count with them, is wrong then. Of those that it has not nobody knows.
         """
         name = candidate.subject.name
-        if self._memories is None:
-            try:
-                self._memories = list(self._others(names))
-            except Exception as error:
-                self._memories = []
-                self._unknown("weights unlike the constructed ones were not tried", error)
         with self._blame(candidate.subject, "error") as failed:
-            self._put(frozenset(self._live.live))
-            held = self.reference.model.state_dict()
-            for one in self._memories:
+            for one in self._memories_of(names):
                 self._events.phase("check", name)
-                candidate.take({**{w: held[w] for w in names}, **one.values}, every=True)
-                candidate.forgive(not one.binding)
-                verdict = compare(candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.tolerances)
-                candidate.forgive(False)
+                held = self.reference.model.state_dict()
+                verdict = self._bears_memory(candidate, {w: held[w] for w in names}, one)
+                if verdict is None:
+                    return
                 if verdict.status == "ok":
                     continue
                 candidate.take({w: held[w] for w in names}, every=True)
@@ -752,6 +748,44 @@ class Session:
         if failed:
             self._forget([candidate])
 
+    def _bears_memory(self, candidate: Implementation, held: Mapping[str, torch.Tensor], one: Memory) -> Verdict | None:
+        """What its answer with these weights is called; None where it broke down on some that it need not bear."""
+        candidate.forgive(not one.binding)
+        try:
+            candidate.take({**held, **one.values}, every=True)
+            return compare(candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.tolerances)
+        except CannotWriteError:
+            raise
+        except Exception as error:
+            if one.binding or facts.context_lost(error):
+                raise
+            integrity.restore()
+            said = f"{one.like} ({weights.said(self.reference.model, one.values)})"
+            line = str(error).partition("\n")[0][:300]
+            self._events.send("fragile", candidate.subject.name, input=f"weights where {said}", what=line)
+            return None
+        finally:
+            candidate.forgive(False)
+
+    def _memories_of(self, names: list[str]) -> Iterator[Memory]:
+        """Found while the first candidate is asked, and kept for the others as far as they take little of the device."""
+        if self._memories is not None:
+            yield from self._memories
+            return
+        kept, room = [], _KEPT
+        found = reach.quietly(self._others(names))
+        while True:
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
+            self._put(frozenset(self._live.live))
+            one = next(found, None)
+            if one is None:
+                break
+            room -= staging.size(exchange.describe(one.answer)["value"], self._device)
+            if room > 0:
+                kept.append(one)
+            yield one
+        self._memories = kept
+
     def _others(self, names: list[str]) -> Iterator[Memory]:
         """Weights unlike those that are constructed, and what is right then, where they make a difference and rounding does not."""
         model, usual = self.reference.model, self.reference.probe.tolerances
@@ -768,6 +802,9 @@ class Session:
 
         def heard(name: str, value: torch.Tensor) -> bool:
             """Whether the answer hangs on these numbers."""
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
+            if not value.abs().max() <= _LOUDEST:
+                return False
             answers = []
             try:
                 for new in (value, value.neg().reshape(-1).roll(1).view(value.shape)):

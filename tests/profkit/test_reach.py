@@ -117,3 +117,25 @@ def test_one_leaf_is_changed_and_the_others_are_not():
     changed = reach.one_leaf(given, 1, lambda leaf: leaf + 1)
     assert torch.equal(changed[1]["a"], torch.ones(4))
     assert not any(leaf.any() for leaf in (changed[0], changed[1]["b"], given[1]["a"]))
+
+
+def test_an_input_of_one_row_that_is_seen_many_times_and_types_that_cannot_be_exchanged_end_no_search():
+    rows = [torch.randn(1, 64).expand(32, 64)]
+    assert reach.Reach(lambda given: given[0].relu(), rows, [torch.randn(1, 64).expand(32, 64)], {}).unreached == {}
+    few = [torch.arange(64).to(torch.uint16).view(2, 32), torch.randn(2, 32)]
+    again = [few[0].flip(0), torch.randn(2, 32)]
+    assert list(reach.quietly(reach.remembering(reach.Reach(lambda given: given[1].relu(), few, again, {})))) == []
+
+
+def test_parts_of_lengths_are_not_taken_from_another_draw():
+    """Each draw's lengths add up to the values; half of one's and half of the other's need not."""
+    asked = []
+
+    def ask(given):
+        values, lengths = given
+        asked.append(int(lengths.sum()))
+        return torch.stack([part.sum() for part in values.split(lengths.tolist())])
+
+    one, other = torch.tensor([3] * 16 + [1] * 16), torch.tensor([1] * 8 + [2] * 16 + [3] * 8)
+    list(reach.remembering(reach.Reach(ask, [torch.randn(64), one], [torch.randn(64), other], {})))
+    assert set(asked) == {64}
