@@ -350,6 +350,8 @@ _SAME = 1e-5
 """What a number that is no tensor may differ by in float64, as a share of itself."""
 _UNITS = 4.0
 """Units in the last place of the largest inputs by which sums in another order may differ."""
+_COARSE_UNITS = 4.0
+"""Units of a coarse type that show what one of them may move, where one moves nothing by chance."""
 
 
 def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) -> dict[str, float]:
@@ -366,7 +368,7 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
         return {}
     # So many units of a coarse type would be all that its numbers are.
     coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
-    units, strong = (1.0, 1.0) if coarse else (_STRONG * inputs.STIRRED, _STRONG)
+    units, strong = (_COARSE_UNITS, _COARSE_UNITS) if coarse else (_STRONG * inputs.STIRRED, _STRONG)
     others = [(again.stirred(units), 1 / strong), (exact, _WIDER), (_narrowed(answer, again), _NARROW)]
     found: dict[str, float] = {}
     for where, leaf in whole.items():

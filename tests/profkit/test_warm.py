@@ -58,7 +58,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def warm(place):
-    with pytest.MonkeyPatch.context() as patch, closing(Warm(["kept", "not_here?"], {"ran"})) as starter:
+    with pytest.MonkeyPatch.context() as patch, closing(Warm(["kept"], {"ran"})) as starter:
         patch.setenv("PYTHONPATH", str(place))
         yield starter
 
