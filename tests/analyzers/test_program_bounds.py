@@ -174,7 +174,14 @@ STEPS_OF = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@pytest.mark.xfail(strict=True, reason="what a copy beside communication holds up on its own stream is not seen")
+def test_copies_beside_communication_win_no_more_than_promised():
+    step = Step(((3.0, 1.0),) * 2 + ((3.0, 43.0),) + ((3.0, 150.0),) * 3, copy=223.0, grows=200.0, talks=900.0)
+    assert won(step, "copying")[1] <= findings(step)["copies"].upper_bound * (1 + 1e-6)
+
+
+# The same programs every time: what others show is an example here, mended, or named above.
+@settings(deadline=None, max_examples=60, derandomize=True)
 @given(STEPS_OF, st.sampled_from([0.0, 3.0, 20.0]))
 @example(Step(((30.0, 60.0),) * 12, 4000.0), 0.0)
 @example(Step(((3.0, 1.0),) * 4, copy=72.0, waits=True, reads=frozenset({0}), talks=100.0), 0.0)
