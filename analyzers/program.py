@@ -580,12 +580,12 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 def _held_back(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:
     """Seconds of a window in which work was asked for and its stream had nothing else to do, whatever others did."""
-    total = 0.0
+    total, when = 0.0, pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
     for _, mine in part.groupby("stream", sort=False, observed=True) if "stream" in part else [("", part)]:
         ordered = mine.sort_values("start", kind="stable")
         start = ordered["start"].to_numpy(dtype="float64")
         ended = np.maximum.accumulate((ordered["start"] + ordered["time"]).to_numpy(dtype="float64"))
-        asked, _ = _asked(calls, part, ordered.index.to_numpy())
+        asked = when.reindex(ordered.index).to_numpy()
         since = np.fmax(np.concatenate(([window[0]], ended[:-1])), asked)
         # Of what nobody asked for it is not known.
         held = np.where(np.isnan(asked), 0.0, np.minimum(start, window[1]) - np.maximum(since, window[0]))

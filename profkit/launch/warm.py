@@ -41,7 +41,8 @@ PRELOAD = (
     "profkit.runner.session",
     "profkit.runner.candidate",
 )
-"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of torch's compiler does: who compiles loads it.
+"""What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of
+torch's compiler does: who compiles loads it.
 """
 EARLY = re.compile(
     "ATEN_|CUBLAS|CUDA_|CUDNN_|DNNL_|GLIBC_|GOMP_|KMP_|LANG|LC_|LD_|MALLOC_|MKL_|NUMEXPR_|NUMPY_|NVIDIA_|OMP_|ONEDNN_|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,6 +86,21 @@ def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(item, dict):
         return {key: mapped(part, change) for key, part in item.items()}
     return item
+
+
+def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
+    """A copy with every leaf changed, told its number in the order of `tensors`."""
+    numbers = itertools.count()
+
+    def copied(part: Any) -> Any:
+        if isinstance(part, dict):
+            changed = {key: copied(part[key]) for key in sorted(part, key=str)}
+            return {key: changed[key] for key in part}
+        if isinstance(part, (list, tuple)):
+            return type(part)(copied(one) for one in part)
+        return change(next(numbers), part)
+
+    return copied(clone(item))
 
 
 def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -57,6 +57,11 @@ class Again:
         widest = [max(types, key=lambda dtype: dtype.itemsize) for types in sides if types]
         return min(widest, key=lambda dtype: dtype.itemsize, default=None)
 
+    @property
+    def coarse(self) -> bool:
+        """Whether that type is coarser than float32."""
+        return bool(torch.finfo(self.widest() or torch.float32).eps > torch.finfo(torch.float32).eps)
+
     def narrowed(self, operations: Collection[str]) -> dict[str, Any] | None:
         """The answer with the factors of these kinds of operations rounded to TF32, thinned; None (and a note) when there
         is none. operations: convolution, matmul, recurrence.

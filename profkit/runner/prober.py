@@ -317,15 +317,16 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     again = Again(model, arguments, time.perf_counter() - began)
-    coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
-    exact, stirred = again.thinned("float64"), again.stirred(1.0 if coarse else _UNITS)
+    exact, stirred = again.thinned("float64"), again.stirred(1.0 if again.coarse else _UNITS)
     narrow = _narrowed(answer, again)
     # What was to be tried and was not may move the answer.
     if exact is None or stirred is None or (narrow is None and again.notes):
         return None
     found = Tolerances(_moved(answer, exact, again))
     found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
-    strong = again.stirred(_STRONG * inputs.STIRRED)
+    # Of floating numbers alone nothing is asked of it.
+    whole = any(isinstance(leaf, torch.Tensor) and not _inexact(leaf) for leaf in answer.values())
+    strong = again.stirred(_STRONG * inputs.STIRRED) if whole else None
     far = [(distances(exact, answer), _WIDER), (distances(stirred, answer), _WIDER)]
     far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
     for where, leaf in answer.items():
@@ -335,7 +336,7 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
                 and exact[where] != leaf
             ):
                 return None
-        elif leaf.is_floating_point() or leaf.is_complex():
+        elif _inexact(leaf):
             found[where] = max(
                 _allowed(usual, where, leaf), rtol_of(leaf.dtype), *(one[where] * times for one, times in far)
             )
@@ -344,6 +345,10 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
         elif where not in found and (strong is None or _differing(strong.get(where), leaf)):
             return None
     return found
+
+
+def _inexact(leaf: torch.Tensor) -> bool:
+    return bool(leaf.is_floating_point() or leaf.is_complex())
 
 
 _SAME = 1e-5
@@ -359,16 +364,11 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
     where float64 or allowed TF32 moves more, or what rounding is taken to be, scaled down from what shows. None of those that
     nothing moves.
     """
-    whole = {
-        where: leaf
-        for where, leaf in answer.items()
-        if isinstance(leaf, torch.Tensor) and not (leaf.is_floating_point() or leaf.is_complex())
-    }
+    whole = {where: leaf for where, leaf in answer.items() if isinstance(leaf, torch.Tensor) and not _inexact(leaf)}
     if not any(leaf.numel() >= _MANY for leaf in whole.values()):
         return {}
     # So many units of a coarse type would be all that its numbers are.
-    coarse = torch.finfo(again.widest() or torch.float32).eps > torch.finfo(torch.float32).eps
-    units, strong = (_COARSE_UNITS, _COARSE_UNITS) if coarse else (_STRONG * inputs.STIRRED, _STRONG)
+    units, strong = (_COARSE_UNITS, _COARSE_UNITS) if again.coarse else (_STRONG * inputs.STIRRED, _STRONG)
     others = [(again.stirred(units), 1 / strong), (exact, _WIDER), (_narrowed(answer, again), _NARROW)]
     found: dict[str, float] = {}
     for where, leaf in whole.items():

@@ -9,12 +9,11 @@ is wrong when the inputs are ones that the task has to take: values inside `inpu
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -86,36 +85,35 @@ def trials(
             continue
         began = time.monotonic()
         answer, rough = _settled(arguments, ask, tolerances)
+        took = time.monotonic() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
-            took = time.monotonic() - began
             yield Trial(name, kind, arguments, answer, binding, rough)
             # The candidates' time is not the reference's.
             end += time.monotonic() - began - took
-            began = time.monotonic() - took
-        if time.monotonic() + (time.monotonic() - began) > end:
+        if time.monotonic() + took > end:
             break
     if "values" not in wanted or room is None or other is None:
         return
-    for one in reach.quietly(_remembered(drawn, other, ask, tolerances, room)):
-        yield replace(one, binding=_inside(one.arguments, allowed))
+    yield from reach.quietly(_remembered(drawn, allowed, ask, tolerances, other, room))
 
 
 def _remembered(
     drawn: list[Any],
-    other: list[Any],
+    allowed: Domain,
     ask: Callable[[list[Any]], Any],
     tolerances: Mapping[str, float],
+    other: list[Any],
     room: Callable[[list[Any]], Mapping[str, float] | None],
 ) -> Iterator[Trial]:
-    """Inputs with which the answer depends on more, none of them binding."""
+    """Inputs with which the answer depends on more; see trials."""
     found = reach.Reach(ask, drawn, other, tolerances)
     for name, arguments in reach.remembering(found):
         answer, rough = _settled(arguments, ask, tolerances)
         own = room(arguments) if answer is not None and not rough else None
         if own is not None:
             began = time.monotonic()
-            yield Trial(name, "values", arguments, answer, False, tolerances=own)
+            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), tolerances=own)
             found.patience.extend(time.monotonic() - began)
 
 
@@ -218,7 +216,7 @@ def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
     again = [leaf for _, leaf in tensors(other)]
     floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
     same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
-    return _with(drawn, lambda at, leaf: _moved(leaf) if same[at] else leaf) if any(same) else None
+    return inputs.numbered(drawn, lambda at, leaf: _moved(leaf) if same[at] else leaf) if any(same) else None
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
@@ -226,7 +224,7 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         floating = isinstance(one, torch.Tensor) and one.is_floating_point()
         if not floating and _same(one, again) and (value := _another(one)) is not None:
-            yield _with(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+            yield inputs.numbered(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
@@ -246,21 +244,6 @@ def _same(one: Any, again: Any) -> bool:
             isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and torch.equal(one, again)
         )
     return type(one) is type(again) and bool(one == again)
-
-
-def _with(item: Any, change: Callable[[int, Any], Any]) -> Any:
-    """A copy with every leaf changed, told its number in the order of `tensors`."""
-    numbers = itertools.count()
-
-    def copied(part: Any) -> Any:
-        if isinstance(part, dict):
-            changed = {key: copied(part[key]) for key in sorted(part, key=str)}
-            return {key: changed[key] for key in part}
-        if isinstance(part, (list, tuple)):
-            return type(part)(copied(one) for one in part)
-        return change(next(numbers), part)
-
-    return copied(inputs.clone(item))
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:

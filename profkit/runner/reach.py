@@ -198,9 +198,10 @@ def _varied(drawn: list[Any], other: list[Any]) -> list[Any]:
     for (_, leaf), (_, again) in zip(tensors(copied), tensors(other), strict=False):
         if not isinstance(leaf, torch.Tensor) or not leaf.dim():
             continue
-        if isinstance(again, torch.Tensor) and again.shape == leaf.shape and not torch.equal(leaf, again):
-            # Whole numbers of one dimension may be lengths or offsets: a part of others' is not valid.
-            new[id(leaf)] = again if leaf.is_floating_point() or leaf.dim() > 1 else leaf
+        # Whole numbers of one dimension may be lengths or offsets: a part of others' is not valid.
+        alike = isinstance(again, torch.Tensor) and again.shape == leaf.shape
+        if alike and (leaf.is_floating_point() or leaf.dim() > 1) and not torch.equal(leaf, again):
+            new[id(leaf)] = again
         elif leaf.is_floating_point():
             new[id(leaf)] = leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5
     found: list[Any] = inputs.mapped(copied, lambda leaf: new.get(id(leaf), leaf))
@@ -216,9 +217,7 @@ def _exchanged(arguments: list[Any], other: list[Any], number: int, axis: int, p
 
 def one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
     """A copy with one leaf changed, by its number in the order of `tensors`."""
-    copied = inputs.clone(arguments)
-    wanted = [leaf for _, leaf in tensors(copied)][number]
-    changed: list[Any] = inputs.mapped(copied, lambda leaf: change(leaf) if leaf is wanted else leaf)
+    changed: list[Any] = inputs.numbered(arguments, lambda at, leaf: change(leaf) if at == number else leaf)
     return changed
 
 

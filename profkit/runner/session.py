@@ -737,11 +737,10 @@ class Session:
                 if others := [w for w in lacks if w in one.values]:
                     self._doubt_unfollowed(name, f"it has no weights of the name of {', '.join(others[:_MOST_NAMED])}")
                     return
-                said = f"{one.like} ({weights.said(self.reference.model, one.values)})"
                 if not one.binding:
-                    self._events.send("fragile", name, input=f"weights where {said}", what=verdict.what[:300])
+                    self._fragile_where(name, one, verdict.what)
                     continue
-                what = f"right for weights as they are constructed, wrong where {said}: {verdict.what}"
+                what = f"right for weights as they are constructed, wrong where {self._where(one)}: {verdict.what}"
                 self._events.send("impl", name, status="mismatch", reason=what)
                 failed.append("mismatch")
                 break
@@ -760,12 +759,16 @@ class Session:
             if one.binding or facts.context_lost(error):
                 raise
             integrity.restore()
-            said = f"{one.like} ({weights.said(self.reference.model, one.values)})"
-            line = str(error).partition("\n")[0][:300]
-            self._events.send("fragile", candidate.subject.name, input=f"weights where {said}", what=line)
+            self._fragile_where(candidate.subject.name, one, str(error).partition("\n")[0])
             return None
         finally:
             candidate.forgive(False)
+
+    def _where(self, one: Memory) -> str:
+        return f"{one.like} ({weights.said(self.reference.model, one.values)})"
+
+    def _fragile_where(self, name: str, one: Memory, what: str) -> None:
+        self._events.send("fragile", name, input=f"weights where {self._where(one)}", what=what[:300])
 
     def _memories_of(self, names: list[str]) -> Iterator[Memory]:
         """Found while the first candidate is asked, and kept for the others as far as they take little of the device."""
