@@ -19,6 +19,7 @@ import itertools
 import multiprocessing
 import os
 import queue
+import shutil
 import signal
 import sys
 import tempfile
@@ -99,11 +100,13 @@ def judged(work: Work, root: Path, device: str) -> list[Judged]:
     for part in of:
         verdict = run.verdicts.get(part.name)
         word, line = (str(verdict.word), verdict.text()) if verdict else ("nothing", "")
+        if verdict and not run.manifest.reference.ok:
+            line += f"; the reference: {run.manifest.reference.reason}"
         found.append(Judged(work, part.name, word, ", ".join(sorted(wrongly_called(run, part))), line))
     return found
 
 
-def worker(cores: set[int], root: Path, device: str, asked: Any, told: Any) -> None:
+def worker(cores: set[int], root: Path, device: str, keep: Path | None, asked: Any, told: Any) -> None:
     """Run what is asked for on these cores, until None is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.sched_setaffinity(0, cores)
@@ -112,7 +115,11 @@ def worker(cores: set[int], root: Path, device: str, asked: Any, told: Any) -> N
         number = 0
         while (work := asked.get()) is not None:
             number += 1
-            told.put(judged(work, root / str(number), device))
+            found = judged(work, root / str(number), device)
+            if keep and any(one.wrong for one in found):
+                shutil.copytree(root / str(number), keep / f"{work.task}-{work.role}-{root.name}-{number}")
+            told.put(found)
+            shutil.rmtree(root / str(number), ignore_errors=True)
 
 
 def shares(workers: int) -> list[set[int]]:
@@ -156,7 +163,7 @@ class Load:
 class Bench:
     """Workers that run what is asked of them, each on cores of its own, and what they told."""
 
-    def __init__(self, workers: int, root: Path, device: str) -> None:
+    def __init__(self, workers: int, root: Path, device: str, keep: Path | None) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.asked, self.told = spawn.Queue(), spawn.Queue()
         self.cores = shares(workers)
@@ -164,7 +171,7 @@ class Bench:
         self.workers = []
         for number, cores in enumerate(self.cores):
             (root / f"w{number}").mkdir()
-            given = (cores, root / f"w{number}", device, self.asked, self.told)
+            given = (cores, root / f"w{number}", device, keep, self.asked, self.told)
             self.workers.append(spawn.Process(target=worker, args=given))
             self.workers[-1].start()
 
@@ -229,6 +236,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--device", choices=sorted(ELSEWHERE), default="cpu")
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folders of runs in which someone was wrongly called")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -239,7 +247,7 @@ def main() -> int:
     said = []
     with contextlib.ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="profkit-", ignore_cleanup_errors=True)))
-        bench = stack.enter_context(contextlib.closing(Bench(asked.workers, root, asked.device)))
+        bench = stack.enter_context(contextlib.closing(Bench(asked.workers, root, asked.device, asked.keep)))
         with contextlib.suppress(KeyboardInterrupt):
             for turn in range(1, asked.times + 1):
                 for load in loads:
