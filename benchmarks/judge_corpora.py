@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "profkit"))
 
-from corpora import RUN, TASKS, Part, parts, written
+from corpora import RUN, TASKS, Part, parts, tells, written
 from same_verdict import busy
 from test_corpora import wrongly_called
 
@@ -40,8 +40,6 @@ from profkit.api import profile
 from profkit.errors import ProfkitError
 from profkit.launch import warm
 
-ELSEWHERE = {"cpu": set(), "cuda": {"process", "tricks", "blocks"}}
-"""Tasks whose candidates do what makes no sense on that device, or end more than themselves."""
 TOGETHER = 8
 """Candidates of a task in one run at most."""
 LAST = 90.0
@@ -68,9 +66,9 @@ class Judged(NamedTuple):
     line: str
 
 
-def chosen(role: str, tasks: list[str], sample: int) -> list[Part]:
+def chosen(role: str, tasks: list[str], sample: int, device: str) -> list[Part]:
     """The candidates of a role; `sample` of them (0: all), spread over the tasks, the same ones every time."""
-    by_task = {task: [part for part in parts(task) if part.role == role] for task in tasks}
+    by_task = {task: [part for part in parts(task) if part.role == role and tells(part, device)] for task in tasks}
     take = Counter({task: 0 if sample else len(of) for task, of in by_task.items()})
     while take.total() < sample and (more := [task for task, of in by_task.items() if take[task] < len(of)]):
         take.update(more[: sample - take.total()])
@@ -234,15 +232,15 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--busy", type=int, action="append")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--device", choices=sorted(ELSEWHERE), default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folders of runs in which someone was wrongly called")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     end, loads = time.monotonic() + asked.seconds, asked.busy or [0]
-    tasks = [task for task in asked.task or TASKS if task not in ELSEWHERE[asked.device]]
-    of = {role: chosen(role, tasks, asked.sample) for role in asked.role or ["cheat", "honest"]}
+    tasks = list(asked.task or TASKS)
+    of = {role: chosen(role, tasks, asked.sample, asked.device) for role in asked.role or ["cheat", "honest"]}
     print(f"load {os.getloadavg()[0]:.2f} before; {asked.workers} runs side by side on {asked.device}", flush=True)
     said = []
     with contextlib.ExitStack() as stack:

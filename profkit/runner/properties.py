@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, reach
-from profkit.runner.check import Verdict, compare, tensors
+from profkit.runner.check import Verdict, compare, rtol_of, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
@@ -120,14 +120,20 @@ def _remembered(
 def _settled(
     arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float]
 ) -> tuple[Any, bool]:
-    """The reference's answer to these, None when it fails, is not finite, or not the same again; and whether it is another
-    on nearly the same: numbers that rounding of the inputs' last digit changes say nothing of a candidate.
+    """The reference's answer to these, None when it fails, is not finite, or not the same again but for the last digits, as
+    of sums in the order that they come in; and whether it is another on nearly the same: numbers that rounding of the
+    inputs' last digit changes say nothing of a candidate.
     """
     try:
         answer = ask(inputs.clone(arguments))
         if not all(bool(leaf.isfinite().all()) for leaf in _floating(answer)):
             return None, False
-        if compare(ask(inputs.clone(arguments)), answer, {}).max_abs not in (0.0, None):
+        close = {
+            where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
+            for where, leaf in tensors(answer)
+            if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+        }
+        if compare(ask(inputs.clone(arguments)), answer, close).status != "ok":
             return None, False
         near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
         whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -116,7 +117,8 @@ class Area:
         return flat.as_strided(shape, stride, ahead)
 
 
-_left: list[tuple[int, list[torch.Tensor]]] = []
+_left: deque[tuple[int, list[torch.Tensor]]] = deque()
+"""No list: the contents of those are sealed."""
 
 
 def leave(process: int, areas: Iterable[Area]) -> None:
@@ -128,13 +130,17 @@ def leave(process: int, areas: Iterable[Area]) -> None:
 
 def give_back(free: Callable[[torch.Tensor], None]) -> int:
     """Free what processes have left that are gone by now; the bytes of it."""
-    gone = [one for one in _left if not waiting.state_of(one[0]).strip()]
-    for one in gone:
-        _left.remove(one)
-        for stretch in one[1]:
+    freed = 0
+    for _ in range(len(_left)):
+        process, stretches = _left.popleft()
+        if waiting.state_of(process).strip():
+            _left.append((process, stretches))
+            continue
+        for stretch in stretches:
+            freed += stretch.numel()
             with contextlib.suppress(NotSharedError):
                 free(stretch)
-    return sum(stretch.numel() for _, stretches in gone for stretch in stretches)
+    return freed
 
 
 def size(value: Any, device: torch.device) -> int:

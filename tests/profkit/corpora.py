@@ -85,6 +85,19 @@ def parts(task: str) -> list[Part]:
     return found
 
 
+_CPUS = frozenset({"process", "tricks", "schemes", "blocks"})
+"""Tasks whose candidates do what makes no sense on a GPU, or end more than themselves."""
+_UNTOLD = frozenset({("images", "gelu_by_tanh")})
+"""What lies within the rounding of TF32, which torch allows a GPU's convolutions as it comes."""
+
+
+def tells(part: Part, device: str) -> bool:
+    """Whether what a candidate is called on this device says anything."""
+    return device == "cpu" or not (
+        part.task in _CPUS or (part.task, part.name) in _UNTOLD or "threading" in part.source
+    )
+
+
 MENDED = {
     "beyond": ("nicer_than_it_has_to_be",),
     "blocks": ("library", "a_pool_that_is_made_late", "a_worker_that_waits"),

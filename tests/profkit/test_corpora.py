@@ -6,7 +6,7 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, MENDED, RUN, TASKS, Part, entries, held, parts, some, written
+from corpora import DATA, MENDED, RUN, TASKS, Part, entries, held, parts, some, tells, written
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -79,14 +79,13 @@ def test_one_of_every_kind_is_called_what_it_is(tmp_path, task):
     [
         (task, role)
         for task in TASKS
-        if task not in ("process", "tricks", "schemes", "blocks")
         for role in sorted(EVERY)
-        if any(part.task == task for part in EVERY[role])
+        if any(part.task == task and tells(part, "cuda") for part in EVERY[role])
     ],
 )
 def test_everyone_is_called_what_it_is_on_a_gpu(tmp_path, task, role):
     if not gpu.identity():
         pytest.skip("no GPU here")
-    chosen = [part for part in EVERY[role] if part.task == task and "threading" not in part.source]
+    chosen = [part for part in EVERY[role] if part.task == task and tells(part, "cuda")]
     run = run_of(task, chosen, tmp_path, device="cuda")
     assert told(run, chosen) == {}

@@ -41,6 +41,12 @@ def test_where_the_reference_is_not_finite_or_not_sure_nothing_is_tried():
     assert tried(lambda x: x + torch.rand_like(x), torch.randn(8, 16)) == {}
 
 
+def test_sums_in_the_order_that_they_come_in_are_no_reason_to_try_nothing():
+    found = tried(lambda x: x * (1 + 1e-7 * torch.rand_like(x)), torch.randn(8, 16))
+    assert found.keys() == tried(lambda x: x * 1.5, torch.randn(8, 16)).keys()
+    assert not any(trial.rough for trial in found.values())
+
+
 def test_where_rounding_moves_the_answer_only_what_is_not_finite_tells():
     jumps = tried(lambda x: (x * 1e7).sin(), torch.randn(8, 16))["inputs times 1e3"]
     assert jumps.rough
