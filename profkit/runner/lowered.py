@@ -148,8 +148,19 @@ def _converted(model: Any, arguments: list[Any], dtype: torch.dtype) -> Any:
     other = copy.deepcopy(model)
     if isinstance(other, torch.nn.Module):
         other = other.to(dtype)
-    with _default(dtype):
+    with _default(dtype), _without_onednn() if dtype is torch.float16 else contextlib.nullcontext():
         return other(*cast(arguments, dtype))
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    """On processors with FP16 of their own its kernels of convolutions by channel are being made without end (oneDNN of torch 2.11)."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 @contextlib.contextmanager

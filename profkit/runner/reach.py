@@ -84,9 +84,13 @@ class Reach:
         self.drawn, self._other = drawn, _varied(drawn, other)
         answer = self._answer(drawn)
         self.patience = Patience()
+        self.length = 0
+        """The longest way along which anything is passed; 0: nothing is."""
         self.unreached: dict[End, dict[str, float]] = {}
         """Ends that less than all of an output depends on, and how much of it does."""
         for end, outputs, alone in self._ends(answer):
+            if end.axis is not None:
+                self.length = max(self.length, _leaf(drawn, end.leaf).shape[end.axis])
             shares = self._shares(answer, _same, end)
             # As much as lies there and no more: that way nothing is passed along.
             left = {
@@ -96,12 +100,6 @@ class Reach:
             }
             if left:
                 self.unreached[end] = left
-
-    @property
-    def length(self) -> int:
-        """The longest way from an end."""
-        leaves = [leaf for _, leaf in tensors(self.drawn)]
-        return max((leaves[e.leaf].shape[e.axis] for e in self.unreached if e.axis is not None), default=LONG)
 
     @property
     def over(self) -> bool:
@@ -260,7 +258,7 @@ def remembering(reach: Reach) -> Iterator[tuple[str, list[Any]]]:
 def _inputs(reach: Reach) -> Iterator[tuple[str, int, Callable[[torch.Tensor], torch.Tensor]]]:
     for number, (_, leaf) in enumerate(tensors(reach.drawn)):
         if _floating(leaf):
-            for name, change in _slower(leaf, reach.length):
+            for name, change in _slower(leaf, reach.length or LONG):
                 yield f"inputs by which more is remembered ({name})", number, change
     for end in reach.unreached:
         if end.axis is not None and _floating(_leaf(reach.drawn, end.leaf)):
@@ -288,19 +286,25 @@ def weights(
     model: Any, names: list[str], reach: Reach, put: Callable[[Mapping[str, torch.Tensor]], None]
 ) -> Iterator[dict[str, torch.Tensor]]:
     """Values of some of these tensors of a model with which its answer depends on more of what lies at an end: each by itself, then
-    all of them. put: writes values; what was there is put back.
+    all of them. Of torch's recurrent layers also where all depends on the ends already: something else may pass them on. put:
+    writes values; what was there is put back.
     """
-    if not reach.unreached:
+    if not reach.unreached and not reach.length:
         return
     state = model.state_dict()
     constructed = {name: state[name].clone() for name in names}
+    length = reach.length or LONG
+    layers = {name: value for name, value in _layers(model, constructed, length) if name in constructed}
     together: dict[str, torch.Tensor] = {}
     found = 0
-    for values in _weights(model, constructed, reach.length):
+    for values in _weights(layers, constructed, length):
         if reach.over or found >= _MOST_FOUND:
             break
-        if not together.keys().isdisjoint(values) or not _remembers(reach, values, constructed, put):
-            continue
+        if values is not layers:
+            if not reach.unreached:
+                break
+            if not together.keys().isdisjoint(values) or not _remembers(reach, values, constructed, put):
+                continue
         found += 1
         yield values
         together |= values
@@ -321,11 +325,12 @@ def _remembers(
         put({name: constructed[name] for name in values})
 
 
-def _weights(model: Any, state: Mapping[str, torch.Tensor], length: int) -> Iterator[dict[str, torch.Tensor]]:
-    """Values to try, the likeliest first: of torch's recurrent layers all at once, of small tensors each in every way, of biases
+def _weights(
+    layers: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor], length: int
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Values to try, the likeliest first: those of torch's recurrent layers at once, of small tensors each in every way, of biases
     the parts that may belong to one gate, of matrices all at once.
     """
-    layers = {name: value for name, value in _layers(model, state, length) if name in state}
     if layers:
         yield layers
     paths = {name.rpartition(".")[0] for name in layers}

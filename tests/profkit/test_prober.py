@@ -302,3 +302,15 @@ def test_the_switches_of_a_cpu_are_put_back(place):
     assert len(told) == 1
     assert f"{was} -> bf16" in told[0]
     assert precision.switches() == before
+
+
+def test_nothing_is_made_for_fp16_by_a_library_that_may_never_be_done_with_it():
+    asked = {}
+
+    def model(x):
+        asked[x.dtype] = torch._C._get_mkldnn_enabled()
+        return x.relu()
+
+    probed(model, 16, 16)
+    assert asked[torch.float16] is False
+    assert asked[torch.float32] is torch._C._get_mkldnn_enabled()

@@ -72,6 +72,20 @@ def test_weights_with_which_a_unit_remembers_are_found(unit):
     assert off < 1e-6 < 1e-3 < (model(early) - model(late)).abs().max()
 
 
+class Beside(Last):
+    """What forgets, beside what does not."""
+
+    def forward(self, x):
+        return super().forward(x) + x.mean(1)
+
+
+def test_a_unit_is_made_to_remember_beside_what_passes_all_on():
+    model = Beside(nn.GRU(6, 6, batch_first=True))
+    assert reached(model, 3, 96, 6).unreached == {}
+    assert [list(values) for values in found(model, 3, 96, 6)] == [["unit.bias_ih_l0"]]
+    assert found(nn.LSTM(6, 6), 4, 3, 6) == []
+
+
 def test_a_decay_is_found_and_a_filter_of_a_few_taps_has_none():
     assert list(found(Kept(), 3, 96, 6)[0]) == ["decay"]
     assert found(nn.Conv1d(4, 4, 3), 2, 4, 96) == []
