@@ -312,11 +312,7 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
     """The tolerances for weights or inputs unlike those that the usual ones were found with, never finer than a type's; None
     where rounding may change the answer by more than any allows, or how much is not known.
     """
-    began = time.perf_counter()
-    answer = thinned(model(*inputs.clone(arguments)))
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    again = Again(model, arguments, time.perf_counter() - began)
+    answer, again = _answered(model, arguments)
     exact, stirred = again.thinned("float64"), again.stirred(1.0 if again.coarse else _UNITS)
     narrow = _narrowed(answer, again)
     # What was to be tried and was not may move the answer.
@@ -345,6 +341,36 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
         elif where not in found and (strong is None or _differing(strong.get(where), leaf)):
             return None
     return found
+
+
+def _answered(model: Any, arguments: list[Any]) -> tuple[dict[str, Any], Again]:
+    """The answer, thinned, and the means to ask for others."""
+    began = time.perf_counter()
+    answer = thinned(model(*inputs.clone(arguments)))
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return answer, Again(model, arguments, time.perf_counter() - began)
+
+
+def explained(model: Any, arguments: list[Any], error: float) -> str:
+    """The lower precision in which a reference in float32 is about so far from itself, in the units of rtol; "" for none."""
+    answer, again = _answered(model, arguments)
+    if _types(answer) != {torch.float32}:
+        return ""
+    for name in PRECISIONS:
+        lower = again.narrowed(precision.KINDS) if name == "tf32" else again.thinned(name)
+        far = max(distances(lower, answer).values(), default=math.inf)
+        if far / _ALIKE <= error <= far * _NARROW:
+            return name.upper()
+    return ""
+
+
+_ALIKE = 4.0
+"""Times by which an error may be below that of a precision, and still be taken for it."""
+
+
+def _types(answer: Mapping[str, Any]) -> set[torch.dtype]:
+    return {v.dtype for v in answer.values() if isinstance(v, torch.Tensor) and v.is_floating_point()}
 
 
 def _inexact(leaf: torch.Tensor) -> bool:
@@ -454,8 +480,7 @@ _OFF, _MOST_OFF = 0.05, 0.4
 
 def _indistinct(again: Again, answer: Mapping[str, Any], tolerances: Mapping[str, float]) -> list[str]:
     """The lower precisions in which the reference passes for itself; a float32 problem's only."""
-    types = {v.dtype for v in answer.values() if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    if types != {torch.float32}:
+    if _types(answer) != {torch.float32}:
         return []
     found = []
     for name in PRECISIONS:

@@ -495,8 +495,22 @@ class Session:
             if failed:
                 return False
         if verdict is not None:
-            self._events.send("impl", name, status=verdict.status, reason=verdict.what)
+            self._events.send("impl", name, status=verdict.status, reason=verdict.what + self._like(candidate, verdict))
         return verdict is not None and verdict.status == "ok"
+
+    def _like(self, candidate: Implementation, verdict: Verdict) -> str:
+        """What a lower precision would make of the reference's own answer, where a wrong one is about as far off."""
+        if verdict.status != "mismatch" or not 0.0 < (verdict.max_rel or 0.0) < prober.WIDEST:
+            return ""
+        self._events.phase("check", candidate.subject.name, factor=2.0)
+        try:
+            self._put(candidate.alive)
+            name = prober.explained(self.reference.model, self._unseen(), verdict.max_rel or 0.0)
+            facts.settle(self._device)
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            return ""
+        return f"; as far off as the reference in {name}" if name else ""
 
     def _leaves(self, candidate: Implementation) -> Verdict:
         """Whether it leaves what the reference does for the next call; a doubt where it has nothing of that name."""
@@ -620,7 +634,7 @@ class Session:
         if self._born(candidate):
             return self._compared(candidate)
         what = f"ignores {self._live.named(ignored)}: it is right for the values they are constructed with alone"
-        return Verdict("mismatch", what, verdict.max_abs, verdict.max_rel, verdict.tolerance)
+        return Verdict("mismatch", what)
 
     def _born(self, candidate: Implementation) -> bool:
         """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has taken them in

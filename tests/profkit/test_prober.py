@@ -314,3 +314,16 @@ def test_nothing_is_made_for_fp16_by_a_library_that_may_never_be_done_with_it():
     probed(model, 16, 16)
     assert asked[torch.float16] is False
     assert asked[torch.float32] is torch._C._get_mkldnn_enabled()
+
+
+def test_an_error_is_told_to_be_that_of_a_lower_precision():
+    model, given = nn.Linear(512, 64).requires_grad_(False), [torch.randn(32, 512)]
+    right = model(*given)
+
+    def far(got):
+        return float(((got - right).abs() / (right.abs() + right.square().mean().sqrt())).max())
+
+    in_tf32 = far(torch.addmm(model.bias, rounded_to_tf32(given[0]), rounded_to_tf32(model.weight).t()))
+    in_bf16 = far((given[0].bfloat16() @ model.weight.bfloat16().t() + model.bias.bfloat16()).float())
+    told = [prober.explained(model, given, error) for error in (in_tf32, in_bf16, 1e-7, 0.5)]
+    assert told == ["TF32", "BF16", "", ""]
