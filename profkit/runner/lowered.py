@@ -34,12 +34,17 @@ _FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 class Again:
-    """The reference, asked again in other precisions as long as there is time for it. `notes`: what was left out."""
+    """The reference, asked again in other precisions as long as there is time for it. `notes`: what was left out. pause: called before
+    it is asked, where others may have waited; that takes none of the time.
+    """
 
-    def __init__(self, model: Any, arguments: list[Any], seconds: float) -> None:
+    def __init__(
+        self, model: Any, arguments: list[Any], seconds: float, pause: Callable[[], None] = lambda: None
+    ) -> None:
         self._model = model
         self._arguments = arguments
         self._seconds = seconds
+        self._pause = pause
         self._end = time.monotonic() + PATIENCE
         self.notes: list[str] = []
 
@@ -82,6 +87,9 @@ class Again:
         return self._asked("stirred inputs", ask)
 
     def _asked(self, precision: str, ask: Callable[[list[Any]], Any]) -> dict[str, Any] | None:
+        began = time.monotonic()
+        self._pause()
+        self._end += time.monotonic() - began
         if time.monotonic() + _HARDER * self._seconds > self._end:
             self.notes.append(f"{precision} not tried: a call takes {self._seconds:.2g} s")
             return None
@@ -94,22 +102,44 @@ class Again:
             return None
 
 
-class _Narrowed(TorchDispatchMode):  # type: ignore[misc]
-    """Rounds to TF32 what comes into the operators of these kinds: what tensor cores make of float32 there."""
-
-    def __init__(self, operations: Collection[str]) -> None:
-        super().__init__()
-        self._factors = {name: places for one in operations for name, places in _FACTORS[one].items()}
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Sees every operator of torch's that is called."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Torch asks: no, its compiler is not to be loaded to be kept off."""
         return False
 
+
+class _Narrowed(_Mode):
+    """Rounds to TF32 what comes into the operators of these kinds: what tensor cores make of float32 there."""
+
+    def __init__(self, operations: Collection[str]) -> None:
+        super().__init__()
+        self._factors = {name: places for one in operations for name, places in _FACTORS[one].items()}
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         places = self._factors.get(func._overloadpacket._qualified_op_name.removeprefix("aten::"), ())
         given = [inputs.mapped(one, rounded_to_tf32) if n in places else one for n, one in enumerate(args)]
         return func(*given, **(kwargs or {}))
+
+
+class _ByTorch(_Mode):
+    """Convolutions by group by torch's own kernels: on CPUs that compute in FP16, oneDNN's were being made without end (torch 2.11)."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._overloadpacket._qualified_op_name != "aten::convolution" or args[_GROUPS] == 1:
+            return func(*args, **(kwargs or {}))
+        before = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            torch._C._set_mkldnn_enabled(before)
+
+
+_GROUPS = 8
+"""The place of their number among the arguments of torch's convolution."""
 
 
 def thinned(output: Any) -> dict[str, Any]:
@@ -148,19 +178,8 @@ def _converted(model: Any, arguments: list[Any], dtype: torch.dtype) -> Any:
     other = copy.deepcopy(model)
     if isinstance(other, torch.nn.Module):
         other = other.to(dtype)
-    with _default(dtype), _without_onednn() if dtype is torch.float16 else contextlib.nullcontext():
+    with _default(dtype), _ByTorch() if dtype is torch.float16 else contextlib.nullcontext():
         return other(*cast(arguments, dtype))
-
-
-@contextlib.contextmanager
-def _without_onednn() -> Iterator[None]:
-    """On processors with FP16 of their own its kernels of convolutions by channel are being made without end (oneDNN of torch 2.11)."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
 
 
 @contextlib.contextmanager

@@ -103,7 +103,11 @@ class Probe:
             }
 
 
-def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) -> Probe:
+Pause = Callable[[], None]
+"""Called between the reference's calls: whoever waits for a device that is shared need not wait for all of them."""
+
+
+def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pause: Pause = lambda: None) -> Probe:
     """Try the trivial answers on the reference's answers to two seeds."""
     began = time.perf_counter()
     other = thinned(model(*draw(seeds[1])))
@@ -111,7 +115,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int]) ->
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
     whole, depth, shared = _depth(model, arguments)
-    again = Again(model, kept, took)
+    again = Again(model, kept, took, pause)
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
     del whole, arguments
@@ -308,11 +312,13 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     return found
 
 
-def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolerances | None:
+def room(
+    model: Any, arguments: list[Any], usual: Mapping[str, float], pause: Pause = lambda: None
+) -> Tolerances | None:
     """The tolerances for weights or inputs unlike those that the usual ones were found with, never finer than a type's; None
     where rounding may change the answer by more than any allows, or how much is not known.
     """
-    answer, again = _answered(model, arguments)
+    answer, again = _answered(model, arguments, pause)
     exact, stirred = again.thinned("float64"), again.stirred(1.0 if again.coarse else _UNITS)
     narrow = _narrowed(answer, again)
     # What was to be tried and was not may move the answer.
@@ -343,18 +349,18 @@ def room(model: Any, arguments: list[Any], usual: Mapping[str, float]) -> Tolera
     return found
 
 
-def _answered(model: Any, arguments: list[Any]) -> tuple[dict[str, Any], Again]:
+def _answered(model: Any, arguments: list[Any], pause: Pause) -> tuple[dict[str, Any], Again]:
     """The answer, thinned, and the means to ask for others."""
     began = time.perf_counter()
     answer = thinned(model(*inputs.clone(arguments)))
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
-    return answer, Again(model, arguments, time.perf_counter() - began)
+    return answer, Again(model, arguments, time.perf_counter() - began, pause)
 
 
-def explained(model: Any, arguments: list[Any], error: float) -> str:
+def explained(model: Any, arguments: list[Any], error: float, pause: Pause = lambda: None) -> str:
     """The lower precision in which a reference in float32 is about so far from itself, in the units of rtol; "" for none."""
-    answer, again = _answered(model, arguments)
+    answer, again = _answered(model, arguments, pause)
     if _types(answer) != {torch.float32}:
         return ""
     for name in PRECISIONS:

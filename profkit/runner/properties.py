@@ -35,7 +35,8 @@ Domain = Sequence[Any] | None
 @dataclass(frozen=True)
 class Trial:
     """Inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a candidate has to
-    be right there; rough: whether only what is not finite tells anything; tolerances: those that hold there, where they are others.
+    be right there; rough: whether only what is not finite tells anything; room: the tolerances that hold there, asked for where the usual
+    ones do not do, None from it where nobody can be held to any.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Trial:
     answer: Any
     binding: bool
     rough: bool = False
-    tolerances: Mapping[str, float] | None = None
+    room: Callable[[], Mapping[str, float] | None] | None = None
 
     def judged(self, verdict: Verdict) -> Verdict:
         """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
@@ -110,10 +111,10 @@ def _remembered(
     found = reach.Reach(ask, drawn, other, tolerances)
     for name, arguments in reach.remembering(found):
         answer, rough = _settled(arguments, ask, tolerances)
-        own = room(arguments) if answer is not None and not rough else None
-        if own is not None:
+        if answer is not None and not rough:
             began = time.monotonic()
-            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), tolerances=own)
+            own = functools.cache(functools.partial(room, arguments))
+            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
             found.patience.extend(time.monotonic() - began)
 
 

@@ -97,8 +97,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Memory:
-    """Weights unlike the constructed ones, by name, and what they are `like`; inputs, the reference's answer to them, and the tolerances
-    that hold there. binding: whether to be wrong there is to be wrong.
+    """Weights unlike the constructed ones, by name, and what they are `like`; inputs, the reference's answer to them, and what finds the
+    tolerances that hold there (None: none do). binding: whether to be wrong there is to be wrong.
     """
 
     like: str
@@ -106,7 +106,7 @@ class Memory:
     values: dict[str, torch.Tensor]
     arguments: list[Any]
     answer: Any
-    tolerances: Mapping[str, float]
+    room: Callable[[], Mapping[str, float] | None]
 
 
 class Once:
@@ -466,7 +466,7 @@ class Session:
         self._events.send("doubt", what=what, how_much=why, fix="")
 
     def _probed(self, reference: Implementation) -> prober.Probe:
-        found = prober.probe(reference.model, self._fresh, judge.draw(2))
+        found = prober.probe(reference.model, self._fresh, judge.draw(2), self._company.step_aside)
         if not (found.passing and found.repeatable):
             return found
         self._drawn = self._ask_reference(self._unseen())
@@ -505,7 +505,8 @@ class Session:
         self._events.phase("check", candidate.subject.name, factor=2.0)
         try:
             self._put(candidate.alive)
-            name = prober.explained(self.reference.model, self._unseen(), verdict.max_rel or 0.0)
+            pause, error = self._company.step_aside, verdict.max_rel or 0.0
+            name = prober.explained(self.reference.model, self._unseen(), error, pause)
             facts.settle(self._device)
         except Exception:
             traceback.print_exc(file=sys.stderr)
@@ -766,7 +767,7 @@ class Session:
         candidate.forgive(not one.binding)
         try:
             candidate.take({**held, **one.values}, every=True)
-            return compare(candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.tolerances)
+            return self._held(candidate, candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.room)
         except CannotWriteError:
             raise
         except Exception as error:
@@ -836,10 +837,10 @@ class Session:
             put(values)
             try:
                 answer = self._ask_reference(inputs.clone(arguments))
-                own = prober.room(model, arguments, usual) if weights.steady(before, answer) else None
             finally:
                 put(held)
-            if own is not None and compare(answer, before, own).status != "ok":
+            if weights.steady(before, answer) and compare(answer, before, usual).status != "ok":
+                own = functools.cache(functools.partial(self._room, arguments, {**held, **values}))
                 yield Memory(like, binding, values, arguments, answer, own)
 
         seed, patience = judge.draw(1)[0], reach.Patience()
@@ -915,17 +916,47 @@ class Session:
         module, own = self.reference.module, self.reference.probe.tolerances
         layouts = bool(getattr(module, "any_layout", False))
         drawn, other = self._unseen(), self._unseen()
-        model, allowed = self.reference.model, properties.domain(module)
         return properties.trials(
             drawn,
-            allowed,
+            properties.domain(module),
             self._ask_reference,
             own,
             wanted,
             layouts,
             other,
-            lambda given: prober.room(model, given, own),
+            self._room,
         )
+
+    def _room(
+        self, arguments: list[Any], values: Mapping[str, torch.Tensor] | None = None
+    ) -> Mapping[str, float] | None:
+        """What rounding may do to the reference's answer to these inputs, with these of its weights; see prober.room."""
+        model, before = self.reference.model, {}
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        self._put(frozenset(self._live.live))
+        try:
+            if values:
+                state = model.state_dict()
+                before = {name: state[name].clone() for name in values}
+                weights.put(model, values)
+            return prober.room(model, arguments, self.reference.probe.tolerances, self._company.step_aside)
+        except Exception:
+            # The reference's trouble with what it need not bear is no candidate's.
+            traceback.print_exc(file=sys.stderr)
+            return None
+        finally:
+            weights.put(model, before)
+
+    def _held(self, candidate: Implementation, got: Any, want: Any, room: Callable[[], Any] | None) -> Verdict:
+        """What a comparison says by the usual tolerances, and, where these fail somebody and others may hold, by those. To find
+        them takes calls in float64: of a large convolution seconds.
+        """
+        verdict = compare(got, want, self.reference.probe.tolerances)
+        if verdict.status == "ok" or room is None:
+            return verdict
+        own = room()
+        self._events.phase("check", candidate.subject.name)
+        return Verdict("ok") if own is None else compare(got, want, own)
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
         inputs.seed_all(0)
@@ -944,7 +975,7 @@ class Session:
                 inputs.seed_all(0)
                 want = self._answer(inputs.clone(trial.arguments), candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
-            verdict = trial.judged(compare(got, want, trial.tolerances or self.reference.probe.tolerances))
+            verdict = trial.judged(self._held(candidate, got, want, trial.room))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -997,7 +1028,7 @@ class Session:
             # To refuse such values is no answer to them.
             integrity.restore()
             return False
-        return compare(again, want, trial.tolerances or self.reference.probe.tolerances).status == "ok"
+        return self._held(candidate, again, want, trial.room).status == "ok"
 
     def _usual(self, candidate: Implementation, alive: Collection[str]) -> Verdict:
         """Whether a candidate that was wrong on unusual inputs is right on usual ones now: what it keeps may be old."""

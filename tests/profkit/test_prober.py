@@ -304,16 +304,15 @@ def test_the_switches_of_a_cpu_are_put_back(place):
     assert precision.switches() == before
 
 
-def test_nothing_is_made_for_fp16_by_a_library_that_may_never_be_done_with_it():
-    asked = {}
-
-    def model(x):
-        asked[x.dtype] = torch._C._get_mkldnn_enabled()
-        return x.relu()
-
-    probed(model, 16, 16)
-    assert asked[torch.float16] is False
-    assert asked[torch.float32] is torch._C._get_mkldnn_enabled()
+def test_nothing_is_made_for_fp16_by_a_library_that_may_never_be_done_with_it(monkeypatch):
+    switched, really = [], torch._C._set_mkldnn_enabled
+    monkeypatch.setattr(torch._C, "_set_mkldnn_enabled", lambda on: (switched.append(on), really(on)))
+    before = torch._C._get_mkldnn_enabled()
+    probed(nn.Conv1d(4, 4, 3).requires_grad_(False), 2, 4, 32)
+    assert switched == []
+    probed(nn.Conv1d(4, 4, 3, groups=4).requires_grad_(False), 2, 4, 32)
+    assert switched == [False, before]
+    assert torch._C._get_mkldnn_enabled() is before
 
 
 def test_an_error_is_told_to_be_that_of_a_lower_precision():
