@@ -109,8 +109,10 @@ Pause = Callable[[], None]
 
 def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pause: Pause = lambda: None) -> Probe:
     """Try the trivial answers on the reference's answers to two seeds."""
+    drawn = draw(seeds[1])
+    # Whoever draws may have to wait.
     began = time.perf_counter()
-    other = thinned(model(*draw(seeds[1])))
+    other = thinned(model(*drawn))
     took = time.perf_counter() - began
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
@@ -118,7 +120,7 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pa
     again = Again(model, kept, took, pause)
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
     answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
-    del whole, arguments
+    del whole, arguments, drawn
     exact = again.thinned("float64")
     moved = _moved(answer, exact or {}, again) if depth >= _COMPUTED else {}
     noise = {where: far for where, far in distances(exact, answer).items() if where not in moved}
@@ -158,10 +160,14 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any) -> Probe:
     for trial in asked:
         if trial.rough:
             continue
+        # Where nobody can be held to anything nothing is told apart.
+        own = found.tolerances if trial.room is None else trial.room()
+        if own is None:
+            continue
         answer = thinned(trial.answer)
         for name, given in _trivial(trial, other):
-            far = distances(given, answer, found.tolerances)
-            if any(far[where] > _allowed(found.tolerances, where, leaf) for where, leaf in answer.items()):
+            far = distances(given, answer, own)
+            if any(far[where] > _allowed(own, where, leaf) for where, leaf in answer.items()):
                 told.setdefault(name, trial.name)
             elif name == AS_IT_CAME and not any(far.values()):
                 copied += 1
@@ -318,7 +324,11 @@ def room(
     """The tolerances for weights or inputs unlike those that the usual ones were found with, never finer than a type's; None
     where rounding may change the answer by more than any allows, or how much is not known.
     """
-    answer, again = _answered(model, arguments, pause)
+    began = time.perf_counter()
+    answer = thinned(model(*inputs.clone(arguments)))
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    again = Again(model, arguments, time.perf_counter() - began, pause)
     exact, stirred = again.thinned("float64"), again.stirred(1.0 if again.coarse else _UNITS)
     narrow = _narrowed(answer, again)
     # What was to be tried and was not may move the answer.
@@ -347,36 +357,6 @@ def room(
         elif where not in found and (strong is None or _differing(strong.get(where), leaf)):
             return None
     return found
-
-
-def _answered(model: Any, arguments: list[Any], pause: Pause) -> tuple[dict[str, Any], Again]:
-    """The answer, thinned, and the means to ask for others."""
-    began = time.perf_counter()
-    answer = thinned(model(*inputs.clone(arguments)))
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    return answer, Again(model, arguments, time.perf_counter() - began, pause)
-
-
-def explained(model: Any, arguments: list[Any], error: float, pause: Pause = lambda: None) -> str:
-    """The lower precision in which a reference in float32 is about so far from itself, in the units of rtol; "" for none."""
-    answer, again = _answered(model, arguments, pause)
-    if _types(answer) != {torch.float32}:
-        return ""
-    for name in PRECISIONS:
-        lower = again.narrowed(precision.KINDS) if name == "tf32" else again.thinned(name)
-        far = max(distances(lower, answer).values(), default=math.inf)
-        if far / _ALIKE <= error <= far * _NARROW:
-            return name.upper()
-    return ""
-
-
-_ALIKE = 4.0
-"""Times by which an error may be below that of a precision, and still be taken for it."""
-
-
-def _types(answer: Mapping[str, Any]) -> set[torch.dtype]:
-    return {v.dtype for v in answer.values() if isinstance(v, torch.Tensor) and v.is_floating_point()}
 
 
 def _inexact(leaf: torch.Tensor) -> bool:
@@ -486,7 +466,8 @@ _OFF, _MOST_OFF = 0.05, 0.4
 
 def _indistinct(again: Again, answer: Mapping[str, Any], tolerances: Mapping[str, float]) -> list[str]:
     """The lower precisions in which the reference passes for itself; a float32 problem's only."""
-    if _types(answer) != {torch.float32}:
+    types = {v.dtype for v in answer.values() if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    if types != {torch.float32}:
         return []
     found = []
     for name in PRECISIONS:

@@ -75,28 +75,30 @@ def trials(
     layouts: bool = False,
     other: list[Any] | None = None,
     room: Callable[[list[Any]], Mapping[str, float] | None] | None = None,
+    clock: reach.Clock = time.monotonic,
 ) -> Iterator[Trial]:
     """The unusual inputs of these kinds that tell anything. ask: the reference's answer, as a copy; layouts: whether the
     task has to take any layout; other: inputs drawn once more, which show what of them is always the same; room: the
-    tolerances that hold for inputs with which more is remembered, None where they tell nothing.
+    tolerances that hold for inputs with which more is remembered, None where they tell nothing; clock: seconds in which others
+    are waited for not counted.
     """
-    end = time.monotonic() + PATIENCE
+    end = clock() + PATIENCE
     for name, kind, arguments in reach.quietly(variants(drawn, allowed, other)):
         if kind not in wanted:
             continue
-        began = time.monotonic()
+        began = clock()
         answer, rough = _settled(arguments, ask, tolerances)
-        took = time.monotonic() - began
+        took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
             yield Trial(name, kind, arguments, answer, binding, rough)
             # The candidates' time is not the reference's.
-            end += time.monotonic() - began - took
-        if time.monotonic() + took > end:
+            end += clock() - began - took
+        if clock() + took > end:
             break
     if "values" not in wanted or room is None or other is None:
         return
-    yield from reach.quietly(_remembered(drawn, allowed, ask, tolerances, other, room))
+    yield from reach.quietly(_remembered(drawn, allowed, ask, tolerances, other, room, clock))
 
 
 def _remembered(
@@ -106,16 +108,17 @@ def _remembered(
     tolerances: Mapping[str, float],
     other: list[Any],
     room: Callable[[list[Any]], Mapping[str, float] | None],
+    clock: reach.Clock,
 ) -> Iterator[Trial]:
     """Inputs with which the answer depends on more; see trials."""
-    found = reach.Reach(ask, drawn, other, tolerances)
+    found = reach.Reach(ask, drawn, other, tolerances, clock)
     for name, arguments in reach.remembering(found):
         answer, rough = _settled(arguments, ask, tolerances)
         if answer is not None and not rough:
-            began = time.monotonic()
+            began = clock()
             own = functools.cache(functools.partial(room, arguments))
             yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
-            found.patience.extend(time.monotonic() - began)
+            found.patience.extend(clock() - began)
 
 
 def _settled(

@@ -41,18 +41,20 @@ LARGER = 256.0
 """Times by which the first element along an axis is larger than the last: no more than rounding leaves of sums in another order."""
 Ask = Callable[[list[Any]], Any]
 Change = Callable[[list[Any]], list[Any]]
+Clock = Callable[[], float]
 
 
 class Patience:
-    """So many seconds of this thread from the making on: who has to wait for a core tries no less."""
+    """So many seconds of this thread from the making on: who has to wait for a core tries no less. clock: what tells seconds."""
 
-    def __init__(self) -> None:
-        self._until, self._end = time.thread_time() + PATIENCE, time.monotonic() + _MOST * PATIENCE
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._until, self._end = time.thread_time() + PATIENCE, clock() + _MOST * PATIENCE
 
     @property
     def over(self) -> bool:
         """Whether they have passed."""
-        return time.thread_time() > self._until or time.monotonic() > self._end
+        return time.thread_time() > self._until or self._clock() > self._end
 
     def extend(self, seconds: float) -> None:
         """What others took meanwhile is none of it."""
@@ -77,20 +79,27 @@ class End:
 
 
 class Reach:
-    """What an answer depends on. ask: the reference's answer; other: a second draw of the same inputs."""
+    """What an answer depends on. ask: the reference's answer; other: a second draw of the same inputs; clock: see Patience."""
 
-    def __init__(self, ask: Ask, drawn: list[Any], other: list[Any], tolerances: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        ask: Ask,
+        drawn: list[Any],
+        other: list[Any],
+        tolerances: Mapping[str, float],
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._ask, self._tolerances = ask, tolerances
         self.drawn, self._other = drawn, _varied(drawn, other)
         answer = self._answer(drawn)
-        self.patience = Patience()
-        self.length = 0
-        """The longest way along which anything is passed; 0: nothing is."""
+        self.patience = Patience(clock)
+        self.passing = 0
+        """The longest axis along which anything is passed; 0: nothing is."""
         self.unreached: dict[End, dict[str, float]] = {}
         """Ends that less than all of an output depends on, and how much of it does."""
         for end, outputs, alone in self._ends(answer):
             if end.axis is not None:
-                self.length = max(self.length, _leaf(drawn, end.leaf).shape[end.axis])
+                self.passing = max(self.passing, _leaf(drawn, end.leaf).shape[end.axis])
             shares = self._shares(answer, _same, end)
             # As much as lies there and no more: that way nothing is passed along.
             left = {
@@ -100,6 +109,12 @@ class Reach:
             }
             if left:
                 self.unreached[end] = left
+
+    @property
+    def length(self) -> int:
+        """The longest way from an end that is not reached."""
+        leaves = [leaf for _, leaf in tensors(self.drawn)]
+        return max((leaves[e.leaf].shape[e.axis] for e in self.unreached if e.axis is not None), default=LONG)
 
     @property
     def over(self) -> bool:
@@ -258,7 +273,7 @@ def remembering(reach: Reach) -> Iterator[tuple[str, list[Any]]]:
 def _inputs(reach: Reach) -> Iterator[tuple[str, int, Callable[[torch.Tensor], torch.Tensor]]]:
     for number, (_, leaf) in enumerate(tensors(reach.drawn)):
         if _floating(leaf):
-            for name, change in _slower(leaf, reach.length or LONG):
+            for name, change in _slower(leaf, reach.length):
                 yield f"inputs by which more is remembered ({name})", number, change
     for end in reach.unreached:
         if end.axis is not None and _floating(_leaf(reach.drawn, end.leaf)):
@@ -289,11 +304,11 @@ def weights(
     all of them. Of torch's recurrent layers also where all depends on the ends already: something else may pass them on. put:
     writes values; what was there is put back.
     """
-    if not reach.unreached and not reach.length:
+    if not reach.unreached and not reach.passing:
         return
     state = model.state_dict()
     constructed = {name: state[name].clone() for name in names}
-    length = reach.length or LONG
+    length = reach.length if reach.unreached else reach.passing
     layers = {name: value for name, value in _layers(model, constructed, length) if name in constructed}
     together: dict[str, torch.Tensor] = {}
     found = 0

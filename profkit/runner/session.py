@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import random
 import sys
 import time
@@ -495,23 +494,8 @@ class Session:
             if failed:
                 return False
         if verdict is not None:
-            self._events.send("impl", name, status=verdict.status, reason=verdict.what + self._like(candidate, verdict))
+            self._events.send("impl", name, status=verdict.status, reason=verdict.what)
         return verdict is not None and verdict.status == "ok"
-
-    def _like(self, candidate: Implementation, verdict: Verdict) -> str:
-        """What a lower precision would make of the reference's own answer, where a wrong one is about as far off."""
-        if verdict.status != "mismatch" or not 0.0 < (verdict.max_rel or 0.0) < prober.WIDEST:
-            return ""
-        self._events.phase("check", candidate.subject.name, factor=2.0)
-        try:
-            self._put(candidate.alive)
-            pause, error = self._company.step_aside, verdict.max_rel or 0.0
-            name = prober.explained(self.reference.model, self._unseen(), error, pause)
-            facts.settle(self._device)
-        except Exception:
-            traceback.print_exc(file=sys.stderr)
-            return ""
-        return f"; as far off as the reference in {name}" if name else ""
 
     def _leaves(self, candidate: Implementation) -> Verdict:
         """Whether it leaves what the reference does for the next call; a doubt where it has nothing of that name."""
@@ -840,22 +824,25 @@ class Session:
             finally:
                 put(held)
             if weights.steady(before, answer) and compare(answer, before, usual).status != "ok":
-                own = functools.cache(functools.partial(self._room, arguments, {**held, **values}))
+                own = functools.cache(functools.partial(self._room, arguments, values))
+                began = self._company.clock()
                 yield Memory(like, binding, values, arguments, answer, own)
+                for one in waiting:
+                    one.extend(self._company.clock() - began)
 
-        seed, patience = judge.draw(1)[0], reach.Patience()
+        seed, patience = judge.draw(1)[0], reach.Patience(self._company.clock)
+        waiting = [patience]
         trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-        others = [
-            tried("they have other signs and sizes", weights.unlike(model, names, seed, signs=s)) for s in (True, False)
-        ]
-        if (first := next(itertools.chain(*others), None)) is not None:
-            yield first
+        # With some signs an answer may be rounding alone.
+        for signs in (True, False):
+            yield from tried("they have other signs and sizes", weights.unlike(model, names, seed, signs=signs))
         for name, value in held.items():
             if patience.over:
                 break
             if not heard(name, value) and (times := next((by for by in reach.LOUDER if heard(name, value * by)), 0.0)):
                 yield from tried("some that hardly count are larger", {name: value * times})
-        reached = reach.Reach(self._ask_reference, arguments, again, usual)
+        reached = reach.Reach(self._ask_reference, arguments, again, usual, self._company.clock)
+        waiting.append(reached.patience)
         for values in reach.weights(model, names, reached, put):
             yield from tried("they have it remember longer", values)
         # Steps that converge with those as constructed may not with these, and who takes none is as good.
@@ -925,6 +912,7 @@ class Session:
             layouts,
             other,
             self._room,
+            self._company.clock,
         )
 
     def _room(
@@ -933,6 +921,7 @@ class Session:
         """What rounding may do to the reference's answer to these inputs, with these of its weights; see prober.room."""
         model, before = self.reference.model, {}
         self._events.phase("work", self.reference.subject.name, factor=2.0)
+        loading.use(self.reference.lock)
         self._put(frozenset(self._live.live))
         try:
             if values:
@@ -952,7 +941,7 @@ class Session:
         them takes calls in float64: of a large convolution seconds.
         """
         verdict = compare(got, want, self.reference.probe.tolerances)
-        if verdict.status == "ok" or room is None:
+        if verdict.status != "mismatch" or room is None:
             return verdict
         own = room()
         self._events.phase("check", candidate.subject.name)

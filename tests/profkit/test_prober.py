@@ -13,7 +13,8 @@ from profkit.runner import precision, prober
 from profkit.runner.backward import Slopes
 from profkit.runner.check import compare
 from profkit.runner.lowered import rounded_to_tf32
-from profkit.runner.prober import probe
+from profkit.runner.prober import Probe, probe
+from profkit.runner.properties import Trial
 
 
 def probed(model, *shape, draw=torch.randn):
@@ -315,14 +316,8 @@ def test_nothing_is_made_for_fp16_by_a_library_that_may_never_be_done_with_it(mo
     assert torch._C._get_mkldnn_enabled() is before
 
 
-def test_an_error_is_told_to_be_that_of_a_lower_precision():
-    model, given = nn.Linear(512, 64).requires_grad_(False), [torch.randn(32, 512)]
-    right = model(*given)
-
-    def far(got):
-        return float(((got - right).abs() / (right.abs() + right.square().mean().sqrt())).max())
-
-    in_tf32 = far(torch.addmm(model.bias, rounded_to_tf32(given[0]), rounded_to_tf32(model.weight).t()))
-    in_bf16 = far((given[0].bfloat16() @ model.weight.bfloat16().t() + model.bias.bfloat16()).float())
-    told = [prober.explained(model, given, error) for error in (in_tf32, in_bf16, 1e-7, 0.5)]
-    assert told == ["TF32", "BF16", "", ""]
+def test_where_nobody_is_held_to_anything_no_trivial_answer_is_told_apart():
+    given = torch.randn(64, 64)
+    trials = [Trial("larger", "values", [given], given * 5, False, room=room) for room in (lambda: None, dict)]
+    told = [prober.told_apart(Probe(passing=["zeros"]), [one], torch.zeros(64, 64)).told for one in trials]
+    assert told == [{}, {"zeros": "larger"}]

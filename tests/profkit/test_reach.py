@@ -153,3 +153,27 @@ def test_parts_of_lengths_are_not_taken_from_another_draw():
     one, other = torch.tensor([3] * 16 + [1] * 16), torch.tensor([1] * 8 + [2] * 16 + [3] * 8)
     list(reach.remembering(reach.Reach(ask, [torch.randn(64), one], [torch.randn(64), other], {})))
     assert set(asked) == {64}
+
+
+class ByHand(nn.Module):
+    """A gated unit beside the last step, of many features."""
+
+    def __init__(self, wide, inner):
+        super().__init__()
+        self.given, self.back = nn.Linear(wide, 3 * inner), nn.Linear(inner, 3 * inner)
+        self.last = nn.Linear(wide, inner)
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), self.back.in_features)
+        for step in self.given(x).unbind(1):
+            (r, z, n), (a, b, c) = step.chunk(3, 1), self.back(h).chunk(3, 1)
+            keep = torch.sigmoid(z + b)
+            h = keep * h + (1 - keep) * torch.tanh(n + torch.sigmoid(r + a) * c)
+        return h + self.last(x[:, -1])
+
+
+def test_a_gate_is_shut_for_as_many_steps_as_there_are_and_not_for_the_features():
+    model = ByHand(2048, 16)
+    told = reached(model, 2, 48, 2048)
+    assert (told.passing, told.length) == (2048, 48)
+    assert any("bias" in name for values in found(model, 2, 48, 2048) for name in values)
