@@ -31,6 +31,8 @@ BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)
 ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
 LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
 COPYING = re.compile(r"cu(?:da)?Memcpy")
+WAITING = re.compile("|".join(one.pattern for one in (BLOCKING, ALLOCATING, LOADING, COPYING)))
+"""Calls that may end only when the GPU is done with something."""
 REPLAYING = re.compile(r"cu(?:da)?GraphLaunch")
 PAGEABLE = "Pageable"
 _WHEN = ["start", "time"]
@@ -113,7 +115,8 @@ class Budget:
     of kernels, `copies` and `fills` aside. `spent`: the work of the window by range and name. `named`: its largest idle
     times by what the host did, as far as the cause is the host's. `engaged` [s]: how long the host was in what a part is
     named after, the GPU idle or not: no step gets shorter by more where that costs it nothing; {} without the host's calls.
-    Of `waiting` that is what it was `blocked` for, and the idle time it left. `stream` [s]: of the stream that works longest.
+    Of `waiting` that is what it was `blocked` for, and the idle time it left; of work see _of_work. `stream` [s]: of the stream
+    that works longest; `without`: that, once the work of a slice is gone.
     """
 
     window: float
@@ -150,6 +153,7 @@ class Budget:
     named: tuple[Hole, ...] = ()
     engaged: Mapping[str, float] = field(default_factory=dict)
     stream: float = math.nan
+    without: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def idle(self) -> float:
@@ -309,10 +313,13 @@ def budget(
     everything = union(part, begin, end) if copies.any() else with_talk
     computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
     gaps = _gaps(everything, begin, end)
-    reached = ordered.iloc[steady.first : steady.end + bool(steady.marks)]
+    # What runs into the window from before it holds up what is in it.
+    running = (ordered["start"] + ordered["time"]).to_numpy()[: steady.first] > begin
+    reached = ordered.iloc[np.r_[np.flatnonzero(running), steady.first : steady.end + bool(steady.marks)]]
     idle = _idle(gaps, reached, known, (begin, end), max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
     total = float((ordered["start"] + ordered["time"]).max())
+    timed = [name for name in (*_WHEN, "stream") if name in part]
     return Budget(
         window=end - begin,
         computing=computing,
@@ -335,7 +342,8 @@ def budget(
         after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
-        stream=_busiest(part, begin, end) if "stream" in part else length(everything),
+        stream=_busiest(part[timed], begin, end),
+        without={name: _busiest(part.loc[~mine, timed], begin, end) for name, mine in _works(part).items()},
     )
 
 
@@ -405,7 +413,8 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
 
 def _busiest(part: pd.DataFrame, begin: float, end: float) -> float:
     """Seconds of the stream that works longest: what runs beside it may do so more, or less."""
-    return max(length(union(mine[_WHEN], begin, end)) for _, mine in part.groupby("stream", sort=False, observed=True))
+    streams = part.groupby("stream", sort=False, observed=True) if "stream" in part else [("", part)]
+    return max((length(union(mine[_WHEN], begin, end)) for _, mine in streams), default=0.0)
 
 
 def _gaps(busy: Times, begin: float, end: float) -> Times:
@@ -492,8 +501,7 @@ def _idle(
     each = {"middle": before.mean(axis=1), "thread": threads, "calls": {name: row for name, (_, row) in told.items()}}
     found["named"] = holes({**each, **names}, slices, host)
     engaged = _engaged(calls, pauses, quiet[:0] if paced else quiet, window)
-    engaged["copying"] = _handing(calls, part, window)
-    engaged["queued"] = _held_back(calls, part, window)
+    engaged |= _of_work(calls, part, window)
     # What a wait leaves behind it goes with it, launching included.
     engaged["waiting"] += float((own + queued)[known & after_wait].sum())
     return found | _where(away, names) | {"engaged": engaged}
@@ -569,28 +577,68 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     }
 
 
-def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:
-    """Seconds of a window that the host was in calls that copy, and in waits right behind a copy that takes longer than a call."""
+def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> dict[str, float]:
+    """Seconds of a window in which other work that was asked for, or the host, had nothing to wait for but work of a slice,
+    whatever else the GPU did meanwhile; of copies those too that the host is in handing them over. `all_tiny`: short kernels
+    run. `queued`: work was asked for and its stream had nothing to do.
+    """
+    asked = pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
+    timed = [name for name in (*_WHEN, "stream") if name in part]
+    ready, ends = _ready(part, asked), part["start"] + part["time"]
+    found = {"queued": length(_cut(ready, part["start"], window))}
+    stopped = union(calls[_matching(calls["call"], WAITING)], *window)
+    ended = np.sort(ends.to_numpy())
+    last = part.index.to_numpy()[np.argsort(ends.to_numpy(), kind="stable")]
+    at = np.maximum(np.searchsorted(ended, stopped[:, 1], side="right") - 1, 0)
+    for name, mine in _works(part).items():
+        begins = part["start"] if name == "tiny" else ready
+        kept = part.loc[~mine, timed]
+        # The host hears a while later that the work has ended that it waited for.
+        heard = np.column_stack((np.clip(ended[at], *stopped.T), stopped[:, 1]))[mine[last[at]].to_numpy()]
+        sets = (
+            _cut(begins[mine], ends[mine], window),
+            _cut(_ready(kept, asked[~mine]), kept["start"], window),
+            stopped,
+            _merged(np.vstack((heard, _handing(calls, part, window)))) if name == "copying" else heard,
+        )
+        edges = np.unique(np.concatenate([one.ravel() for one in sets]))
+        middles = (edges[1:] + edges[:-1]) / 2
+        way, held, stop, own = (np.searchsorted(one.ravel(), middles) % 2 == 1 for one in sets)
+        found[name] = float(np.diff(edges)[(way & (held | stop)) | own].sum())
+        if name == "tiny":
+            found["all_tiny"] = length(sets[0])
+    return found
+
+
+def _works(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
+    """Slice of a budget -> which launches are work of it that may cost nothing, where there is any; copies are fills too."""
+    spoken, copies = _matching(part["kernel"], COMMUNICATION), part["kind"].isin(("memcpy", "memset"))
+    short = ~copies & ~spoken & (part["time"] < SHORT)
+    works = {"copying": copies, "communicating": spoken & ~copies, "tiny": short}
+    return {name: mine for name, mine in works.items() if mine.any()}
+
+
+def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
+    """Of each launch when it was asked for and its stream was done with what came before, as far as either is known [s]."""
+    streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
+    ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
+    before = ended.groupby(streams, sort=False, observed=True).shift()
+    known: pd.Series[float] = before.where(~(asked > before), asked).fillna(asked).fillna(-math.inf)
+    return known.clip(upper=part["start"])
+
+
+def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, float]) -> Times:
+    """Merged stretches of a window."""
+    return _merged(np.clip(np.column_stack((begins, ends)), *window))
+
+
+def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
+    """When the host was in calls that copy, and in waits right behind a copy that takes longer than a call."""
     ordered = calls.sort_values(["thread", "start"], kind="stable")
     copies = _named(ordered, COPYING)
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
     behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & _named(ordered, BLOCKING)
-    return length(union(ordered[copies | behind], *window))
-
-
-def _held_back(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> float:
-    """Seconds of a window in which work was asked for and its stream had nothing else to do, whatever others did."""
-    total, when = 0.0, pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
-    for _, mine in part.groupby("stream", sort=False, observed=True) if "stream" in part else [("", part)]:
-        ordered = mine.sort_values("start", kind="stable")
-        start = ordered["start"].to_numpy(dtype="float64")
-        ended = np.maximum.accumulate((ordered["start"] + ordered["time"]).to_numpy(dtype="float64"))
-        asked = when.reindex(ordered.index).to_numpy()
-        since = np.fmax(np.concatenate(([window[0]], ended[:-1])), asked)
-        # Of what nobody asked for it is not known.
-        held = np.where(np.isnan(asked), 0.0, np.minimum(start, window[1]) - np.maximum(since, window[0]))
-        total += float(np.clip(held, 0.0, None).sum())
-    return total
+    return union(ordered[copies | behind], *window)
 
 
 def _merged(stretches: Times) -> Times:

@@ -93,8 +93,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
         values = {key: getattr(one, key) / steps for key in SLICES}
         values |= {
             **{f"engaged_{name}": seconds / steps for name, seconds in one.engaged.items()},
-            # Communication that is hidden holds up only who waits for it, the host or a launch.
-            "engaged_communicating": (min(one.hidden, one.engaged.get("waiting", NAN)) + one.queued) / steps,
+            **{f"without_{name}": seconds / steps for name, seconds in one.without.items()},
             "least": one.least,
             "short": one.short,
             "loads": float(one.loads),

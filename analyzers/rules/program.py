@@ -2,8 +2,8 @@
 
 Each looks at a slice of the wall time of a step (analyzers/program.py) that no other has; it is told from LEAST of the step,
 and what it claims is that slice. What a step can be shorter by if the cause costs nothing, all else as before, is more where the
-host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, and than the busiest
-stream does not work. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
+host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, or than others waited
+for it, and than the busiest stream does not work. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ def _slice(
     share = s[name] / s.time if s.time > 0 else 0.0
     if not share >= least:
         return None
-    own = 0.0 if name in IDLE else s[name]
-    engaged = s[f"engaged_{name}"]
-    # Work that goes may be the busiest stream's: the GPU's idle time may go with it all the same.
-    spare = _spare(s) if name in IDLE else max(_spare(s), s["idle"])
-    lost = min(own + min(spare, engaged) if engaged == engaged else s[name], s.time)
-    lost = max(lost, min(s[name], s.time))
+    engaged, room = s[f"engaged_{name}"], _room(s, name)
+    lost = max(min(engaged, room) if engaged == engaged else 0.0, min(s[name], s.time))
     return Case(
         (Proof(f"{name}/step", share, least or NAN), *more),
         s.time - lost,
@@ -43,8 +39,14 @@ def _slice(
         variant=variant,
         likely=s.time - min(s[name], s.time),
         # A step never gets shorter than a stream works in it.
-        whole=max(_unrecorded(s, name, lost, own), s.time * lost / max(own + _spare(s), lost)),
+        whole=max(_unrecorded(s, name, lost, room), s.time * lost / max(room, lost)),
     )
+
+
+def _room(s: Subject, name: str) -> float:
+    """Seconds of a step in which no stream has to work if what is named so costs nothing: the busiest one is left."""
+    left = s[f"without_{name}"]
+    return s.time - left if left == left else _spare(s) + (0.0 if name in IDLE else s[name])
 
 
 def _spare(s: Subject) -> float:
@@ -52,7 +54,7 @@ def _spare(s: Subject) -> float:
     return s.time - s["stream"] if s.has("stream") else s["idle"]
 
 
-def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
+def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
     """Seconds of the step that `lost` is the largest share of, whatever recording took of the host's time at launches."""
     if name == "host":
         # It has all that recording took in it: of what is left it is no larger a share.
@@ -65,12 +67,13 @@ def _unrecorded(s: Subject, name: str, lost: float, own: float) -> float:
     if name not in _LONGER:
         return s["least"]
     # Recording is spread over launching, of which the GPU idles in a part; as far as it does not, the host waits longer without.
-    part = min(max((_spare(s) + own - lost) / launching, 0.0), 1.0)
+    part = min(max((room - lost) / launching, 0.0), 1.0)
     more = part * max(launching - idle, 0.0)
-    return min(s["least"], (s.time - part * late) * lost / (lost + more))
+    whole = min(s["least"], (s.time - part * late) * lost / (lost + more))
+    return max(whole, s["least"] * lost / max(s["engaged_all_tiny"], lost)) if name == "tiny" else whole
 
 
-_LONGER = ("waiting", "allocating", "copying")
+_LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
 """What holds a host up the longer, the sooner it comes to it: it waits for the GPU."""
 _LOADING = re.compile(r"HtoD|Host-to-Device")
 """Copies to the GPU: what ends a hole in which a batch was made."""
