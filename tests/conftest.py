@@ -32,6 +32,8 @@ os.environ.setdefault("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
 _CACHE_NAME = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE = os.environ.get(_CACHE_NAME)
 
+gc.disable()  # Until all is collected.
+
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("few", deadline=None, max_examples=8)
 settings.register_profile("thorough", deadline=None, max_examples=200)
@@ -80,9 +82,11 @@ def _seconds(item: pytest.Item) -> float:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: looking through it for garbage took a twentieth of the tests' time."""
-    gc.collect()
+    """What is loaded by now stays: looking through it for garbage took a third of the collection's time, and a twentieth of
+    the tests'.
+    """
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -153,14 +153,16 @@ def _main(control: str, parent: str, *preload: str) -> None:
     warden.with_parent(signal.SIGKILL)
     if os.getppid() != int(parent):
         os._exit(0)
+    # What is imported stays: to look through it for garbage, again and again, takes a quarter of the time; a child that
+    # did would copy its pages.
+    gc.disable()
     for name in preload:
         importlib.import_module(name)
+    gc.freeze()
+    gc.enable()
     warden.with_parent(0)
     if _touched_a_gpu():
         sys.exit("a library opens the GPU while it is imported")
-    # What is there stays: a child that looks through it for garbage would copy its pages.
-    gc.collect()
-    gc.freeze()
     request = _serve(socket.socket(fileno=int(control)))
     if request is None:
         # At once: its children end when it does, and what torch does at an orderly end takes long on a busy machine.
