@@ -6,7 +6,7 @@ import pytest
 from corpora import DATA, RUN, Entry, as_sample, entries
 
 from profkit.api import profile
-from profkit.launch import gpu, process
+from profkit.launch import gpu
 from profkit.targets.source import Source
 from profkit.targets.suspicion import suspicions
 
@@ -51,8 +51,6 @@ def caught(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        # As a user has it: torch's compiler, which is imported where the tests fork, changes what one of them swaps.
-        patch.setattr(process, "start", process.guarded)
         return run_of(HERE, root)
 
 
