@@ -37,11 +37,16 @@ DIALECTS = {
 
 def is_prefix(part: pd.DataFrame, whole: pd.DataFrame, *, last_may_lack: bool) -> bool:
     """Whether rows are the first ones of a frame; of the last launch of a details page metrics may be missing."""
-    expected = whole.iloc[: len(part)].reindex(columns=part.columns)
-    equal = (part == expected) | (part.isna() & expected.isna())
-    if last_may_lack:
-        equal.iloc[-1] |= part.iloc[-1].isna()
-    return bool(equal.all().all())
+    for column in part:
+        found = part[column].tolist()
+        expected = whole[column].tolist() if column in whole else [None] * len(whole)
+        pairs = list(zip(found, expected, strict=False))
+        if len(found) > len(expected) or not all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in pairs[:-1]):
+            return False
+        a, b = pairs[-1]
+        if not (a == b or (pd.isna(a) and (last_may_lack or pd.isna(b)))):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
@@ -54,8 +59,8 @@ def test_cut_at_every_byte(tmp_path: Path, name: str, step: int):
     whole = read(path)
     ends = {i for i, byte in enumerate(data) if byte == ord("\n")}
     ends |= {i - 1 for i in ends} | {i + 1 for i in ends} | {len(data)}
-    # Every byte for the two pages as profkit and others write them; every third for their variants.
-    for size in range(0, len(data), step if name in ("raw", "details") else 3 * step):
+    # Every byte for the two pages as profkit and others write them; every fifth for their variants.
+    for size in range(0, len(data), step if name in ("raw", "details") else 5 * step):
         path.write_bytes(data[:size])
         try:
             part = read(path)
@@ -70,7 +75,7 @@ def test_cut_at_every_byte(tmp_path: Path, name: str, step: int):
         )
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [29, pytest.param(13, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DIALECTS)
 def test_partial_reading_gives_a_prefix_with_a_doubt(tmp_path: Path, name: str, step: int):
     dialect = DIALECTS[name]

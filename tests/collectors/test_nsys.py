@@ -523,11 +523,11 @@ EXPORTS = {
     [
         (False, 11),
         (True, 7),
-        pytest.param(False, 3, marks=pytest.mark.slow),
-        pytest.param(True, 1, marks=pytest.mark.slow),
+        pytest.param(False, 5, marks=pytest.mark.slow),
+        pytest.param(True, 2, marks=pytest.mark.slow),
     ],
 )
-def test_cut_at_every_byte(tmp_path, name, partial, step):
+def test_cut_anywhere(tmp_path, name, partial, step):
     data = EXPORTS[name].encode()
     path = tmp_path / "cut.csv"
     path.write_bytes(data)
@@ -550,7 +550,7 @@ GENERATED = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     ops=st.lists(GENERATED, min_size=1, max_size=6),
     version=st.sampled_from(["2022.4", "2023.4"]),
@@ -610,7 +610,7 @@ def test_a_parser_tells_of_recorded_exports_what_reading_row_by_row_does(monkeyp
 def test_recorded_exports_cut_at_random(tmp_path, name):
     data = (SHARED / name).read_bytes()
     whole = nsys.read(SHARED / name)
-    for at in np.random.default_rng(5).integers(0, len(data), 150).tolist():
+    for at in np.random.default_rng(5).integers(0, len(data), 80).tolist():
         check_cut(tmp_path / "cut.csv", data, at, whole, bool(at % 2))
 
 
