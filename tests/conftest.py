@@ -162,6 +162,15 @@ def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def fewer_headers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A candidate that is built for a CPU reads what it needs of torch's headers, not all of them, which takes half a
+    minute. Tests of a group share its build; nobody else does.
+    """
+    monkeypatch.setenv("CPATH", str(FAKES / "headers"))
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path_factory.getbasetemp() / "fewer-headers"))
+
+
+@pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
     from profkit.runner import clocks, facts, outside

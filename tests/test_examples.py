@@ -36,8 +36,9 @@ def run_script(name: str, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(40)
 @pytest.mark.xdist_group("icvxkh")
+@pytest.mark.usefixtures("fewer_headers", "given_to_others")
 def test_profile_sample(tmp_path):
     options = ("--device", "cpu", "--budget", "0.2", "--trials", "1", "-o", "a.png")
     out = run_script("profile_sample.py", str(ROOT / "S1" / "ICVXKH"), *options, cwd=tmp_path)

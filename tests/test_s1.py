@@ -157,12 +157,13 @@ def test_declared_bytes_follow_from_the_tensors():
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("icvxkh")
-def test_icvxkh_run_code_prints_the_contest_s_lines(tmp_path, monkeypatch):
+def test_icvxkh_run_code_prints_the_contest_s_lines(tmp_path, monkeypatch, request):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         from profkit.launch.cache import builds
         from profkit.runner.loading import build_key
 
+        request.getfixturevalue("fewer_headers")
         # Where `profkit profile` builds it, as test_examples.py does.
         place = builds() / build_key(S1 / "ICVXKH/example_cppcode.py")
         place.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import os
 import subprocess
@@ -115,31 +114,12 @@ def test_a_folder_from_a_file_runs_and_prints_the_grammar(from_file):
     assert "某人" in (from_file / "readme.md").read_text("utf-8")
 
 
-# The one operator that the candidate calls, and not all of torch's.
-FEWER = """#define AT_PER_OPERATOR_HEADERS
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/pybind.h>
-namespace torch { using namespace at; constexpr auto kFloat32 = at::kFloat; }"""
-
-
-def with_fewer_headers(file):
-    """Half of the build: what a candidate needs of torch's headers. S1/ICVXKH builds with all of them."""
-    from torch.utils.cpp_extension import load_inline
-
-    if "no_implicit_headers" in inspect.signature(load_inline).parameters:
-        text = file.read_text("utf-8").replace("load_inline(\n", "load_inline(\n        no_implicit_headers=True,\n")
-        text = text.replace("#include <ATen/Parallel.h>\n", "").replace("#include <torch/extension.h>", FEWER)
-        file.write_text(text, "utf-8")
-
-
-@pytest.mark.slow(30)
+@pytest.mark.slow(20)
+@pytest.mark.usefixtures("fewer_headers")
 def test_the_cpp_candidate_builds_and_agrees(tmp_path):
     # All in one build.
     op = "silu(x) * y + rsqrt(gelu(maximum(abs(x), y)))"
     folder = make(tmp_path, "--op", op, "--shape", "64,256")
-    with_fewer_headers(folder / "example_cppcode.py")
     ran = run_code(folder, TORCH_EXTENSIONS_DIR=str(tmp_path / "ext"))
     assert ran.returncode == 0, ran.stderr
     assert parse(ran.stdout).passed is True
