@@ -9,9 +9,6 @@ ARGS   ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# Hundreds of processes import the same files.
-unexport PYTHONDONTWRITEBYTECODE
-
 .PHONY: setup profile test check clean
 
 setup: $(VENV)/.with-test

@@ -21,6 +21,9 @@ FAKES = Path(__file__).parent / "fakes"
 sys.path.insert(0, str(FAKES.parent.parent))
 
 
+# Hundreds of processes import the same files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Tests run side by side: threads of one that wait for each other would only take the others' time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As candidates in processes of their own have it: the server that those are forked from serves the others too.
@@ -34,7 +37,7 @@ _CACHE = os.environ.get(_CACHE_NAME)
 
 gc.disable()  # Until all is collected.
 
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("few", deadline=None, max_examples=8)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

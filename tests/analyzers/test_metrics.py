@@ -114,7 +114,7 @@ def test_a_tiny_pipe_without_a_roof_does_not_hide_the_placement():
 amount = st.integers(0, 10**15).map(float)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(amount, amount, amount, st.floats(1e-7, 1.0))
 def test_attainable_is_under_every_roof(flops, tensor, moved, time):
     line = Roofline(
@@ -205,7 +205,7 @@ def test_a_row_of_a_summary_stands_for_its_instances():
     assert (row["launches"], row["time"]) == (11, 21.0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e6)), min_size=1, max_size=20))
 def test_adding_up_in_two_steps_is_adding_up_in_one(rows):
     frame = launches(*({"kernel": k, "time": 1.0, "flop_fp32": f} for k, f in rows))

@@ -135,7 +135,7 @@ amount = st.integers(0, 10**14).map(float)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(amount, amount, amount, st.floats(1e-3, 10.0))
 def test_bound_by_names_the_ceiling_used_most(fp32, fp64, moved, time):
     line = Roofline(

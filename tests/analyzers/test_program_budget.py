@@ -211,7 +211,7 @@ def test_without_the_hosts_calls_idle_is_unknown():
     assert (found.unknown, found.idle) == (2.0, 2.0)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("abcn"), st.floats(0, 50), st.floats(0.001, 5)), min_size=1, max_size=40))
 def test_the_parts_add_up(rows):
     names = {"a": ("a", "kernel"), "b": ("b", "kernel"), "c": ("copy", "memcpy"), "n": ("ncclKernel", "kernel")}

@@ -155,7 +155,7 @@ def test_what_is_lost_inside_kernels_is_told_once():
     assert found(budget, counted=True) == []
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.floats(0, 1), min_size=10, max_size=10),
     st.floats(0, 1),

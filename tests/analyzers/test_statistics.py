@@ -140,7 +140,7 @@ def rounds_of(values, per=3):
     return np.arange(len(values)) // per
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(2, 30), st.integers(0, 99))
 def test_ratio_mirrors_and_scales(rounds, seed):
     generator = np.random.default_rng(seed)

@@ -550,7 +550,7 @@ GENERATED = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     ops=st.lists(GENERATED, min_size=1, max_size=6),
     version=st.sampled_from(["2022.4", "2023.4"]),

@@ -219,7 +219,7 @@ def test_broken_json_names_line_and_column(tmp_path):
         trtexec.read(path)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")), min_size=1, max_size=4),
     data=st.data(),

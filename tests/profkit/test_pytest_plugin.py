@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,7 @@ def run(folder, *options, text=TESTS, **variables):
         "profkit.bridges.pytest_plugin",
         "-p",
         "no:cacheprovider",
-        "-rsw",
+        "-rfsw",
         *options,
     ]
     return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, check=False)
@@ -88,31 +89,39 @@ def test_skipped_with_a_reason_without_a_gpu(tmp_path):
     assert "5 skipped" in done.stdout
 
 
-@pytest.mark.slow
-def test_a_reference_decides(tmp_path):
-    done = run(tmp_path, *CPU, "-k", "right or wrong or slow")
-    assert "1 passed" in done.stdout, done.stdout
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The first session of a folder, of two workers, and the folder."""
+    folder = tmp_path_factory.mktemp("first")
+    done = run(folder, *CPU, "-p", "xdist", "-n", "2")
+    assert "3 passed" in done.stdout, done.stdout
     assert "2 failed" in done.stdout
+    return done, folder
+
+
+@pytest.mark.slow
+def test_a_reference_decides(first):
+    done, _ = first
+    assert set(re.findall(r"^FAILED test_measured.py::(\w+)", done.stdout, re.M)) == {"test_wrong", "test_slow"}
     assert "-lambda-: mismatch" in done.stdout or "lambda: mismatch" in done.stdout
     assert "slow over the reference" in done.stdout
     assert "1.05 allowed" in done.stdout
 
 
-@pytest.mark.slow(40)
-def test_baselines_are_kept_and_hold_with_two_workers(tmp_path):
-    done = run(tmp_path, *CPU, "-k", "kept", "-p", "xdist", "-n", "2")
-    assert "2 passed" in done.stdout, done.stdout
+@pytest.mark.slow(30)
+def test_baselines_are_kept_and_hold_with_two_workers(first):
+    done, folder = first
     assert "no baseline before" in done.stdout
-    kept = sorted(path.parent.name for path in tmp_path.glob(".profkit-baselines/*/*/run.json"))
-    assert kept == ["1", "1"]
-    for file in tmp_path.glob(".profkit-baselines/*/*/timings.csv"):
+    kept = sorted(path.parent.name for path in folder.glob(".profkit-baselines/*/*/run.json"))
+    assert kept.count("1") == 2, kept
+    for file in folder.glob(".profkit-baselines/*/*/timings.csv"):
         millionth(file)
-    slower = run(tmp_path, *CPU, "-k", "kept")
+    slower = run(folder, *CPU, "-k", "kept")
     assert "2 failed" in slower.stdout, slower.stdout
     assert "double over its baseline" in slower.stdout
-    again = run(tmp_path, *CPU, "-k", "kept", "--profkit-update")
+    again = run(folder, *CPU, "-k", "kept", "--profkit-update")
     assert "2 passed" in again.stdout
-    assert not list(tmp_path.glob(".profkit-baselines/*/.new-*"))
+    assert not list(folder.glob(".profkit-baselines/*/.new-*"))
 
 
 def millionth(file):

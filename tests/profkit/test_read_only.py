@@ -98,7 +98,11 @@ def reading(folder):
 
 @pytest.mark.slow
 def test_nothing_that_reads_imports_what_measures(tmp_path):
-    lines = [*reading(tmp_path), ["profile", "S1/ICVXKH", "--device", "cpu"]]
+    # On Linux what may ask for the machine; what reads alone is the same as elsewhere, below.
+    every = [
+        line for line in reading(tmp_path) if line[0] in ("import", "explain", "list", "doctor", "--help", "profile")
+    ]
+    lines = [*every, ["profile", "S1/ICVXKH", "--device", "cpu"]]
     found = run(BLOCK + RUN, BLOCKED=MEASURING, LINES=lines)
     assert found["codes"].pop() == 3
     assert "nothing is measured without torch" in found["stderr"]
@@ -106,7 +110,6 @@ def test_nothing_that_reads_imports_what_measures(tmp_path):
     failed = {name for name, code in names.items() if code} - {"doctor --json"}
     assert not failed, found["stderr"][-3000:]
     assert not set(MEASURING) & {name.partition(".")[0] for name in found["loaded"]}
-    assert (tmp_path / "页面.html").stat().st_size > 100_000
 
 
 @pytest.mark.slow
@@ -123,6 +126,7 @@ def test_reading_needs_nothing_of_linux(tmp_path, platform):
     assert f"nothing is measured on {platform}" in found["stderr"]
     failed = [line for line, code in zip(lines[:-2], codes[:-2], strict=True) if code and line[0] != "doctor"]
     assert not failed, found["stderr"][-3000:]
+    assert platform != "win32" or (tmp_path / "页面.html").stat().st_size > 100_000
 
 
 @pytest.mark.slow
