@@ -107,7 +107,7 @@ def test_a_details_page_cut_at_a_row_end_shows_in_its_last_launch(tmp_path: Path
 def test_two_tables_cut_in_the_second(tmp_path: Path):
     first, second = write(LAUNCHES, Dialect()), write(LAUNCHES[:1], Dialect(process=12))
     path = tmp_path / "cut.csv"
-    for cut in range(1, len(second) - 1):
+    for cut in range(1, len(second) - 1, 3):
         path.write_bytes(first + second[:cut])
         try:
             part = read(path)
