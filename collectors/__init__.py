@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
 if TYPE_CHECKING:
@@ -57,6 +60,37 @@ _PACKED = (
 )
 """What may hold an export without being one, by its first bytes where they are no text."""
 
+_LOG = "what trtexec printed"
+_BEGINS = {
+    "ncu's CSV": r'(?:Process ID"?,"?Process Name|ID"?,"?Process ID|Domain"?,"?Range:PL_Type)',
+    "ncu's text page": r"(?:Section: [^\n]+\n[ \t]*-{3,} +-{3,}|Metric Name +Metric Unit +Metric Value)",
+    "nsys' tables": r'(?:Time ?\(%\)"?[, ]+"?(?:Total|Instances|Num)|API Start[ (,]|NVTX Range"?[, ]+"?Style'
+    r'|Start[^,\n]{0,9}[, ]"?(?:Duration|End)(?!"?[, ]+"?Grid)[^,\n]{0,9}[, ]|Total[^,\n]{0,9}[, ]"?(?:Count|Operations)'
+    r'|Name"?[, ]+"?Projected|Range"?[, ]+"?Style|PID"?[, ]+"?TID)',
+    "nvprof's summary": r'(?:Type"?[, ]+"?)?Time\(%\)"?[, ]+"?Time"?[, ]+"?Calls',
+    "nvprof's trace": r'Start"?[, ]+"?Duration"?[, ]+"?Grid [XS]',
+    "nvprof's metrics": r'(?:Invocations +(?:Metric|Event) Name|Device"?,"?Kernel"?,"?Invocations)',
+    _LOG: r"(?:\[[^]\n]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===|&&&& \w+ TensorRT\.trtexec)",
+    "trtexec's JSON": r'(?:\[\s*\{\s*"(?:count|name|latencyMs|start\w+Ms)"\s*:'
+    r'|\{\s*"(?:Layers|Bindings|performance_summary|model_options|device_information)"\s*:)',
+    "torch.profiler's trace": r'\{\s*"(?:schemaVersion|traceEvents|deviceProperties|trace_id)"\s*:',
+    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id)',
+    "profkit's own table": r"(?:range|impl),kernel,launch,start,time,",
+    "a database, a report or an archive": r"(?:SQLite format 3\0|NVR\0|\x1f\x8b\x08|PK\x03\x04)",
+}
+"""What a line begins with at which a table begins, by whose it is; marks of byte order, blanks and a quote aside."""
+_BEGIN = re.compile(
+    rb'\n(?!"?[\d,])(?:\xef\xbb\xbf)?[ \t"]*(?:'
+    + "|".join(f"({one})" for one in _BEGINS.values()).encode("ascii")
+    + b")"
+)
+_NO_TEXT = (b"SQLite format 3", b"NVR\0", b"\x1f\x8b", b"PK\x03\x04")
+_WIDE = re.compile(rb"(?:[\x20-\x7e]\0){16}|(?:\0[\x20-\x7e]){16}")
+_NARROW = re.compile(rb"[\t\r\n\x20-\x7e]{40}")
+"""Text of two bytes a letter among such of one, and the other way round."""
+_NAMES = tuple(_BEGINS)
+_BLOCK, _LONGEST = 1 << 18, 1 << 12
+
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
 
@@ -76,8 +110,8 @@ class Role(NamedTuple):
 class Format:
     """All that reading and importing ask of a format.
 
-    sniff(head, path): whether a file is one, by its beginning. read(path, *, partial, progress, **companions): its
-    launches frame; what a format has no use for it ignores. role(frame): what the file is good for.
+    sniff(head, path): whether a file is one, by its beginning. reads(path, *, partial, progress, **companions): its
+    launches frame, of what is this format's; what a format has no use for it ignores. role(frame): what the file is good for.
     companions(heads): which of the files of this format, given with their beginnings, are read together.
     says: how its times were taken, by language. vendor: whose GPUs it tells of: a column of counters.Counter.recipes.
     remedy: what to import beside times to have counters. options: what a run's files are read with.
@@ -85,13 +119,82 @@ class Format:
 
     name: str
     sniff: Callable[[str, Path], bool]
-    read: Callable[..., pd.DataFrame]
+    reads: Callable[..., pd.DataFrame]
     role: Callable[[pd.DataFrame], Role]
     says: Mapping[str, str]
     companions: Callable[[Mapping[Path, str]], Groups] = lambda heads: {path: {} for path in heads}
     vendor: str = "nvidia"
     remedy: str = "import an ncu export of the same program beside them"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, path: str | os.PathLike[str], *, partial: bool = False, **options: Any) -> pd.DataFrame:
+        """The launches frame of a file that holds no other tool's tables beside; with `partial` they are left out, with a
+        doubt. Raises CollectError.
+        """
+        doubts = list(_others(Path(path), partial))
+        frame = self.reads(path, partial=partial, **options)
+        frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *doubts]
+        return frame
+
+
+def _others(path: Path, partial: bool) -> Iterator[Doubt]:
+    """Raises CollectError where tables of a second kind begin in a file, which no reader would see; yields the doubt about
+    what trtexec printed, which may be the program that another tool watched, and with `partial` about any.
+    """
+    found = _beginnings(path)
+    first, name = next(iter(found), ""), shlex.quote(path.name)
+    for what in list(found)[1:]:
+        line = _line(path, found[what])
+        said = f"{path}, line {line}: {what} in a file that begins with {first}: one of them is not read"
+        fix = f"give each in a file of its own: `head -n {line - 1} {name}` and `tail -n +{line} {name}`"
+        if not partial and _LOG not in (what, first):
+            raise CollectError(said, fix=f"{fix}; --partial (partial=True in Python) reads one of them")
+        yield Doubt(said, "", fix)
+
+
+def _beginnings(path: Path) -> dict[str, int]:
+    """Where in a file, as UTF-8, a kind of _BEGINS first begins, by place; none where it is no text."""
+    found: dict[str, int] = {}
+    before, at = b"\n", -1
+    for block in _blocks(path):
+        data = before + block
+        for match in _BEGIN.finditer(data):
+            found.setdefault(_NAMES[(match.lastindex or 1) - 1], at + match.start() + 1)
+        before = data[-_LONGEST:]
+        at += len(data) - len(before)
+    return found
+
+
+def _line(path: Path, place: int) -> int:
+    """The line of a place in a file as UTF-8."""
+    line = 1
+    for block in _blocks(path):
+        line += block[: max(place, 0)].count(b"\n")
+        place -= len(block)
+    return line
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """A text file as UTF-8, none where it is no text; raises CollectError where it changes its encoding."""
+    with _existing(path).open("rb") as file:
+        head = file.read(256)
+        file.seek(0)
+        if head.startswith(_NO_TEXT):
+            return
+        marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+        wide = marked or (len(head) > 3 and head[1:4:2] == b"\0\0") or head[:4:2] == b"\0\0"
+        form = "utf-16" if marked else "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
+        decoder, mixed, done = codecs.getincrementaldecoder(form)("replace"), _NARROW if wide else _WIDE, 0
+        while block := file.read(_BLOCK):
+            if (wide or b"\0" in block) and (other := mixed.search(block)):
+                file.seek(0)
+                line = file.read(done + other.start()).count(b"\n") + 1
+                raise CollectError(
+                    f"{path}, line {line}: the file goes on in another encoding, UTF-{8 if wide else 16}",
+                    fix="two files run into each other: give each by itself",
+                )
+            done += len(block)
+            yield decoder.decode(block).encode("utf-8", "replace") if wide else block
 
 
 def formats() -> Iterator[Format]:

@@ -57,12 +57,12 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         wanted = TRACE if "range" in head else ACTIVITY
         rows = pd.read_csv(file, dtype={name: str for name in wanted if name not in _NUMBERS}, keep_default_na=False)
         columns: dict[str, Any] = {name: rows[name] for name in wanted}
-    except (ValueError, KeyError, OSError) as error:
+        said = [RAN_ALONG] if wanted is TRACE else []
+        if wanted is TRACE and rows["process"].nunique() < 2:
+            said.append(Doubt(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
+        frame = build({**columns, **facts}, tool="cupti", doubts=said)
+    except (CollectError, ValueError, KeyError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: measure again, or remove it") from error
-    said = [RAN_ALONG] if wanted is TRACE else []
-    if wanted is TRACE and rows["process"].nunique() < 2:
-        said.append(Doubt(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
-    frame = build({**columns, **facts}, tool="cupti", doubts=said)
     host = host_file(file)
     if host.exists():
         set_host(frame, _host(host))

@@ -75,7 +75,7 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     header, at = _header(path, lines)
     if header == "metrics":
         return nvprof_metrics.read(path, lines, at, doubts, partial=partial)
-    _one_result(path, lines, traced="trace" in header)
+    _one_result(path, lines, at, traced="trace" in header)
     if header == "text":
         found = _text(path, lines, at)
     elif header == "text trace":
@@ -111,9 +111,11 @@ def _csv_kind(line: str) -> str:
     return "trace" if set(_TRACE) <= set(cells) else ""
 
 
-def _one_result(path: Path, lines: Sequence[str], *, traced: bool) -> None:
+def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
     """Raises CollectError where several programs printed into one file. A trace goes on under a second heading."""
     found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
+    first = next((at for at, line in enumerate(lines) if _RESULT.match(line)), at)
+    found += ["unknown"] * (at < first)
     if len(set(found) if traced else found) > 1:
         raise CollectError(
             f"{path}: {len(found)} results of nvprof follow each other (processes {', '.join(dict.fromkeys(found))})",
@@ -292,6 +294,11 @@ def _delimited(path: Path, lines: Sequence[str], at: int) -> _Cells:
 def _aligned(path: Path, lines: Sequence[str], at: int) -> _Cells:
     """The text for people: every column but the name ends below the end of its title."""
     titles = list(re.finditer(r"\S+(?: \S+)*", lines[at]))
+    for number, line in enumerate(lines[at + 1 :], start=at + 2):
+        if _TEXT_TRACE.match(line) or _csv_kind(line):
+            raise CollectError(
+                f"{path}, line {number}: a second table in one file", fix="give each in a file of its own"
+            )
     data: dict[str, list[str]] = {title[0].lower(): [] for title in titles}
     ends = [0, *(title.end() for title in titles[:-1])]
     numbers = []

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format
+from collectors import Format, text_of
 from collectors.counters import evaluate_columns, metric_names
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
@@ -122,10 +122,7 @@ def _names(header: str) -> list[str]:
 
 def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], list[Doubt]]:
     """Header, line numbers and cells of the rows."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CollectError(f"{path}: {error}", fix="check the path; export again as CSV") from error
+    text = text_of(path, strict=True)
     doubts = []
     if not text.endswith("\n"):
         if not partial:

@@ -39,7 +39,8 @@ _SNIFF = re.compile(
 
 def sniff(head: str, path: Path) -> bool:
     """Whether a file is ncu's: a report, or text with one of its headers or ==PROF==/==ERROR== lines."""
-    return rep.is_report(path) or bool(_SNIFF.search(head) or page.LAUNCH.search(head))
+    text = not head.startswith("SQLite format 3")
+    return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 
 
 def read(

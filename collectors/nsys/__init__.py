@@ -106,6 +106,11 @@ def read(
         Doubt(f"its {kind} table is left out: {str(error).removeprefix(f'{path}, ')}", "", error.fix)
         for kind, error in damaged
     ]
+    summed = {int(report.frame["instances"].sum()) for report in reports if report.kind == "kern_sum"}
+    traced = int((frame["kind"] == "kernel").sum()) if summed and frame.attrs["report"] == "gpu_trace" else 0
+    if traced and summed != {traced}:
+        what = f"its trace has {traced} kernels, its summary {max(summed)}, which is not read: they are of two captures"
+        frame.attrs["doubts"].append(Doubt(what, "", "give the exports of each capture in a file of its own"))
     for report in reports:
         if report.kind == "api_sum":
             facts = report.frame

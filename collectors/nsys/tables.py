@@ -88,7 +88,7 @@ def open_base(path: str | Path) -> Iterator[sqlite3.Connection]:
 
 
 def _check_whole(path: Path) -> None:
-    """A database states its number of pages; a shorter file was cut."""
+    """A database states its number of pages; a shorter file was cut, behind a longer one stands another."""
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -101,6 +101,11 @@ def _check_whole(path: Path) -> None:
         raise CollectError(
             f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
             fix="copy it again, or export again: nsys export --type sqlite REPORT",
+        )
+    if expected and size > expected:
+        raise CollectError(
+            f"{path}: {size - expected} B stand behind the {expected} B of the database",
+            fix="two files run into each other: give each by itself, or export again",
         )
 
 

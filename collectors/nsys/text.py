@@ -31,7 +31,7 @@ _WINDOW = 1 << 25
 _LONGEST = 64
 """Bytes that the longest match of _BETWEEN may have."""
 _BETWEEN = re.compile(
-    rb"\n(?=\r?\n| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
+    rb"\n(?=\r?\n|\xef\xbb\xbf| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
 )
 _SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
@@ -186,7 +186,7 @@ def scan(export: Export, recognise: Recognise, last: Callable[[Table], bool] = l
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
         end = len(export.data) if stop < 0 else stop + 1
-        text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n")
+        text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n").lstrip("\ufeff")
         script = _script(text, script)
         if title := _TITLED.match(text):
             unit = _WORDS.get(title[1], title[1])

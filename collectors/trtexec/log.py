@@ -66,11 +66,15 @@ def is_log(head: str) -> bool:
 def read_log(path: Path, *, partial: bool = False) -> Log:
     """The table and the summary of a log. partial: a table without its Total row is read as far as it goes.
 
-    Raises CollectError for a log with neither, with several of either, or with a cut table.
+    Raises CollectError for a log with neither, of several runs, or with a cut table.
     """
-    log = Log()
+    log, told = Log(), False
     lines = _lines(path)
     for number, text in lines:
+        # What a run has told is not put together with what another tells.
+        if told and "&&&& RUNNING" in text:
+            raise CollectError(f"{path}, line {number}: a second run in one log", fix="split the file")
+        told = log.table is not None or bool(log.summary)
         heading = _HEADING.match(text)
         if heading:
             if log.table is not None:
