@@ -56,6 +56,10 @@ _OTHERS = (
 _PACKED = (
     (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
     (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
+    (r"\ABZh\d", "compressed by bzip2", "give what `bunzip2` makes of it"),
+    (r"\A\ufffd7zXZ", "compressed by xz", "give what `unxz` makes of it"),
+    (r"\A\ufffd\ufffd\x11\u0871", "a spreadsheet", "give the CSV that the tool wrote"),
+    (r"\APAR1", "a Parquet table", "give the CSV that the tool wrote"),
     (r"\APK\x03\x04", "an archive or a spreadsheet", "unpack it; of a spreadsheet give the CSV that the tool wrote"),
 )
 """What may hold an export without being one, by its first bytes where they are no text."""
@@ -90,6 +94,14 @@ _NARROW = re.compile(rb"[\t\r\n\x20-\x7e]{40}")
 """Text of two bytes a letter among such of one, and the other way round."""
 _NAMES = tuple(_BEGINS)
 _BLOCK, _LONGEST = 1 << 18, 1 << 12
+
+_CLOTHES = (
+    ("padded with blanks", ' *([",\\n]) *', r"\1"),
+    ("parted by semicolons", ";", ","),
+    ("parted by tabs", "\t", ","),
+    ("quoted twice", '"+', ""),
+)
+"""How other programs write an export again: what they did, and how to undo it for a look."""
 
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
@@ -221,10 +233,11 @@ def sniffed(head: str, path: Path) -> Format:
     for mark, what, fix in _PACKED:
         if re.search(mark, head):
             raise CollectError(f"{path}: {what}", fix=fix)
-    for between, name in ((";", "semicolons"), ("\t", "tabs")):
-        if any(one.sniff(head.replace(between, ","), path) for one in formats()):
+    for how, pattern, instead in _CLOTHES:
+        told = re.sub(pattern, instead, head.replace("\xa0", " "))
+        if told.strip() and any(one.sniff(told, path) for one in formats()):
             raise CollectError(
-                f"{path}: an export whose cells are parted by {name}: something saved it again, and may have changed numbers",
+                f"{path}: an export whose cells are {how}: something saved it again, and may have changed numbers",
                 fix="give the file as the tool wrote it, or with commas and decimal points",
             )
     raise CollectError(

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from collectors import Format
@@ -57,6 +58,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         wanted = TRACE if "range" in head else ACTIVITY
         rows = pd.read_csv(file, dtype={name: str for name in wanted if name not in _NUMBERS}, keep_default_na=False)
         columns: dict[str, Any] = {name: rows[name] for name in wanted}
+        if not np.isfinite(rows[["start", "time"]].to_numpy(float)).all():
+            raise ValueError("a time that is no number")
         said = [RAN_ALONG] if wanted is TRACE else []
         if wanted is TRACE and rows["process"].nunique() < 2:
             said.append(Doubt(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from collectors.errors import CollectError
 
-MISSING = frozenset({"", "n/a", "(!) n/a", "no data", "nan", "-nan", "inf", "-inf"})
+MISSING = frozenset({"", "n/a", "(!) n/a", "(!) nan", "(!) inf", "no data", "nan", "-nan", "inf", "-inf"})
 
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'"})
 _SHAPE = re.compile(r"[-+]?(\d[\d., ']*)(?:[eE][-+]?\d+)?")
@@ -111,7 +111,7 @@ def classify(cell: str) -> tuple[str | None, str]:
 
 
 def parse(cell: str, mark: str) -> float:
-    """A cell as a float, `mark` being the decimal mark; NaN where the tool says there is no value.
+    """A cell as a finite float, `mark` being the decimal mark; NaN where the tool says there is no value.
 
     Of a metric with instances, "2338 (8; 8; 16)", the value before the instances. Raises ValueError on other
     text.
@@ -124,7 +124,10 @@ def parse(cell: str, mark: str) -> float:
         raise ValueError(f"{cell!r} is not a number with decimal mark {mark!r}")
     sign, whole, group, fraction, exponent = found.groups()
     digits = whole.replace(group, "") if group else whole
-    return float(f"{sign}{digits}.{fraction or 0}{exponent}")
+    value = float(f"{sign}{digits}.{fraction or 0}{exponent}")
+    if math.isinf(value):
+        raise ValueError(f"{cell!r} is beyond every number")
+    return value
 
 
 def _main(cell: str) -> str:

@@ -72,6 +72,20 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     path = Path(path)
     header, lines, rows, doubts = _table(path, partial)
     names = _names(header)
+    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
+        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
+    pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
+    if lost := [other for one, other in pairs if one in names and other not in names]:
+        raise CollectError(
+            f"{path}, line 1: no column {_COLUMNS[lost[0]][0]}", fix="give the file as the tool wrote it"
+        )
+    for line, row in zip(lines, rows, strict=True):
+        kernel = row[names.index("kernel")]
+        if not kernel or kernel.isdecimal() or any(not row[names.index(at)] for at in ("start", "end") if at in names):
+            raise CollectError(
+                f"{path}, line {line}: a row without its kernel or its times",
+                fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
+            )
     if "counter" in names:
         rows, lines, counted = _by_dispatch(path, names, rows, lines)
     else:
@@ -79,7 +93,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         counted = {cell: _numbers(path, cell, lines, [row[at] for row in rows]) for cell, at in counted.items()}
 
     def cells(name: str) -> list[str]:
-        return [row[names.index(name)].strip() for row in rows] if name in names else [""] * len(rows)
+        return [row[names.index(name)] for row in rows] if name in names else [""] * len(rows)
 
     def numbers(name: str) -> Any:
         return _numbers(path, name, lines, cells(name))
@@ -117,7 +131,8 @@ def _names(header: str) -> list[str]:
         cells = [cell.strip() for cell in next(csv.reader([header]), [])]
     except csv.Error:  # A field beyond csv's limit; on Python 3.10 a NUL too.
         return []
-    return [_OURS.get(re.sub(r"[^a-z0-9]", "", cell.lower()), cell) for cell in cells]
+    plain = (re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in cells)
+    return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
 
 
 def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], list[Doubt]]:
@@ -135,7 +150,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
         doubts = [Doubt(f"{path.name} was cut: its last row is left out", f"{lost} characters", "export again")]
     found = list(_records(path, text))
     header = text[: text.index("\n")] if found else ""
-    rows = [(line, row) for line, row in found[1:] if row]
+    rows = [(line, [cell.strip() for cell in row]) for line, row in found[1:] if row]
     if not rows:
         raise CollectError(f"{path}: a header of rocprof and no row after it", fix="export again")
     width = len(found[0][1])
@@ -192,8 +207,8 @@ def _numbers(path: Path, name: str, lines: Sequence[int], cells: Sequence[str]) 
     found = np.full(len(cells), math.nan)
     for at, cell in enumerate(cells):
         try:
-            found[at] = float(cell) if cell.strip() else math.nan
-            if math.isinf(found[at]) or "_" in cell:
+            found[at] = float(cell) if cell else math.nan
+            if math.isinf(found[at]) or "_" in cell or (cell and math.isnan(found[at])):
                 raise ValueError(cell)
         except ValueError as error:
             message = f"{path}, line {lines[at]}: {name}: {cell[:40]!r} is not a number"

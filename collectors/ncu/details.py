@@ -20,7 +20,7 @@ from collectors.errors import CollectError
 from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
 from collectors.ncu.raw import nvtx_columns
-from collectors.ncu.text import DETAILS, Row, Scan, Table
+from collectors.ncu.text import DAMAGED, DETAILS, Row, Scan, Table
 from collectors.numbers import MISSING, Evidence, is_number, parse, scale
 
 ROUNDED = Doubt(
@@ -158,7 +158,7 @@ class DetailsReader:
             return len(self._launches)
         digits = cell.replace(",", "").replace(".", "").replace(" ", "")
         if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}, line {row.line}: field ID: {cell!r} is not a number")
+            raise CollectError(f"{self._scan.path}, line {row.line}: field ID: {cell!r} is not a number", fix=DAMAGED)
         return int(digits)
 
     def _ranges(self, places: _Places, cells: list[str]) -> tuple[tuple[str, str], ...]:
@@ -209,7 +209,8 @@ class DetailsReader:
         try:
             value = parse(cell, mark)
         except ValueError as error:
-            raise CollectError(f"{self._scan.path}, launch {launch.identity.launch}: field {name}: {error}") from error
+            where = f"{self._scan.path}, line {launch.line}, launch {launch.identity.launch}"
+            raise CollectError(f"{where}: field {name}: {error}", fix=DAMAGED) from error
         factor = scale(unit)
         if factor is None and not math.isnan(value):
             what = f"unit {unit!r} of {name} is unknown"

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.ncu.text import Row, Scan, Table, physical_lines
+from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
 
 _HEADER = [
     *("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"),
@@ -71,7 +71,7 @@ def rows(scan: Scan) -> Iterator[Row]:
     launch: re.Match[str] | None = None
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
-        text = data.decode("utf-8", errors="replace").rstrip("\r\n")
+        text = data[:LONGEST].decode("utf-8", errors="replace").rstrip("\r\n")
         if _RULER.match(text):
             if table is None:
                 table = _Table([match.span() for match in re.finditer("-+", text)])

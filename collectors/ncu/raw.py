@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.ncu.launches import DEVICE_NAME, KEYS, Launches, chip, dimensions, objects, ranges_of
-from collectors.ncu.text import Row, Scan, Table
+from collectors.ncu.text import DAMAGED, Row, Scan, Table
 from collectors.numbers import MISSING, Evidence, base_unit, is_number, parse, scale
 from collectors.recipes import Column
 
@@ -38,6 +39,8 @@ KEY_COLUMNS = (
     "Device",
     "CC",
 )
+_STRANGE = re.compile(r"^[^_:]*$|\.\d+$")
+"""What is no metric's name, nor a range's: a spreadsheet's own."""
 _CHUNK = 16 << 20
 _EVIDENCE_CELLS = 50_000
 
@@ -136,6 +139,9 @@ class RawReader:
 
     def _columns(self, table: Table) -> dict[int, str]:
         push, start = nvtx_columns(table.header)
+        if strange := [one for one in table.header if one not in KEY_COLUMNS and _STRANGE.search(one)]:
+            what = f"columns that ncu does not name so are left out: {', '.join(strange[:4])}"
+            self._doubt(what, f"{len(strange)} columns", "give the file as ncu wrote it")
         keys = {*KEY_COLUMNS, DEVICE_NAME}
         places = dict(enumerate(table.header))
         chosen = {i: name for i, name in places.items() if name in keys or i in (push, start)}
@@ -239,7 +245,7 @@ class RawReader:
     def _launch(self, cell: str) -> int:
         digits = cell.replace(",", "").replace(".", "").replace(" ", "")
         if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}: field ID: {cell!r} is not a number")
+            raise CollectError(f"{self._scan.path}: field ID: {cell!r} is not a number", fix=DAMAGED)
         return int(digits)
 
     def _factor(self, name: str, unit: str) -> float:
@@ -275,7 +281,7 @@ class RawReader:
         try:
             return float(str(cell)) if isinstance(cell, int | float) else parse(str(cell), mark)
         except ValueError as error:
-            raise CollectError(f"{self._scan.path}: field {name}: {error}") from error
+            raise CollectError(f"{self._scan.path}: field {name}: {error}", fix=DAMAGED) from error
 
     def _doubt(self, what: str, how_much: str, fix: str) -> None:
         self._doubts.setdefault(what, Doubt(what, how_much, fix))

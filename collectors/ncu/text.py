@@ -27,8 +27,11 @@ _BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
 _FIRST_CELL = re.compile(rb'"[^"]*","')
 _GLUED = re.compile(rb'"\d+","\d+",')
 _LOG_LIMIT = 1 << 20
+LONGEST = 1 << 17
+"""Bytes that are looked at of a line which is no row."""
 _TELL = 1 << 20
 
+DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
 RAW, DETAILS, SUMMARY = "raw", "details", "summary"
 _NEEDED = {
     RAW: ("Kernel Name",),
@@ -104,7 +107,8 @@ class Scan:
         return "\n".join(self.log)
 
     def note(self, line: bytes) -> None:
-        """Keeps a line that is no row (up to a limit: a program may print a lot; tagged lines always)."""
+        """Keeps a line that is no row (up to a limit: a program may print a lot; tagged lines always, none endless)."""
+        line = line[:LONGEST]
         if self._logged < _LOG_LIMIT or line.startswith((b"==ERROR==", b"==WARNING==")):
             self._logged += len(line)
             self.log.append(line.decode("utf-8", errors="replace"))
@@ -141,6 +145,8 @@ class Scan:
                 table = Table(split(line[begin:]), number, quoted=line[begin : begin + 1] == b'"')
                 if not ended:
                     return self.stop(number, "the header is cut")
+                if "" in table.header:
+                    return self.stop(number, "the header has a column without a name")
                 if lost := [name for name in _NEEDED[table.page] if name not in table.header]:
                     return self.stop(number, f"the header has no column {lost[0]}")
                 # Threads and domains may name their ranges alike; of anything else it is open which column counts.
@@ -210,8 +216,8 @@ def _defect(data: bytes, table: Table, ended: bool) -> str:
         broken = [name for name, cell in zip(table.header, cells, strict=True) if "\n" in cell and "Range" not in name]
         if broken:
             return f"field {broken[0]} breaks over lines"
-    if not ended:
-        whole = whole and _closed(data, cells, table)
+    if whole and not ended and not _closed(data, cells, table):
+        return "no end of line closes it: if only that was lost, add it"
     return "" if whole else f"{len(cells)} fields where the header has {columns}"
 
 

@@ -356,4 +356,6 @@ def _clean(text: str, field: Field) -> str:
         return ""
     if field.type == "id":
         return text.strip().removesuffix(".0")
+    if field.column == "name":
+        return text.strip()
     return text.removeprefix(":") if field.column == "range" else text

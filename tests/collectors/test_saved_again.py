@@ -1,0 +1,208 @@
+"""Exports that another program wrote again, or that are damaged by hand: right, refused or doubted, never a wrong number."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from test_followed import PARTS
+
+from collectors import CollectError, read
+
+VALUE = {
+    "ncu raw": "gpu__time_duration.sum",
+    "nsys trace": "Duration (ns)",
+    "nsys sum": "Total Time (ns)",
+    "rocprof 1": "EndNs",
+    "rocprof 3": "Counter_Value",
+    "rocprof trace": "End_Timestamp",
+    "cupti": "time",
+}
+"""Of each table the column that is tampered with."""
+
+
+def cells(name):
+    return list(csv.reader(io.StringIO(PARTS[name])))
+
+
+def saved(path, rows, *, quoted=False):
+    with path.open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL, lineterminator="\n").writerows(rows)
+    return path
+
+
+def column(name):
+    return cells(name)[0].index(VALUE[name])
+
+
+def outcome(path):
+    """The frame, or None where the file is refused by its name, with a fix."""
+    try:
+        return read(path)
+    except CollectError as error:
+        return None if error.fix and str(path) in str(error) else error
+
+
+def refused(path, match="."):
+    with pytest.raises(CollectError, match=match):
+        read(path)
+    assert outcome(path) is None
+
+
+@pytest.mark.parametrize("name", ["nsys trace", "nsys sum", "rocprof 1", "rocprof 3", "rocprof trace"])
+@pytest.mark.parametrize("turned", [lambda row: row[::-1], lambda row: row[1:] + row[:1]], ids=["reversed", "rotated"])
+def test_the_order_of_columns_changes_nothing(tmp_path, name, turned):
+    (tmp_path / "as.csv").write_text(PARTS[name])
+    found = read(saved(tmp_path / "turned.csv", map(turned, cells(name))))
+    whole = read(tmp_path / "as.csv")
+    assert found.equals(whole)
+
+
+@pytest.mark.parametrize("name", [*VALUE])
+@pytest.mark.parametrize("how", ["doubled", "lost", "renamed", "unnamed"])
+def test_a_column_that_is_not_as_the_tool_wrote_it(tmp_path, name, how):
+    header, *rows = cells(name)
+    at = column(name)
+    if how == "doubled":
+        rows = [[*row, f"{row[at]}9"] for row in rows]
+        header = [*header, header[at]]
+    elif how == "lost":
+        header, *rows = [row[:at] + row[at + 1 :] for row in [header, *rows]]
+    else:
+        header[at] = "Column1" if how == "renamed" else ""
+    path = saved(tmp_path / "x.csv", [header, *rows], quoted=name.startswith("ncu"))
+    if name == "cupti" and how == "doubled":
+        assert len(read(path)) == len(rows)  # Its own columns stand as they were, the added one behind them.
+    elif name == "ncu raw" and how in ("lost", "renamed"):
+        frame = read(path)
+        assert "time" not in frame
+        assert ("Column1" in "".join(doubt.what for doubt in frame.attrs["doubts"])) == (how == "renamed")
+    else:
+        refused(path)
+
+
+@pytest.mark.parametrize("name", [*VALUE])
+@pytest.mark.parametrize(
+    ("cell", "means"),
+    [
+        ("1e3", 1000.0),
+        ("1.5e+03", 1500.0),
+        ("(!) nan", np.nan),
+        ("n/a", np.nan),
+        ("inf", np.nan),
+        ("1,234.5", 1234.5),
+        ("1.234,5", None),
+        ("#VALUE!", None),
+        ("0x10", None),
+        ("1e400", np.nan),
+        ("5us", None),
+        ("=1+1", None),
+        ("5.0.1", None),
+        ("--", None),
+    ],
+)
+def test_a_cell_is_a_number_or_none_or_refused(tmp_path, name, cell, means):
+    header, *rows = cells(name)
+    row = 1 if name == "ncu raw" else 0
+    begin = {"rocprof 1": "BeginNs", "rocprof trace": "Start_Timestamp"}.get(name)
+    rows[row][column(name)] = cell
+    if begin:
+        rows[row][header.index(begin)] = "500"
+    path = saved(tmp_path / "x.csv", [header, *rows], quoted=name.startswith("ncu"))
+    if (frame := outcome(path)) is None:
+        return
+    if name == "rocprof 3":
+        assert means is not None
+        assert frame["dram_read"][0] == means * 1024
+        return
+    unit = 1.0 if name == "cupti" else 1e-9
+    since = 500.0 if begin else 0.0
+    read_as = frame["time"][0] * frame.get("instances", np.ones(len(frame)))[0] / unit + since
+    assert means is not None
+    np.testing.assert_allclose(read_as, means, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [*VALUE, "nvprof old"])
+@pytest.mark.parametrize("label", ["Total", "", "in its name"])
+def test_a_row_of_totals_is_no_launch(tmp_path, name, label):
+    header, *rows = cells(name)
+    last = ["" for _ in header]
+    last[header.index("time" if name == "cupti" else "Time" if name == "nvprof old" else VALUE[name])] = "999999"
+    last[
+        next(at for at, one in enumerate(header) if "name" in one.lower())
+        if label == "in its name" and name != "cupti"
+        else 0
+    ] = label
+    refused(saved(tmp_path / "x.csv", [header, *rows, last], quoted=name.startswith("ncu")))
+
+
+@pytest.mark.parametrize("name", [*VALUE, "nvprof old"])
+def test_a_header_over_two_lines_is_no_header(tmp_path, name):
+    header, *rows = cells(name)
+    first, second = [[cell.partition(" ")[part] for cell in header] for part in (0, 2)]
+    if " " in "".join(header):
+        refused(saved(tmp_path / "x.csv", [first, second, *rows], quoted=name.startswith("ncu")))
+
+
+@pytest.mark.parametrize("name", ["ncu raw", "ncu details", "nsys trace", "nsys sum"])
+@pytest.mark.parametrize(
+    ("how", "again"),
+    [
+        ("quoted twice", lambda text: "".join(f'"{line}"\n' for line in text.replace('"', '""').splitlines())),
+        ("parted by tabs", lambda text: "\n".join("\t".join(row) for row in csv.reader(io.StringIO(text))) + "\n"),
+    ],
+)
+def test_what_was_done_to_it_is_named(tmp_path, name, how, again):
+    (tmp_path / "x.csv").write_text(again(PARTS[name]))
+    refused(tmp_path / "x.csv", how)
+
+
+def test_blanks_round_cells(tmp_path):
+    def padded(name):
+        rows = [[f" {cell} " for cell in row] for row in cells(name)]
+        return saved(tmp_path / f"{name}.csv", rows, quoted=name.startswith("ncu"))
+
+    refused(padded("ncu raw"), "padded with blanks")
+    assert read(padded("nsys trace"))["kind"].tolist() == ["kernel", "kernel", "memcpy"]
+    assert read(padded("rocprof 3"))["dram_read"].notna().any()
+
+
+@pytest.mark.parametrize("name", ["rocprof 1", "rocprof 3", "rocprof trace"])
+def test_a_row_moved_by_a_cell_is_no_dispatch(tmp_path, name):
+    *rows, last = cells(name)
+    refused(saved(tmp_path / "x.csv", [*rows, ["", *last[:-1]]]))
+
+
+@pytest.mark.parametrize("name", ["ncu raw", "nsys trace", "nvprof old", "rocprof 1", "trtexec profile"])
+def test_a_letter_cut_in_two_at_the_end(tmp_path, name):
+    (tmp_path / "x.csv").write_bytes(PARTS[name].encode()[:-1] + "é".encode()[:1])
+    refused(tmp_path / "x.csv")
+
+
+def test_another_table_with_a_column_kernel_is_none_of_rocprof(tmp_path):
+    (tmp_path / "x.csv").write_text("kernel,launch,start\nrelu,1,5\n")
+    refused(tmp_path / "x.csv", "neither an Nsight")
+
+
+@pytest.mark.parametrize("begin", ["", "==PROF== Connected to process 1 (a)\n", PARTS["ncu raw"], PARTS["nsys trace"]])
+@pytest.mark.parametrize("letter", ["a", '"', ",", " "])
+def test_a_line_without_an_end_is_refused(tmp_path, begin, letter):
+    (tmp_path / "x.csv").write_text(begin + letter * 3_000_000)
+    frame = outcome(tmp_path / "x.csv")
+    assert frame is None or len(frame) == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"BZh91AY&SY\x00\x01", "bzip2"),
+        (b"\xfd7zXZ\x00\x00\x04", "xz"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00\x00", "a spreadsheet"),
+        (b"PAR1\x15\x04\x15", "Parquet"),
+    ],
+)
+def test_an_archive_or_a_spreadsheet_is_named(tmp_path, data, what):
+    (tmp_path / "x.csv").write_bytes(data)
+    refused(tmp_path / "x.csv", what)
