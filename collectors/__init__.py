@@ -69,7 +69,7 @@ _BEGINS = {
     "ncu's CSV": r'(?:Process ID"?,"?Process Name|ID"?,"?Process ID|Domain"?,"?Range:PL_Type)',
     "ncu's text page": r"(?:Section: [^\n]+\n[ \t]*-{3,} +-{3,}|Metric Name +Metric Unit +Metric Value)",
     "nsys' tables": r'(?:Time ?\(%\)"?[, ]+"?(?:Total|Instances|Num)|API Start[ (,]|NVTX Range"?[, ]+"?Style'
-    r'|Start[^,\n]{0,9}[, ]"?(?:Duration|End)(?!"?[, ]+"?Grid)[^,\n]{0,9}[, ]|Total[^,\n]{0,9}[, ]"?(?:Count|Operations)'
+    r'|Start[^,\n]{0,9}[, ]+"?(?:Duration|End)[^,\nG]{0,9}[, ]+"?[A-FH-Z]|Total[^,\n]{0,9}[, ]"?(?:Count|Operations)'
     r'|Name"?[, ]+"?Projected|Range"?[, ]+"?Style|PID"?[, ]+"?TID)',
     "nvprof's summary": r'(?:Type"?[, ]+"?)?Time\(%\)"?[, ]+"?Time"?[, ]+"?Calls',
     "nvprof's trace": r'Start"?[, ]+"?Duration"?[, ]+"?Grid [XS]',

@@ -18,7 +18,7 @@ from test_nvprof import NEW as NVPROF_CSV
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
-from collectors import CollectError, read
+from collectors import CollectError, _beginnings, read
 
 DATA = Path(__file__).parent.parent / "data"
 LAUNCHES = [
@@ -148,6 +148,16 @@ def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
     assert len(many) > 3 << 18
     with pytest.raises(CollectError, match=f"line {9000 + 3}: ncu's CSV"):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["nvprof trace", "nvprof text trace", "nsys trace", "nsys text", "ncu text"])
+def test_a_header_at_the_end_of_a_block_is_of_one_kind(tmp_path, name):
+    path, size = tmp_path / "late.txt", 1 << 18
+    told = PARTS[name].encode()
+    for place in range(0, 300, 7):
+        before = b"step\n" * ((size - place) // 5)
+        path.write_bytes(before + b"\n" * (size - place - len(before)) + told)
+        assert len(_beginnings(path)) == 1
 
 
 def test_what_a_watched_program_printed_is_a_doubt(tmp_path):
