@@ -7,7 +7,7 @@ Run it from a copy that nobody changes meanwhile. With --json the results are ke
 where the first was stopped. Each file goes through a process of its own, forked from one that has loaded everything; the pictures,
 which cost most, are drawn for every tenth. "refused" is an error of the error tree, with a
 fix; anything else that is raised is a traceback and a bug. The independent reading adds up launches, blocks, GPU time and
-eight counters with Python's csv and sqlite3 modules (for .ncu-rep NVIDIA's reader) and nothing of collectors/; files of forms
+eight counters with Python's csv, json and sqlite3 modules (for .ncu-rep NVIDIA's reader) and nothing of collectors/; files of forms
 that it does not know are counted as "not compared".
 Prints a table by kind of file, then every traceback and every difference; the exit code is 1 if there is one.
 """
@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import gzip
+import itertools
 import json
 import math
 import os
@@ -64,14 +66,17 @@ def independent(path: Path) -> Figures:
         return _sqlite(path)
     if path.suffix == ".ncu-rep":
         return _report(path)
-    text = path.read_bytes().decode("utf-8-sig", "replace")
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig", "replace")
+    if ".json" in path.name:
+        return _json(json.loads(text))
     lines = [line for line in text.split("\n") if not line.startswith("==")]
     for at, line in enumerate(lines[:5000]):
         header = next(csv.reader([line.rstrip("\r")]), [])
         for marks, sums in FORMS:
             if marks <= set(header):
                 return sums(header, [row for row in csv.reader(lines[at + 1 :]) if len(row) > 4])
-    return _page(lines)
+    return _printed(lines) or _page(lines)
 
 
 def _number(text: str) -> float:
@@ -114,6 +119,25 @@ def _ncu_details(header: list[str], rows: list[list[str]]) -> Figures:
     return found
 
 
+def _printed(lines: list[str]) -> Figures:
+    """What trtexec printed, and tables of nsys with a ruler of dashes."""
+    text, found = "\n".join(lines), Figures()
+    if runs := re.search(r"=== Profile \((\d+) iterations", text):
+        row = re.search(r"(?:\bTotal +([\d.]+) |\] +([\d.]+) .* Total *$)", text[runs.end() :], re.M)
+        return {"rough_time": float(row[1] or row[2]) / 1e3 / int(runs[1])} if row else {}
+    if mean := re.search(r"GPU Compute Time: min = .*?mean = ([\d.e-]+) ms", text):
+        return {"launches": 1.0, "time": float(mean[1]) / 1e3}
+    for at, line in enumerate(lines[1:], start=1):
+        title = lines[at - 1]
+        told = "Total Time (ns)" in title and re.search(r"Instances .*Name|Operations? *$", title)
+        if told and "Range" not in title and re.fullmatch(r" *-{2,}(?: +-{2,})+\s*", line):
+            rows = itertools.takewhile(str.strip, lines[at + 1 :])
+            for cells in (row.split() for row in rows):
+                found["time"] = found.get("time", 0.0) + _number(cells[1]) / 1e9
+                found["launches"] = found.get("launches", 0.0) + _number(cells[2])
+    return found
+
+
 def _page(lines: list[str]) -> Figures:
     """Pages for people: of ncu the rows that give a launch's duration, of nvprof the means of a counter by kernel."""
     rows = (re.fullmatch(r"\s{2,}(?:Duration|gpu__time_duration\.sum)\s+(\w+)\s+([\d.,]+)\s*", line) for line in lines)
@@ -121,7 +145,46 @@ def _page(lines: list[str]) -> Figures:
     rows = (re.fullmatch(r"\s*(\d+)\s+achieved_occupancy\s.*\s([\d.]+)\s*", line) for line in lines)
     busy = [(int(row[1]), float(row[2])) for row in rows if row]
     counted = {"launches": float(sum(n for n, _ in busy)), "occupancy": sum(n * mean for n, mean in busy)}
-    return {"time": sum(times)} if times else counted if busy else {}
+    own = "\n".join(lines).partition("API calls:")[0]
+    found = re.findall(r"^.*?[\d.]+%\s+([\d.]+)(ns|us|ms|s)\s+(\d+)\s+[\d.]+(?:ns|us|ms|s)\s", own, re.M)
+    summed = {
+        "rough_time": sum(float(cell) * UNITS[unit] for cell, unit, _ in found),
+        "launches": float(sum(int(calls) for *_, calls in found)),
+    }
+    return {"time": sum(times)} if times else counted if busy else summed if found else {}
+
+
+def _json(told: Any) -> Figures:
+    """A trace of torch.profiler, or trtexec's profile."""
+    if isinstance(told, list):
+        layers = [one["averageMs"] for one in told if "averageMs" in one]
+        return {"launches": float(len(layers)), "time": sum(layers) / 1e3} if layers else {}
+    kernels = [one["dur"] for one in told["traceEvents"] if one.get("ph") == "X" and one.get("cat") == "kernel"]
+    return {"kernels": float(len(kernels)), "kernel_time": sum(map(float, kernels)) / 1e6}
+
+
+def _dispatches(begin: str, end: str, number: str) -> Callable[[list[str], list[list[str]]], Figures]:
+    """Of AMD's tables, which may tell of a dispatch once a counter."""
+
+    def total(header: list[str], rows: list[list[str]]) -> Figures:
+        first, last, key = (header.index(name) for name in (begin, end, number))
+        times = {row[key]: float(row[last]) - float(row[first]) for row in rows}
+        return {"launches": float(len(times)), "time": sum(times.values()) / 1e9}
+
+    return total
+
+
+def _nvprof_trace(header: list[str], rows: list[list[str]]) -> Figures:
+    at = header.index("Duration")
+    kept = [row for row in rows[1:] if not re.match(r"\[Unified Memory (?!Memcpy)", row[-1])]
+    return {"launches": float(len(kept)), "time": sum(float(row[at]) for row in kept) * UNITS[rows[0][at]]}
+
+
+def _nvprof_metrics(header: list[str], rows: list[list[str]]) -> Figures:
+    calls, name, mean = (header.index(one) for one in ("Invocations", "Metric Name", "Avg"))
+    busy = [(int(row[calls]), float(row[mean])) for row in rows if row[name] == "achieved_occupancy"]
+    both = {"launches": float(sum(n for n, _ in busy)), "occupancy": sum(n * share for n, share in busy)}
+    return both if busy else {}
 
 
 def _sqlite(path: Path) -> Figures:
@@ -156,11 +219,14 @@ def _column(name: str) -> Callable[[list[str], list[list[str]]], Figures]:
 
 
 def _nvprof(header: list[str], rows: list[list[str]]) -> Figures:
-    """Of the summary with a unit beside each number."""
-    cells = [re.fullmatch(r"([\d.]+)(ns|us|ms|s)", row[1]) for row in rows]
+    """Of the summary with a unit beside each number, or in a row of their own."""
+    at = header.index("Time")
+    units = rows[0] if not rows[0][at + 1] else [""] * len(header)
+    rows = [row for row in rows if row[at + 1] and (not header.index("Time(%)") or row[0] == "GPU activities")]
+    cells = [re.fullmatch(r"([\d.]+)(ns|us|ms|s)", row[at] + units[at]) for row in rows]
     return {
         "rough_time": sum(float(cell[1]) * UNITS[cell[2]] for cell in cells if cell),
-        "launches": float(sum(int(row[2]) for row in rows)),
+        "launches": float(sum(int(row[at + 1]) for row in rows)),
     }
 
 
@@ -170,6 +236,13 @@ FORMS: tuple[tuple[set[str], Callable[[list[str], list[list[str]]], Figures]], .
     ({"Total Time (ns)", "Instances", "Med (ns)", "Name"}, _column("Total Time (ns)")),
     ({"Duration (ns)", "GrdX", "Name"}, _column("Duration (ns)")),
     ({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"}, _nvprof),
+    ({"Start", "Duration", "Grid X"}, _nvprof_trace),
+    ({"Device", "Kernel", "Invocations", "Metric Name", "Avg"}, _nvprof_metrics),
+    *(
+        ({begin, end, number}, _dispatches(begin, end, number))
+        for begin, end in (("BeginNs", "EndNs"), ("Start_Timestamp", "End_Timestamp"))
+        for number in ("Index", "Dispatch_Id", "Dispatch_ID")
+    ),
 )
 """A form by what must stand in its header, and how its figures add up."""
 
