@@ -304,6 +304,8 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     for where, leaf in answer.items():
         own, tf32 = noise.get(where, 0.0), narrow.get(where, 0.0)
         usual = rtol_of(inside.get(where, leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
+        if isinstance(leaf, torch.Tensor) and _inexact(leaf):
+            usual = max(usual, _in_common(leaf, again))
         if not isinstance(leaf, torch.Tensor) or max(own * _WIDER, tf32 * _NARROW, usual) <= rtol_of(leaf.dtype):
             continue
         if tf32 > WIDEST:
@@ -350,13 +352,24 @@ def room(
                 return None
         elif _inexact(leaf):
             found[where] = max(
-                _allowed(usual, where, leaf), rtol_of(leaf.dtype), *(one[where] * times for one, times in far)
+                _allowed(usual, where, leaf),
+                rtol_of(leaf.dtype),
+                _in_common(leaf, again),
+                *(one[where] * times for one, times in far),
             )
             if not found[where] <= WIDEST:
                 return None
         elif where not in found and (strong is None or _differing(strong.get(where), leaf)):
             return None
     return found
+
+
+def _in_common(leaf: torch.Tensor, again: Again) -> float:
+    """The rtol of a mean, or a sum, of what a coarse type computed: rounding that its terms have in common does not average out."""
+    inside = again.widest()
+    if inside is None or not again.coarse or torch.finfo(leaf.dtype).eps >= torch.finfo(inside).eps:
+        return 0.0
+    return float(torch.finfo(inside).eps) / 2
 
 
 def _inexact(leaf: torch.Tensor) -> bool:

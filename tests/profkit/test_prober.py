@@ -321,3 +321,32 @@ def test_where_nobody_is_held_to_anything_no_trivial_answer_is_told_apart():
     trials = [Trial("larger", "values", [given], given * 5, False, room=room) for room in (lambda: None, dict)]
     told = [prober.told_apart(Probe(passing=["zeros"]), [one], torch.zeros(64, 64)).told for one in trials]
     assert told == [{}, {"zeros": "larger"}]
+
+
+class Loss(nn.Module):
+    """One number of what bfloat16 computes, in as many parts."""
+
+    def __init__(self, parts):
+        super().__init__()
+        self.first, self.second, self.parts = nn.Linear(128, 192).bfloat16(), nn.Linear(192, 40).bfloat16(), parts
+
+    def forward(self, x):
+        given = zip(self.first(x).relu().chunk(self.parts, 1), self.second.weight.chunk(self.parts, 1), strict=True)
+        scores = sum(one @ weight.t() for one, weight in given) + self.second.bias
+        return scores.float().logsumexp(-1).mean()
+
+
+def test_rounding_that_all_terms_have_in_common_is_no_fault():
+    worst = 0.0
+    for seed in range(12):
+        torch.manual_seed(seed)
+        model, other = Loss(1).requires_grad_(False), Loss(2).requires_grad_(False)
+        model.first.bias += 4.0
+        other.load_state_dict(model.state_dict())
+        given = [torch.randn(96, 128).bfloat16()]
+        far = prober.distances({"output": other(*given)}, {"output": model(*given)})["output"]
+        worst = max(worst, far)
+        usual = probed(model, 96, 128, draw=lambda *shape: torch.randn(*shape).bfloat16()).tolerances
+        assert usual["output"] > far
+        assert prober.room(model, given, {})["output"] > far
+    assert worst > 1e-4
