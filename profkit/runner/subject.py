@@ -34,7 +34,6 @@ _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 _WITNESSES = 256
 _LOOKS = 1 / 8
 _NEAR = 0.05
-_COLLECTS = gc.isenabled()
 
 
 class ChangedResultError(OffenceError):
@@ -185,8 +184,7 @@ class TimedCall:
         integrity.keep("the turns of its timed call", self._turns, "_sets")
 
     def __call__(self) -> Any:
-        if _COLLECTS:
-            gc.enable()
+        gc.enable()
         self._turns.output = self._model(*self._turns.arguments)
         return self._turns.output
 
