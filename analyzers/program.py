@@ -586,7 +586,9 @@ def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
     timed = [name for name in (*_WHEN, "stream") if name in part]
     ready, ends = _ready(part, asked), part["start"] + part["time"]
     found = {"queued": length(_cut(ready, part["start"], window))}
-    stopped = union(calls[_matching(calls["call"], WAITING)], *window)
+    # Launching takes that long where the queue is full.
+    full = (calls["launch"] >= 0) & (calls["time"] >= _FULL)
+    stopped = union(calls[_matching(calls["call"], WAITING) | full], *window)
     ended = np.sort(ends.to_numpy())
     last = part.index.to_numpy()[np.argsort(ends.to_numpy(), kind="stable")]
     at = np.maximum(np.searchsorted(ended, stopped[:, 1], side="right") - 1, 0)
@@ -608,6 +610,10 @@ def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
         if name == "tiny":
             found["all_tiny"] = length(sets[0])
     return found
+
+
+_FULL = 50e-6
+"""Seconds from which on a launching call waits for what was launched before."""
 
 
 def _works(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
