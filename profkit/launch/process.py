@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, Protocol
+
+import psutil
 
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import fence, waiting
@@ -354,11 +356,10 @@ def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
 
 def _marked(mark: str) -> Iterator[int]:
     """Processes that were started with this mark in their environment."""
-    entry = f"{FAMILY}={mark}".encode()
-    for pid in _numbers() if mark else ():
-        with contextlib.suppress(OSError):
-            if pid != os.getpid() and entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                yield pid
+    for one in psutil.process_iter() if mark else ():
+        with contextlib.suppress(psutil.Error, OSError):
+            if one.pid != os.getpid() and one.environ().get(FAMILY) == mark:
+                yield one.pid
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
@@ -372,42 +373,28 @@ def _signal(pid: int, number: signal.Signals) -> bool:
 
 
 def _running(pid: int) -> bool:
-    look = _look(pid)
-    return look is not None and look.state not in "ZXx"
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
+        return False
 
 
 def _family(leader: int) -> set[int]:
     """The processes of the leader's session, and what descends from them or from the leader."""
-    table = {pid: look for pid in _numbers() if (look := _look(pid))}
+    table = {one.pid: (one.info["ppid"], _session(one.pid)) for one in psutil.process_iter(["ppid"])}
     # A leader that is gone may have left its number to a stranger, who leads another session.
-    wanted = {leader} if leader in table and table[leader].session == leader else set()
+    wanted = {leader} if leader in table and table[leader][1] == leader else set()
     grown = True
     while grown:
-        more = {pid for pid, look in table.items() if look.session == leader or look.parent in wanted}
+        more = {pid for pid, (parent, session) in table.items() if session == leader or parent in wanted}
         grown = not more <= wanted
         wanted |= more
     return wanted
 
 
-def _numbers() -> list[int]:
-    """The processes that there are."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-class _Look(NamedTuple):
-    """A process as /proc shows it: a letter for its state, the numbers of its parent and its session."""
-
-    state: str
-    parent: int
-    session: int
-
-
-def _look(pid: int) -> _Look | None:
-    """A process at this moment; None when it is gone."""
+def _session(pid: int) -> int:
+    """The session of a process, 0 when it is gone."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stream:
-            # Behind its name, which may hold anything.
-            state, parent, _, session, *_ = stream.read().rpartition(b")")[2].split()
+        return os.getsid(pid)
     except OSError:
-        return None
-    return _Look(state.decode(), int(parent), int(session))
+        return 0

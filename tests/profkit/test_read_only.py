@@ -46,7 +46,7 @@ ELSEWHERE = """
 import os, signal
 # What others do on that system is theirs: they are loaded as they are.
 import asyncio, click.testing, html.parser, jinja2, matplotlib.pyplot, matplotlib.backends.backend_agg, matplotlib.backends.backend_svg
-import msgspec, multiprocessing.pool, pandas, PIL.PngImagePlugin, rich.cells, sqlite3, tempfile
+import msgspec, multiprocessing.pool, pandas, PIL.PngImagePlugin, psutil, rich.cells, sqlite3, tempfile
 for name in POSIX:
     sys.modules[name] = None
 for name in FUNCTIONS:
@@ -135,7 +135,7 @@ def test_a_pipe_on_windows_gets_utf8(tmp_path):
 import os, sys
 sys.stdout.reconfigure(encoding="cp1252")
 sys.stderr.reconfigure(encoding="cp1252")
-import click.testing, matplotlib.figure, matplotlib.backends.backend_agg, multiprocessing.pool, pandas
+import click.testing, matplotlib.figure, matplotlib.backends.backend_agg, multiprocessing.pool, pandas, psutil
 sys.platform = "win32"
 from profkit.cli import main
 try:
