@@ -45,10 +45,9 @@ def explain(
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = waterfalls(analysis) if calls is None else calls
     times, floors = ({name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "floor"))
-    weights = _weights(analysis, budgets)
+    weights = {} if steps else _weights(analysis, budgets)
     if steps:
-        step = sum(one.step for one in budgets.values())
-        times, floors, weights = dict.fromkeys((one.impl for one in kernels), step), {}, {}
+        times, floors = dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values())), {}
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
     return examine(chosen, times, floors=floors, weights=weights, rules=rules)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profkit.cli.campaign import begin
 from profkit.cli.group import complain
 from profkit.cli.kernelbench_data import book_, wrapper_
 from profkit.cli.kernelbench_models import models_
-from profkit.cli.options import Runners, begin, campaign, fenced, measuring, request_of
+from profkit.cli.options import Runners, campaign, fenced, measuring, request_of
 from profkit.cli.progress import progress
 from profkit.contests.kernelbench import files, official
 from profkit.contests.kernelbench.files import Generated, Problem

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 import click
 
-from profkit.launch import warm
-from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
@@ -184,14 +182,6 @@ class Runners:
     jobs: int
     dask: str
     quiet: bool
-
-
-def begin(dask: str) -> None:
-    """Of a campaign on this machine: the process that imports torch for all of it begins, while the command still imports
-    what it needs itself. It ends with the command.
-    """
-    if not dask:
-        click.get_current_context().with_resource(warm.runners(environment(sharing())))
 
 
 campaign = shared(

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from profkit.cli import options as shared
+from profkit.cli.campaign import begin
 from profkit.cli.group import complain, failed_for
 from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
 from profkit.cli.progress import Progress, progress
@@ -266,7 +267,7 @@ def _campaign(
     form: str,
 ) -> int:
     """Every sample as a piece of a campaign."""
-    shared.begin(runners.dask)
+    begin(runners.dask)
     from profkit.api import open_run
     from profkit.campaign import piece
     from profkit.campaign.campaign import Campaign

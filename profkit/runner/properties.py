@@ -98,27 +98,18 @@ def trials(
             break
     if "values" not in wanted or room is None or other is None:
         return
-    yield from reach.quietly(_remembered(drawn, allowed, ask, tolerances, other, room, clock))
 
+    def remembered() -> Iterator[Trial]:
+        """Inputs with which the answer depends on more."""
+        found = reach.Reach(ask, drawn, other, tolerances, clock)
+        for name, arguments in reach.remembering(found):
+            answer, rough = _settled(arguments, ask, tolerances)
+            if answer is not None and not rough:
+                own = functools.cache(functools.partial(room, arguments))
+                with found.patience.aside():
+                    yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
 
-def _remembered(
-    drawn: list[Any],
-    allowed: Domain,
-    ask: Callable[[list[Any]], Any],
-    tolerances: Mapping[str, float],
-    other: list[Any],
-    room: Callable[[list[Any]], Mapping[str, float] | None],
-    clock: reach.Clock,
-) -> Iterator[Trial]:
-    """Inputs with which the answer depends on more; see trials."""
-    found = reach.Reach(ask, drawn, other, tolerances, clock)
-    for name, arguments in reach.remembering(found):
-        answer, rough = _settled(arguments, ask, tolerances)
-        if answer is not None and not rough:
-            began = clock()
-            own = functools.cache(functools.partial(room, arguments))
-            yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
-            found.patience.extend(clock() - began)
+    yield from reach.quietly(remembered())
 
 
 def _settled(

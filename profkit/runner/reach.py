@@ -7,6 +7,7 @@ matrices that turn and do not shrink, decays near one, terms of one size.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import time
@@ -56,9 +57,12 @@ class Patience:
         """Whether they have passed."""
         return time.thread_time() > self._until or self._clock() > self._end
 
-    def extend(self, seconds: float) -> None:
-        """What others took meanwhile is none of it."""
-        self._end += seconds
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """What others take in the block is none of it."""
+        began = self._clock()
+        yield
+        self._end += self._clock() - began
 
 
 def quietly(found: Iterator[Any]) -> Iterator[Any]:
@@ -309,17 +313,16 @@ def weights(
     state = model.state_dict()
     constructed = {name: state[name].clone() for name in names}
     length = reach.length if reach.unreached else reach.passing
-    layers = {name: value for name, value in _layers(model, constructed, length) if name in constructed}
-    together: dict[str, torch.Tensor] = {}
+    together = {name: value for name, value in _layers(model, constructed, length) if name in constructed}
     found = 0
-    for values in _weights(layers, constructed, length):
+    if together and not reach.over:
+        found = 1
+        yield dict(together)
+    for values in _weights(frozenset(together), constructed, length) if reach.unreached else ():
         if reach.over or found >= _MOST_FOUND:
             break
-        if values is not layers:
-            if not reach.unreached:
-                break
-            if not together.keys().isdisjoint(values) or not _remembers(reach, values, constructed, put):
-                continue
+        if not together.keys().isdisjoint(values) or not _remembers(reach, values, constructed, put):
+            continue
         found += 1
         yield values
         together |= values
@@ -341,13 +344,11 @@ def _remembers(
 
 
 def _weights(
-    layers: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor], length: int
+    layers: Collection[str], state: Mapping[str, torch.Tensor], length: int
 ) -> Iterator[dict[str, torch.Tensor]]:
-    """Values to try, the likeliest first: those of torch's recurrent layers at once, of small tensors each in every way, of biases
+    """Values to try beside those of torch's recurrent layers, the likeliest first: of small tensors each in every way, of biases
     the parts that may belong to one gate, of matrices all at once.
     """
-    if layers:
-        yield layers
     paths = {name.rpartition(".")[0] for name in layers}
     small = {name: value for name, value in state.items() if value.numel() <= _SMALL}
     left = {name: value for name, value in small.items() if name.rpartition(".")[0] not in paths}

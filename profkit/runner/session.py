@@ -825,13 +825,10 @@ class Session:
                 put(held)
             if weights.steady(before, answer) and compare(answer, before, usual).status != "ok":
                 own = functools.cache(functools.partial(self._room, arguments, values))
-                began = self._company.clock()
-                yield Memory(like, binding, values, arguments, answer, own)
-                for one in waiting:
-                    one.extend(self._company.clock() - began)
+                with patience.aside():
+                    yield Memory(like, binding, values, arguments, answer, own)
 
         seed, patience = judge.draw(1)[0], reach.Patience(self._company.clock)
-        waiting = [patience]
         trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
         # With some signs an answer may be rounding alone.
         for signs in (True, False):
@@ -842,7 +839,7 @@ class Session:
             if not heard(name, value) and (times := next((by for by in reach.LOUDER if heard(name, value * by)), 0.0)):
                 yield from tried("some that hardly count are larger", {name: value * times})
         reached = reach.Reach(self._ask_reference, arguments, again, usual, self._company.clock)
-        waiting.append(reached.patience)
+        patience = reached.patience
         for values in reach.weights(model, names, reached, put):
             yield from tried("they have it remember longer", values)
         # Steps that converge with those as constructed may not with these, and who takes none is as good.

@@ -31,7 +31,7 @@ from profkit.campaign.piece import Piece, of_folder, of_pair
 from profkit.campaign.progress import Count, Lines, duration
 from profkit.campaign.task import Answer, Task, deliver, measured, perform
 from profkit.campaign.worker import WorkerDiedError
-from profkit.cli import options
+from profkit.cli import campaign as beginning
 from profkit.cli.list import command as list_command
 from profkit.cli.profile import command as profile_command
 from profkit.errors import ProfkitError
@@ -130,7 +130,7 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 
     monkeypatch.setattr(warm, "_Server", Server)
     with click.Context(profile_command):
-        options.begin(dask)
+        beginning.begin(dask)
         assert len(began) == (not dask)
         if not dask:
             run([piece("a")], tmp_path, places=2)
