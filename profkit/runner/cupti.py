@@ -61,10 +61,8 @@ class Recording:
         """Others may be asked to begin, and to end, before this one does."""
 
     def begin(self) -> None:
-        from torch.profiler import ProfilerActivity, profile
-
         _set_up()
-        self._profiler = profile(activities=[ProfilerActivity.CUDA])
+        self._profiler = _recorder()
         self._profiler.__enter__()
 
     def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
@@ -93,12 +91,17 @@ class Recording:
             open_.__exit__(None, None, None)
 
 
+def _recorder() -> Any:
+    """torch's profiler of the device alone. torch.profiler.profile is this one and more: when it begins it imports torch's
+    compiler and Triton, seconds in which nobody else has the device.
+    """
+    return torch.autograd.profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True)
+
+
 @functools.cache
 def _set_up() -> None:
     """CUPTI does that when it is first started: a tenth of a second in which launches are slow."""
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA]):
+    with _recorder():
         torch.cuda._sleep(1)
         torch.cuda.synchronize()
 
@@ -200,7 +203,7 @@ def _activities(profiler: Any) -> list[Activity]:
     """
     events = [
         event
-        for event in profiler.profiler.kineto_results.events()
+        for event in profiler.kineto_results.events()
         if event.device_type() == torch.autograd.DeviceType.CUDA and kind_of(event)
     ]
     origin = min((event.start_ns() for event in events), default=0)

@@ -35,8 +35,8 @@ from typing import Any
 import msgspec
 import numpy
 import torch
+import torch.autograd.profiler
 import torch.library
-import torch.profiler
 from torch.utils._device import DeviceContext
 
 from profkit.runner.offence import OffenceError
@@ -190,7 +190,7 @@ def _places() -> Iterator[_Place]:
     yield from (
         ("torch._C", torch._C),
         ("torch._C._nn", torch._C._nn),
-        ("torch.profiler.profile", torch.profiler.profile),
+        ("torch.autograd.profiler.profile", torch.autograd.profiler.profile),
     )
     yield from (("torch.special", torch.special), ("torch.library", torch.library))
     yield from (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +28,7 @@ def event(name, start, duration, stream=7, device=None):
 
 def profiler(*events):
     results = SimpleNamespace(events=lambda: list(events))
-    return SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
+    return SimpleNamespace(kineto_results=results)
 
 
 def test_nanoseconds_survive():
@@ -161,3 +163,25 @@ def test_a_recording_ends_when_the_pairs_round_its_launches_are_known(noise, rou
     cupti.sample(calls, SimpleNamespace(), target=0.01)
     assert len(set(taken)) == rounds
     assert len(taken) == 2 * cupti.PER_ROUND * rounds
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_recording_imports_no_compiler():
+    code = """if True:
+        import sys
+        import torch
+        from profkit.runner import clocks, cupti
+        device = torch.device("cuda")
+        recording = cupti.Recording(clocks.CudaClock(device))
+        cell = torch.zeros(8, device=device)
+        before = set(sys.modules)
+        recording.begin()
+        recording.take("one", lambda: cell.add_(1.0), 0, 0)
+        samples, _ = recording.end()
+        assert samples[0].seconds > 0 and samples[0].kept
+        new = {name.partition(".")[0] + "." + name.partition(".")[2].partition(".")[0] for name in set(sys.modules) - before}
+        sys.exit(str(sorted(new)) if new & {"torch._inductor", "torch._dynamo", "triton."} else 0)
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
