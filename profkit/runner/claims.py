@@ -93,14 +93,14 @@ class RemoteCall:
         return str(self.remote.ask("note", method=method)["note"])[:300]
 
     def batch(self, count: int, hold: float) -> tuple[float, float]:
-        """(seconds by this process's clock, seconds the other process claims) of `count` calls back to back.
+        """(seconds by this process's clock, seconds the other process claims) of `count` calls back to back, of none too.
 
         The answer has to hold elements of the last output that are named with the question, so the work is
         done when it comes. Raises ChangedResultError when they are wrong.
         """
         self.remote.phase = "time"
         changes = [self._change(), self._change()]
-        probes = self._probes()
+        probes = self._probes() if count else []
         places = [[leaf, index] for leaf, index, _, _ in probes]
         self.remote.ask("expect", changes=changes)
         began = time.perf_counter()

@@ -38,6 +38,8 @@ _WORK = {"cuda": 1e-3, "cpu": 20e-3}
 _MOST_CALLS = {"cuda": 200, "cpu": 10_000}
 _FEW = 10
 _MOST_HOLD = 0.2
+_HOLDS = (2.0, 8.0)
+"""How long the queue is held for one call alone, in times of what launching it took."""
 _CYCLES = 2.0e9
 _BUDGET = 2.0
 
@@ -66,7 +68,7 @@ class Exam:
 
 
 def batch(call: Any, count: int, hold: float, device: torch.device) -> float:
-    """Seconds of `count` calls back to back as this process sees them. The last one takes other inputs than
+    """Seconds of `count` calls back to back as this process sees them, of none too. The last one takes other inputs than
     those before it, so that their output does not pass for its own.
     """
     cuda = device.type == "cuda"
@@ -81,7 +83,8 @@ def batch(call: Any, count: int, hold: float, device: torch.device) -> float:
     for _ in range(count - 1):
         call()
     call.turn()
-    call()
+    if count:
+        call()
     if not cuda:
         return time.perf_counter() - began
     stop.record()
@@ -225,6 +228,29 @@ def place(index: int, shape: torch.Size) -> tuple[int, ...]:
         index, at = divmod(index, size)
         found.append(at)
     return tuple(reversed(found))
+
+
+def launching(
+    exam: Exam, call: Any, samples: list[Sample], device: torch.device, before: Callable[[str], None]
+) -> bool:
+    """Whether launching explains what its batches took: the queue need not hold two calls of many kernels, nor is every hold as
+    long as launching takes on a busy machine. By its own word such a call launches for longer than the device works; behind a
+    hold that is long enough one alone then takes what it claims beyond what none at all takes.
+    """
+    claimed, host = _claim(samples, exam.impl)
+    if device.type != "cuda" or not host > claimed:
+        return False
+    for longer in _HOLDS:
+        hold = min(_MOST_HOLD, longer * host + 1e-4)
+        ones: list[float] = []
+        nones: list[float] = []
+        for _ in range(ROUNDS):
+            for count, seen in ((0, nones), (1, ones)):
+                before(exam.impl)
+                seen.append(_once(call, count, hold, device)[0])
+        if min(ones) - statistics.median(nones) - RESOLUTION <= LIE * max(claimed, exam.tick):
+            return True
+    return False
 
 
 def accusation(exam: Exam) -> str:

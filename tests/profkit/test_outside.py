@@ -121,3 +121,53 @@ def test_more_rounds_are_for_those_of_whom_something_would_be_said(monkeypatch, 
 def test_every_element_has_a_place(shape):
     whole = torch.arange(torch.Size(shape).numel()).reshape(shape)
     assert [int(whole[outside.place(n, whole.shape)]) for n in range(whole.numel())] == list(range(whole.numel()))
+
+
+class Queue:
+    """A candidate's process and a GPU that takes 1,024 launches ahead: `launches` a call, of `host` seconds each where they
+    are launched and `device` seconds where they run.
+    """
+
+    def __init__(self, launches, host, device):
+        self.launches, self.host, self.device = launches, host, device
+        self.asked = []
+
+    def batch(self, count, hold):
+        self.asked.append(count)
+        launched, ended = 0.0, [hold]
+        for number in range(count * self.launches):
+            room = ended[number + 1 - 1024] if number >= 1024 else 0.0
+            launched = max(launched, room) + self.host
+            ended.append(max(ended[-1], launched) + self.device)
+        return 1e-4 + ended[-1], 1e-4 + ended[-1]
+
+
+def looked_at(call, claimed, host):
+    cuda = torch.device("cuda")
+    samples = [Sample("candidate", "event", n, 0, claimed, host=host) for n in range(3)]
+    claim = outside._claim(samples, "candidate")
+    count, hold = outside._plan(claim, cuda)
+    rows = [outside._pair(call, count, hold, cuda)] * 7
+    exam = outside._exam("candidate", claim, count, rows, outside.TICK["cuda"])
+    lies, _ = outside.judge([exam], {"candidate": call})
+    return lies, bool(lies) and outside.launching(exam, call, samples, cuda, lambda _: None)
+
+
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+def test_launching_that_no_queue_hides_is_no_lie(slower):
+    """768 kernels of 2.8 us: of two calls the queue does not hold all."""
+    call = Queue(768, slower * 16e-6, 2.8e-6)
+    assert looked_at(call, 768 * 2.8e-6, 768 * 16e-6) == (["candidate"], True)
+    assert 0 in call.asked
+
+
+@pytest.mark.parametrize("host", [16e-6, 48e-6])
+def test_who_claims_less_than_its_kernels_take_is_not_excused_by_launching(host):
+    assert looked_at(Queue(768, host, 9e-6), 768 * 2.8e-6, 768 * 16e-6) == (["candidate"], False)
+
+
+def test_who_launches_for_less_than_it_claims_to_compute_is_not_asked_again():
+    call = Queue(4, 5e-6, 0.25e-3)
+    assert looked_at(call, 1e-3, 2e-5) == ([], False)
+    assert looked_at(call, 1e-4, 2e-5) == (["candidate"], False)
+    assert 0 not in call.asked
