@@ -121,12 +121,16 @@ def results(runs: Path) -> dict[str, str]:
 
 
 def verdicts(runs: Path) -> dict[str, list[str]]:
-    """Sample -> status of its candidate in each of its runs that came to an end by itself."""
+    """Sample -> status of its candidate in each of its runs that came to an end by itself, as did the candidate's processes: whose
+    processes were killed twice in a run has crashed, as its reason says.
+    """
     found: dict[str, list[str]] = {}
     for path in sorted(runs.glob("*/*Z*")):
         run = json.loads((path / "run.json").read_bytes())
-        if run["status"] == "done" and not any((one["exit_code"] or 0) < 0 for one in run["commands"][:1]):
-            found.setdefault(run["sample"]["id"], []).append(run["impls"][1]["status"])
+        candidate = run["impls"][1]
+        ended = any((one["exit_code"] or 0) < 0 for one in run["commands"][:1]) or "SIGKILL" in candidate["reason"]
+        if run["status"] == "done" and not ended:
+            found.setdefault(run["sample"]["id"], []).append(candidate["status"])
     return found
 
 
