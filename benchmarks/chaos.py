@@ -242,7 +242,7 @@ def complaint(campaign: Campaign) -> list[str]:
     if code == 2 and GIVEN_UP.search(said):
         given_up += 1
         return []
-    return [] if code == 1 else [f"exit code {code}: {said[-500:]}"]
+    return [] if code == 1 else [f"exit code {code}: {said[-5000:]}"]
 
 
 def finish(campaign: Campaign, folder: Path) -> list[str]:
