@@ -82,21 +82,16 @@ class Steady:
 class Spent:
     """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches; `own` [s] without what
     ran beside work of its slice that had begun before it, so that the `own` of all kernels add up to the time of computing.
+    `slice`: the part of a budget that its time is in.
     """
 
     range: str
     name: str
     kind: str
+    slice: str
     time: float
     own: float
     count: int
-
-    @property
-    def slice(self) -> str:
-        """The part of a budget that its time is in."""
-        return (
-            "copying" if self.kind != "kernel" else "communicating" if COMMUNICATION.search(self.name) else "computing"
-        )
 
 
 @dataclass(frozen=True)
@@ -305,10 +300,10 @@ def budget(
     last = float((part["start"] + part["time"]).max())
     edges = ordered["start"].to_numpy(dtype="float64")[list(steady.marks)]
     end = float(edges[-1]) if len(edges) else last
-    spoken = _matching(part["kernel"], COMMUNICATION)
-    copies = part["kind"].isin(("memcpy", "memset"))
-    compute = union(part[_WHEN][~spoken & ~copies], begin, end)
-    longer = union(part[_WHEN][~spoken & ~copies & (part["time"] >= SHORT)], begin, end)
+    slices = _slices(part)
+    worked, spoken, copies = slices.values()
+    compute = union(part[_WHEN][worked], begin, end)
+    longer = union(part[_WHEN][worked & (part["time"] >= SHORT)], begin, end)
     with_talk = union(part[_WHEN][~copies], begin, end) if spoken.any() else compute
     everything = union(part, begin, end) if copies.any() else with_talk
     computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
@@ -331,7 +326,7 @@ def budget(
         launches=int((~copies).sum()),
         copies=int((part["kind"] == "memcpy").sum()),
         fills=int((part["kind"] == "memset").sum()),
-        spent=_spent(part, begin, end),
+        spent=_spent(part, slices, begin, end),
         gaps=len(gaps),
         blocking=_calls(calls, BLOCKING, begin, end),
         loads=_calls(calls, LOADING, begin, end),
@@ -343,7 +338,7 @@ def budget(
         steady=steady,
         edges=tuple(edges.tolist()),
         stream=_busiest(part[timed], begin, end),
-        without={name: _busiest(part.loc[~mine, timed], begin, end) for name, mine in _works(part).items()},
+        without={name: _busiest(part.loc[~mine, timed], begin, end) for name, mine in _works(part, slices).items()},
     )
 
 
@@ -431,18 +426,31 @@ def _known(host: pd.DataFrame) -> pd.DataFrame:
     return known
 
 
-def _spent(part: pd.DataFrame, begin: float, end: float) -> tuple[Spent, ...]:
+def _slices(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
+    """The slices of a budget that are work, in the order of SLICES -> which launches are of it, each of one; fills are copies."""
+    copies = part["kind"].isin(("memcpy", "memset"))
+    spoken = ~copies & _matching(part["kernel"], COMMUNICATION)
+    return {"computing": ~copies & ~spoken, "communicating": spoken, "copying": copies}
+
+
+def _works(part: pd.DataFrame, slices: dict[str, pd.Series[bool]]) -> dict[str, pd.Series[bool]]:
+    """What work may cost nothing -> which launches are of it, where there is any; of computing that is the `tiny`."""
+    works = {**slices, "tiny": slices["computing"] & (part["time"] < SHORT)}
+    return {name: works[name] for name in ("copying", "communicating", "tiny") if works[name].any()}
+
+
+def _spent(part: pd.DataFrame, slices: dict[str, pd.Series[bool]], begin: float, end: float) -> tuple[Spent, ...]:
     """The work of the window by range and name, the name that takes longest first."""
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
     stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
-    copied, spoken = (part["kind"] != "kernel").to_numpy(), _matching(part["kernel"], COMMUNICATION).to_numpy()
     own = np.zeros(len(part))
-    for mine in (~copied & ~spoken, ~copied & spoken, copied):
+    for mine in slices.values():
         reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
         own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
     groups, first = grouped([part[name] for name in ("range", "kernel", "kind") if name in part])
     time, mine = known_sums(np.array([part["time"].to_numpy(dtype="float64"), own]), groups)
-    texts = part.iloc[first].reindex(columns=["range", "kernel", "kind"], fill_value="").astype(str)
+    names = np.select([mine.iloc[first] for mine in slices.values()], list(slices), "")
+    texts = part.iloc[first].reindex(columns=["range", "kernel", "kind"], fill_value="").astype(str).assign(slice=names)
     found = [
         Spent(*row)
         for row in zip(*map(texts.get, texts), time.tolist(), mine.tolist(), np.bincount(groups).tolist(), strict=True)
@@ -592,7 +600,7 @@ def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
     ended = np.sort(ends.to_numpy())
     last = part.index.to_numpy()[np.argsort(ends.to_numpy(), kind="stable")]
     at = np.maximum(np.searchsorted(ended, stopped[:, 1], side="right") - 1, 0)
-    for name, mine in _works(part).items():
+    for name, mine in _works(part, _slices(part)).items():
         begins = part["start"] if name == "tiny" else ready
         kept = part.loc[~mine, timed]
         # The host hears a while later that the work has ended that it waited for.
@@ -614,14 +622,6 @@ def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 _FULL = 50e-6
 """Seconds from which on a launching call waits for what was launched before."""
-
-
-def _works(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
-    """Slice of a budget -> which launches are work of it that may cost nothing, where there is any; copies are fills too."""
-    spoken, copies = _matching(part["kernel"], COMMUNICATION), part["kind"].isin(("memcpy", "memset"))
-    short = ~copies & ~spoken & (part["time"] < SHORT)
-    works = {"copying": copies, "communicating": spoken & ~copies, "tiny": short}
-    return {name: mine for name, mine in works.items() if mine.any()}
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
