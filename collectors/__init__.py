@@ -11,9 +11,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
@@ -103,6 +104,7 @@ _CLOTHES = (
 )
 """How other programs write an export again: what they did, and how to undo it for a look."""
 
+_Reads = TypeVar("_Reads", bound="Callable[..., pd.DataFrame]")
 Groups = dict[Path, dict[str, Path]]
 """Files that are read together: the one that leads, and its companions by the option of `read` that takes them."""
 
@@ -122,8 +124,8 @@ class Role(NamedTuple):
 class Format:
     """All that reading and importing ask of a format.
 
-    sniff(head, path): whether a file is one, by its beginning. reads(path, *, partial, progress, **companions): its
-    launches frame, of what is this format's; what a format has no use for it ignores. role(frame): what the file is good for.
+    sniff(head, path): whether a file is one, by its beginning. read(path, *, partial, progress, **companions): its
+    launches frame, by a function that is `alone`; what a format has no use for it ignores. role(frame): what the file is good for.
     companions(heads): which of the files of this format, given with their beginnings, are read together.
     says: how its times were taken, by language. vendor: whose GPUs it tells of: a column of counters.Counter.recipes.
     remedy: what to import beside times to have counters. options: what a run's files are read with.
@@ -131,7 +133,7 @@ class Format:
 
     name: str
     sniff: Callable[[str, Path], bool]
-    reads: Callable[..., pd.DataFrame]
+    read: Callable[..., pd.DataFrame]
     role: Callable[[pd.DataFrame], Role]
     says: Mapping[str, str]
     companions: Callable[[Mapping[Path, str]], Groups] = lambda heads: {path: {} for path in heads}
@@ -139,14 +141,20 @@ class Format:
     remedy: str = "import an ncu export of the same program beside them"
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def read(self, path: str | os.PathLike[str], *, partial: bool = False, **options: Any) -> pd.DataFrame:
-        """The launches frame of a file that holds no other tool's tables beside; with `partial` they are left out, with a
-        doubt. Raises CollectError.
-        """
+
+def alone(reads: _Reads) -> _Reads:
+    """A format's reader of a file that holds no other tool's tables beside: it raises CollectError where there are any; with
+    `partial` they are left out, with a doubt.
+    """
+
+    @wraps(reads)
+    def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
         doubts = list(_others(Path(path), partial))
-        frame = self.reads(path, partial=partial, **options)
+        frame = reads(path, *others, partial=partial, **options)
         frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *doubts]
         return frame
+
+    return cast("_Reads", read)
 
 
 def _others(path: Path, partial: bool) -> Iterator[Doubt]:

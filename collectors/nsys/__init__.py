@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Role
+from collectors import Format, Role, alone
 from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
@@ -68,6 +68,7 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
+@alone
 def read(
     path: str | Path,
     *,

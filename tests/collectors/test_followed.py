@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from test_nvprof import NEW as NVPROF_CSV
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
-from collectors import CollectError, _beginnings, read
+from collectors import READERS, CollectError, _beginnings, read
 
 DATA = Path(__file__).parent.parent / "data"
 LAUNCHES = [
@@ -139,6 +140,28 @@ def test_the_second_is_named_with_its_line_and_how_to_part_them(tmp_path, partia
         said, fix = str(caught.value), caught.value.fix
     assert said.startswith(f"{path}, line {line}: nsys' tables in a file that begins with ncu's CSV")
     assert f"`head -n {line - 1} 'a b.csv'` and `tail -n +{line} 'a b.csv'`" in fix
+
+
+ALONE = {
+    "ncu": "ncu raw",
+    "nsys": "nsys trace",
+    "nvprof": "nvprof csv",
+    "trtexec": "trtexec layers",
+    "cupti": "cupti",
+    "kineto": "kineto",
+    "rocprof": "rocprof 1",
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_who_asks_a_format_by_itself_is_told_too(tmp_path, name):
+    path, other = tmp_path / "both.csv", "nvprof metrics" if name == "ncu" else "ncu raw"
+    path.write_text(PARTS[ALONE[name]] + PARTS[other])
+    direct = import_module(f"collectors.{name}").read
+    with pytest.raises(CollectError, match=r"line \d+: .* one of them is not read"):
+        direct(path)
+    path.write_text(PARTS[ALONE[name]])
+    assert len(direct(path)) == rows(path) > 0
 
 
 def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
