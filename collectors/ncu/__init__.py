@@ -145,13 +145,13 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
     if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
         what = "the grid or the block of launches cannot be read"
         found.append(Doubt(what, f"{shapeless} rows", "export again"))
-    below = [name for name in frame.columns if name in COUNTERS and (frame[name] < 0).any()]
-    if below:
-        much = ", ".join(f"{name} down to {frame[name].min():.3g}" for name in below)
+    least = frame[[name for name in frame.columns if name in COUNTERS]].min()
+    if (least < 0).any():
+        much = ", ".join(f"{name} down to {value:.3g}" for name, value in least[least < 0].items())
         found.append(Doubt("counters below 0", much, "counted in several passes of a program that varies, or damaged"))
-    shares = [name for name in SHARES if name in frame and (frame[name] > _ABOVE).any()]
-    if shares:
-        much = ", ".join(f"{name} up to {frame[name].max():.0%}" for name in shares)
+    most = frame[[name for name in SHARES if name in frame]].max()
+    if (most > _ABOVE).any():
+        much = ", ".join(f"{name} up to {value:.0%}" for name, value in most[most > _ABOVE].items())
         found.append(
             Doubt("shares above 100 %", much, "counted in several passes of a program that varies, or damaged")
         )

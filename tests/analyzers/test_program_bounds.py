@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from dataclasses import dataclass, replace
 
@@ -59,8 +60,9 @@ def step(kernels, away=0.0, copy=1.0, waits=False, reads=frozenset(), grows=0.0,
 NAMES = {"kernel": "k", "talk": "ncclDevKernel_AllReduce_Sum_f32_", "copy": "Memcpy HtoD (Pinned -> Device) "}
 
 
+@functools.cache
 def run(ops, *, record=0.0, mended=""):
-    """(frame, host, us of a step) of a program of such steps; record: what recording each call takes; mended: without a cause."""
+    """(rows, calls, us of a step) of a program of such steps; record: what recording each call takes; mended: without a cause."""
     rows, calls, now, free, done, ends = [], [], 0.0, {}, [], []
 
     def hold(call, until):
@@ -109,14 +111,7 @@ def run(ops, *, record=0.0, mended=""):
                 done.append(max(done[-1] if done else 0.0, free[op.stream]))
             last = op
         ends.append(max(now, 0.0, *free.values()))
-    each = (ends[STEPS - 1] - ends[WARM]) / (STEPS - 1 - WARM)
-    if not rows:
-        return None, None, each
-    columns = dict(zip(("kernel", "start", "time", "kind", "stream"), zip(*rows, strict=True), strict=True))
-    columns |= {name: [value * US for value in columns[name]] for name in ("start", "time")}
-    host = pd.DataFrame(calls, columns=["call", "start", "time", "launch"]).assign(thread="1")
-    host[["start", "time"]] *= US
-    return build(columns, tool="cupti"), host, each
+    return rows, calls, (ends[STEPS - 1] - ends[WARM]) / (STEPS - 1 - WARM)
 
 
 CAUSES = {
@@ -134,8 +129,12 @@ WORK = ("copies", "tiny-kernels", "communication")
 
 
 def budgeted(ops, record=0.0):
-    frame, host, _ = run(ops, record=record)
-    return budget(frame, host=host, after=WARM, at_most=STEPS - 1 - WARM)
+    rows, calls, _ = run(ops, record=record)
+    columns = dict(zip(("kernel", "start", "time", "kind", "stream"), zip(*rows, strict=True), strict=True))
+    columns |= {name: [value * US for value in columns[name]] for name in ("start", "time")}
+    host = pd.DataFrame(calls, columns=["call", "start", "time", "launch"]).assign(thread="1")
+    host[["start", "time"]] *= US
+    return budget(build(columns, tool="cupti"), host=host, after=WARM, at_most=STEPS - 1 - WARM)
 
 
 def findings(one):

@@ -117,6 +117,8 @@ def lost(path, together):
 def test_nothing_that_follows_is_lost(tmp_path, sizes, joint):
     path, silent = tmp_path / "both.csv", []
     for (first, one), (second, other) in itertools.product(PARTS.items(), repeat=2):
+        # A file that is written over is waited for until it is on the disk.
+        path.unlink(missing_ok=True)
         path.write_bytes(JOINTS[joint](one, other))
         if not {first, second} <= ONE_CAPTURE and lost(path, sizes[first] + sizes[second]):
             silent.append((first, second))
