@@ -202,14 +202,17 @@ def _typed(name: str, value: Any, rows: int, coded: bool) -> Any:
 def _texts(name: str, value: Any, rows: int, coded: bool) -> pd.Series[Any]:
     """A text column; of categories and scalars each distinct text is made and checked once, and alone held if `coded`."""
     given = value.array if isinstance(value, pd.Series) and isinstance(value.dtype, pd.CategoricalDtype) else value
+    parts: tuple[Any, Any] | None = None
     if isinstance(given, str):
-        given = pd.Categorical.from_codes(np.zeros(rows, dtype=np.int8), pd.Index([given]))
-    if isinstance(given, pd.Categorical) and not (given.codes < 0).any():
-        distinct = pd.Series(given.categories, dtype=_TEXT)
+        parts = [given], np.zeros(rows, dtype=np.int8)
+    elif isinstance(given, pd.Categorical) and not (given.codes < 0).any():
+        parts = given.categories, given.codes
+    if parts is not None:
+        distinct, codes = pd.Series(parts[0], dtype=_TEXT), parts[1]
         if coded:
-            texts: Any = pd.Categorical.from_codes(given.codes, pd.Index(distinct))
+            texts: Any = pd.Categorical.from_codes(codes, pd.Index(distinct))
         else:
-            texts = distinct.array.take(given.codes.astype(np.intp))
+            texts = distinct.array.take(codes.astype(np.intp))
         column: pd.Series[Any] = pd.Series(texts, index=pd.RangeIndex(rows), copy=False)
     else:
         plain = given if _is_column(given) else np.full(rows, given, dtype=object)

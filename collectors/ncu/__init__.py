@@ -127,6 +127,8 @@ def _text_page(scan: Scan, wanted: Callable[[str], bool], keep_text: bool) -> De
 def _strange(frame: pd.DataFrame) -> list[Doubt]:
     """What a whole export of ncu does not have: numbers that were left out, launches twice, shares above 100 %."""
     found = []
+    # Not what stands beside the table: pandas copies attrs deeply with every column that it takes out.
+    frame = pd.DataFrame(frame, copy=False)
     ids = frame["launch"]
     one_by_one = "instances" not in frame
     gaps = min(_missing_ids(ids), sum(_missing_ids(part) for _, part in ids.groupby(frame["process"])))

@@ -183,7 +183,7 @@ def traces(tmp_path):
 @pytest.mark.slow
 def test_a_problem_is_measured(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    run = profile(folder, device="cpu", trials=2, budget=0.2, runs=tmp_path / "runs")
+    run = profile(folder, device="cpu", trials=2, budget=0.05, runs=tmp_path / "runs")
     assert {i.name: i.status for i in run.manifest.impls} == {
         "reference": "ok",
         "returns_it": "ok",
@@ -201,7 +201,7 @@ def test_a_trace_set_is_measured(traces, tmp_path, monkeypatch):
     (task,) = formats.targets(traces)
     assert task == traces / "definitions/act/relu_h16.json"
     assert formats.targets(task) == [task]
-    run = profile(task, device="cpu", trials=2, budget=0.2, runs=tmp_path / "runs")
+    run = profile(task, device="cpu", trials=2, budget=0.05, runs=tmp_path / "runs")
     assert {i.name: i.status for i in run.manifest.impls} == {"reference": "ok", "clamp": "ok"}, [
         i.reason for i in run.manifest.impls
     ]
@@ -378,7 +378,7 @@ def test_an_extension_is_built_from_its_sources(traces, tmp_path, monkeypatch):
     built["spec"] |= {"languages": ["cuda_cpp"], "binding": "torch"}
     (traces / "solutions/a/act/built.json").write_text(json.dumps(built))
     task = traces / "definitions/act/relu_h16.json"
-    run = profile(task, device="cpu", trials=2, budget=0.2, only=("built",), runs=tmp_path / "runs")
+    run = profile(task, device="cpu", trials=2, budget=0.05, only=("built",), runs=tmp_path / "runs")
     assert [(i.name, i.status, i.backend) for i in run.manifest.impls if i.status != "skipped"] == [
         ("reference", "ok", "torch"),
         ("built", "ok", "cpp"),

@@ -135,7 +135,7 @@ def test_the_verify_command_runs_on_the_run_itself():
 @pytest.mark.slow
 def test_measured_on_a_cpu_with_a_wrong_candidate(tmp_path, capsys, monkeypatch):
     folder = write_sample(tmp_path, "honest", "mismatch")
-    options = ["--device", "cpu", "--budget", "0.2", "--trials", "1", "--runs", str(tmp_path / "runs"), "-q"]
+    options = ["--device", "cpu", "--budget", "0.05", "--trials", "1", "--runs", str(tmp_path / "runs"), "-q"]
     assert invoke(["profile", str(folder), *options, "--for", "agent"]) == 1
     found = checked(capsys.readouterr().out.strip())
     assert found["subject"] == "honest"

@@ -61,7 +61,7 @@ def rows(run):
 
 
 def measure(folder, root, **options):
-    return profile(folder, device="cpu", runs=root / "runs", **{"budget": 0.2, "trials": 2, **options})
+    return profile(folder, device="cpu", runs=root / "runs", **{"budget": 0.05, "trials": 2, **options})
 
 
 def impl(run, name):

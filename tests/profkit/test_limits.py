@@ -73,7 +73,7 @@ def test_libraries_do_not_count_as_memory(tmp_path):
 def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, trust):
     folder = write_sample(tmp_path, "honest")
     (folder / "eater.py").write_text(EATER)
-    run = profile(folder, device="cpu", budget=0.2, trials=1, memory=1 << 30, trust=trust, runs=tmp_path / "runs")
+    run = profile(folder, device="cpu", budget=0.05, trials=1, memory=1 << 30, trust=trust, runs=tmp_path / "runs")
     found = {impl.name: impl for impl in run.manifest.impls}
     assert found["eater"].status == "memory-limit"
     assert "the limit is 1 GiB" in found["eater"].reason

@@ -95,7 +95,7 @@ def test_paths_stay_inside_the_roots(tmp_path):
 @pytest.mark.usefixtures("given_to_others")
 def test_profile_measures_only_with_options_of_its_own(tmp_path):
     folder = write_sample(tmp_path, "honest")
-    options = "--device cpu --budget 0.2 --trials 1"
+    options = "--device cpu --budget 0.05 --trials 1"
     _, answers = ask(
         [tmp_path],
         ("profile", {"path": folder.name, "options": options}),

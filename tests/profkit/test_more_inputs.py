@@ -33,7 +33,7 @@ def statuses(tmp_path, more):
     folder.mkdir()
     (folder / "reference.py").write_text(REFERENCE.format(more=more))
     (folder / "candidate.py").write_text(CANDIDATE)
-    run = profile(folder, device="cpu", runs=tmp_path / "runs", budget=0.2, trials=1)
+    run = profile(folder, device="cpu", runs=tmp_path / "runs", budget=0.05, trials=1)
     return {impl.name: (impl.status, impl.reason) for impl in run.manifest.impls}
 
 

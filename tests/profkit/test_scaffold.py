@@ -140,7 +140,7 @@ def test_refusals(tmp_path, from_file):
 def test_bench_and_prompt_with_evidence(tmp_path, from_file, monkeypatch, capsys):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     runs = tmp_path / "runs"
-    options = ["--device", "cpu", "--budget", "0.2", "--trials", "1", "--runs", str(runs), "-q"]
+    options = ["--device", "cpu", "--budget", "0.05", "--trials", "1", "--runs", str(runs), "-q"]
     capsys.readouterr()
     assert bench.main([str(from_file), "--json", *options], standalone_mode=False) == 0
     document = json.loads(capsys.readouterr().out)
