@@ -180,8 +180,8 @@ def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     from profkit.runner import clocks, facts, outside
     from roofline import measure
 
-    given = ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS"))
-    for module, name in (*given, (outside, "_BUDGET"), (outside, "_WORK")):
+    given = ((measure, "measure_cpu"), (facts, "last_level_cache"), (clocks, "_WARM_SECONDS"), (outside, "_BUDGET"))
+    for module, name in given:
         monkeypatch.setattr(module, name, getattr(module, name))  # Taken back afterwards.
     runpy.run_path(str(FAKES / "warm/given_ceilings.py"))
 

@@ -16,6 +16,5 @@ measure.measure_cpu = lambda **_: tuple(
 # Twice the cache is written before each sample that is timed cold: 200 MB on a server, 40 ms.
 facts.last_level_cache = lambda: 4 << 20
 
-# What is timed in tests decides nothing: calls need not be warm, and three looks from outside, at short batches, are enough.
+# What is timed in tests decides nothing: calls need not be warm, and three looks from outside are enough.
 clocks._WARM_SECONDS, outside._BUDGET = {"cuda": 0.03, "cpu": 0.01}, 0.0
-outside._WORK = {**outside._WORK, "cpu": 5e-3}
