@@ -149,19 +149,25 @@ def alone(reads: _Reads) -> _Reads:
 
     @wraps(reads)
     def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
-        doubts = list(_others(Path(path), partial))
-        frame = reads(path, *others, partial=partial, **options)
+        try:
+            frame = reads(path, *others, partial=partial, **options)
+        except CollectError:
+            # That two files run into each other says more than what a reader makes of them.
+            list(_others(Path(path), partial))
+            raise
+        doubts = _others(Path(path), partial, frame.attrs.pop("numbered", None))
         frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *doubts]
         return frame
 
     return cast("_Reads", read)
 
 
-def _others(path: Path, partial: bool) -> Iterator[Doubt]:
+def _others(path: Path, partial: bool, until: int | None = None) -> Iterator[Doubt]:
     """Raises CollectError where tables of a second kind begin in a file, which no reader would see; yields the doubt about
-    what trtexec printed, which may be the program that another tool watched, and with `partial` about any.
+    what trtexec printed, which may be the program that another tool watched, and with `partial` about any. until: the
+    byte from which on every line of the file is known to begin with a number.
     """
-    found = _beginnings(path)
+    found = _beginnings(path, until)
     first, name = next(iter(found), ""), shlex.quote(path.name)
     for what in list(found)[1:]:
         line = _line(path, found[what])
@@ -172,11 +178,11 @@ def _others(path: Path, partial: bool) -> Iterator[Doubt]:
         yield Doubt(said, "", fix)
 
 
-def _beginnings(path: Path) -> dict[str, int]:
-    """Where in a file, as UTF-8, a kind of _BEGINS first begins, by place; none where it is no text."""
+def _beginnings(path: Path, until: int | None) -> dict[str, int]:
+    """Where in a file before `until`, as UTF-8, a kind of _BEGINS first begins, by place; none where it is no text."""
     found: dict[str, int] = {}
     before, at = b"\n", -1
-    for block in _blocks(path):
+    for block in _blocks(path, until):
         data = before + block
         for match in _BEGIN.finditer(data):
             found.setdefault(_NAMES[(match.lastindex or 1) - 1], at + match.start() + 1)
@@ -194,8 +200,10 @@ def _line(path: Path, place: int) -> int:
     return line
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """A text file as UTF-8, none where it is no text; raises CollectError where it changes its encoding."""
+def _blocks(path: Path, until: int | None = None) -> Iterator[bytes]:
+    """A text file as UTF-8, to the byte `until` of one that is UTF-8 itself, none where it is no text; raises CollectError
+    where it changes its encoding.
+    """
     with _existing(path).open("rb") as file:
         head = file.read(256)
         file.seek(0)
@@ -205,7 +213,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         wide = marked or (len(head) > 3 and head[1:4:2] == b"\0\0") or head[:4:2] == b"\0\0"
         form = "utf-16" if marked else "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
         decoder, mixed, done = codecs.getincrementaldecoder(form)("replace"), _NARROW if wide else _WIDE, 0
-        while block := file.read(_BLOCK):
+        while block := file.read(_BLOCK if wide or until is None else min(_BLOCK, until - done)):
             if (wide or b"\0" in block) and (other := mixed.search(block)):
                 file.seek(0)
                 line = file.read(done + other.start()).count(b"\n") + 1

@@ -84,7 +84,7 @@ def read(
     partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports, from more than one thread but never at once.
     coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "doubts", "report", and where found "copies", "devices", "api".
+    attrs: "doubts", "report", and where found "copies", "devices", "api", "numbered" (see Format).
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)
@@ -113,6 +113,8 @@ def read(
         what = f"its trace has {traced} kernels, its summary {max(summed)}, which is not read: they are of two captures"
         frame.attrs["doubts"].append(Doubt(what, "", "give the exports of each capture in a file of its own"))
     for report in reports:
+        if "numbered" in report.frame.attrs:
+            frame.attrs["numbered"] = report.frame.attrs["numbered"]
         if report.kind == "api_sum":
             facts = report.frame
             frame.attrs["api"] = api_facts(facts["name"], facts["calls"], facts["total"])

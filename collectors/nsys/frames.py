@@ -47,7 +47,8 @@ def table_frame(
     ready: what `quick` made of the table, with the same `leave`.
 
     A last row without its newline is refused, or with `partial` left out with a doubt. Raises CollectError
-    naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report".
+    naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report", and
+    "numbered" (see Format) where the table was `ready`, which goes on to the end of the file.
     """
     columns, unsure = fields(table.header, kind, table.unit)
     doubts = [_no_unit(name) for name in unsure]
@@ -66,6 +67,8 @@ def table_frame(
         )
     frame.attrs["doubts"] = doubts
     frame.attrs["report"] = kind
+    if ready is not None and ready.numbered:
+        frame.attrs["numbered"] = table.start
     return frame
 
 
@@ -158,9 +161,11 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
         return None
     # Commas and newlines stand between fields and rows or in texts: a row cut, or glued to another, cannot slip through.
     between = (len(columns) - 1) * found.size
-    missing = found.size + found.count("\n") - source.newlines
+    inside = found.count("\n")
+    missing = found.size + inside - source.newlines
     # A memory operation at the end may lack its newline; a name that is never closed has it inside.
     lacks = found.size > 0 and export.data[table.end - 1] != ord("\n")
+    found.numbered = found.is_number(0) and not inside and not source.zeros
     return found if missing == lacks and source.commas == between + found.count(",") else None
 
 
@@ -241,13 +246,21 @@ def _column(column: Any, field: Field) -> Any:
 
 
 class Rows:
-    """Columns by position, put together from blocks: numbers, and texts as codes into what was seen of them."""
+    """Columns by position, put together from blocks: numbers, and texts as codes into what was seen of them.
+
+    numbered: whether every line of the text is known to begin with a number.
+    """
 
     def __init__(self, numeric: Mapping[int, bool]) -> None:
         self._held: dict[int, Any] = {at: np.empty(0, float if number else np.int32) for at, number in numeric.items()}
         self._seen: dict[int, dict[str, int]] = {at: {} for at, number in numeric.items() if not number}
         self._last: dict[int, tuple[Sequence[str], Any]] = dict.fromkeys(self._seen, ((), None))
         self.size = 0
+        self.numbered = False
+
+    def is_number(self, at: int) -> bool:
+        """Whether a column was read, as numbers."""
+        return at in self._held and at not in self._seen
 
     def take(self, block: Mapping[int, Any], expected: float = 0.0) -> None:
         """Add a block of rows, of every column as many; `expected`: about how many there will be in all."""

@@ -82,7 +82,8 @@ class Slice(io.RawIOBase):
     """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in
     memory.
 
-    Counts the commas and newlines that went through: what a parser made of them can be checked against it.
+    Counts the commas and newlines that went through, and notices bytes of zero: what a parser made of them can be checked
+    against it.
     """
 
     def __init__(self, export: Export, start: int, end: int, moved: Callable[[int], None] | None = None) -> None:
@@ -92,6 +93,7 @@ class Slice(io.RawIOBase):
         self._moved = moved or export.moved
         self.commas = 0
         self.newlines = 0
+        self.zeros = False
         # Of more bytes at once the answers would leave the cache before they are counted.
         self._equal = np.empty(_BLOCK // 4, dtype=np.bool_)
 
@@ -129,6 +131,7 @@ class Slice(io.RawIOBase):
             equal = self._equal[: len(part)]
             self.commas += int(np.count_nonzero(np.equal(part, ord(","), out=equal)))
             self.newlines += int(np.count_nonzero(np.equal(part, ord("\n"), out=equal)))
+            self.zeros |= not part.min()
         if self._moved is not None:
             self._moved(len(view))
 

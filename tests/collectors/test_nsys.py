@@ -161,7 +161,7 @@ ODD = {
 def _told(path, partial=False):
     """What comes of a file: its frame with all it carries, or why there is none."""
     try:
-        frame = nsys.read(path, partial=partial)
+        frame = nsys.FORMAT.read(path, partial=partial)
     except CollectError as error:
         return str(error)
     return frame.to_dict("list"), [str(kind) for kind in frame.dtypes], repr(frame.attrs)
