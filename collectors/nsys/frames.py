@@ -12,6 +12,7 @@ import io
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ from collectors.nsys.text import Export, Slice, Table, rows, whole_end
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 _ROWS = 1 << 16
-_BYTES = 1 << 20
+_BYTES = 1 << 19
 """Bytes of a block of pyarrow's; a row has to fit into one."""
+_TOGETHER = 32
+"""Blocks of pyarrow's that are handed on as one: each column of each costs the same, however few rows there are."""
 _Parser = Callable[[Slice, Sequence[Field], Sequence[int]], Iterator[dict[int, Any]]]
 
 
@@ -199,15 +202,17 @@ def _by_arrow(source: Slice, columns: Sequence[Field], wanted: Sequence[int]) ->
             check_utf8=False,
         ),
     ) as blocks:
-        for block in blocks:
-            yield {at: _of_arrow(block.column(place)) for place, at in enumerate(wanted)}
+        while some := [*islice(blocks, _TOGETHER)]:
+            block = pyarrow.Table.from_batches(some).unify_dictionaries()
+            yield {at: _of_arrow(block.column(place), columns[at]) for place, at in enumerate(wanted)}
 
 
-def _of_arrow(column: Any) -> Any:
+def _of_arrow(column: Any, field: Field) -> Any:
     """Raises ValueError where a number is written as no number."""
-    if hasattr(column, "dictionary"):
-        return column.indices.to_numpy(), column.dictionary.to_pylist()
-    values = column.to_numpy(zero_copy_only=False)
+    if field.type not in NUMERIC:
+        whole = column.combine_chunks()
+        return whole.indices.to_numpy(), whole.dictionary.to_pylist()
+    values = column.to_numpy()
     if column.null_count != np.count_nonzero(np.isnan(values)):
         raise ValueError("nan is written out")
     return values
