@@ -69,17 +69,26 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
 
 def union(part: pd.DataFrame, begin: float, end: float) -> Times:
     """Merged stretches (begin, end) [s] of launches, cut to the window; shape (n, 2)."""
-    start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
-    stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
+    start = part["start"].to_numpy(dtype="float64")
+    return merged(start, start + part["time"].to_numpy(dtype="float64"), begin, end)
+
+
+def merged(start: Times, stop: Times, begin: float, end: float) -> Times:
+    """Merged stretches (begin, end) [s] of such from `start` to `stop`, cut to the window; shape (n, 2)."""
     if not len(start):
         return np.zeros((0, 2))
+    start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, stop = start[order], stop[order]
-    stop = np.maximum.accumulate(stop)
-    fresh = np.concatenate(([True], start[1:] > stop[:-1]))
-    ends = np.concatenate((stop[:-1][fresh[1:]], stop[-1:]))
-    return np.column_stack((start[fresh], ends))
+    np.maximum.accumulate(stop, out=stop)
+    fresh = np.flatnonzero(start[1:] > stop[:-1])
+    return np.column_stack((start[np.r_[0, fresh + 1]], stop[np.r_[fresh, len(stop) - 1]]))
+
+
+def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
+    """What takes the rows that are `mine`: of all of a million rows no copy."""
+    return slice(None) if mine.all() else mine
 
 
 def length(stretches: Times) -> float:

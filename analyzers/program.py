@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.busy import Times, length, union
+from analyzers.busy import Times, length, merged, rows, union
 from analyzers.counts import grouped, known_sums
 from analyzers.holes import CALLING, Hole, holes
 from analyzers.provenance import plain_name, same_kernels
@@ -288,33 +288,44 @@ def budget(
         first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
         steady = Steady(first, behind, (behind - first) // passages, passages, "range")
     else:
-        steady = steady_state(
-            ordered["kernel"],
-            ordered["start"].to_numpy(dtype="float64"),
-            after=after,
-            at_most=at_most,
-        )
-    part = ordered.iloc[steady.first : steady.end]
-    begin = float(part["start"].iloc[0])
+        begun = ordered["start"].to_numpy(dtype="float64")
+        steady = steady_state(ordered["kernel"], begun, after=after, at_most=at_most)
+    starts = ordered["start"].to_numpy(dtype="float64")
+    stops = starts + ordered["time"].to_numpy(dtype="float64")
+    window = slice(steady.first, steady.end)
+    part, start, stop = ordered.iloc[window], starts[window], stops[window]
+    begin = float(start[0])
     # A step ends where the next one begins, what is idle before that included; else with the last piece of work.
-    last = float((part["start"] + part["time"]).max())
-    edges = ordered["start"].to_numpy(dtype="float64")[list(steady.marks)]
+    last = float(np.fmax.reduce(stop))
+    edges = starts[list(steady.marks)]
     end = float(edges[-1]) if len(edges) else last
     slices = _slices(part)
-    worked, spoken, copies = slices.values()
-    compute = union(part[_WHEN][worked], begin, end)
-    longer = union(part[_WHEN][worked & (part["time"] >= SHORT)], begin, end)
-    with_talk = union(part[_WHEN][~copies], begin, end) if spoken.any() else compute
-    everything = union(part, begin, end) if copies.any() else with_talk
-    computing, talking = length(compute), length(union(part[_WHEN][spoken], begin, end))
+    worked, spoken, copies = (mine.to_numpy() for mine in slices.values())
+
+    def busy(mine: NDArray[Any]) -> Times:
+        taken = rows(mine) if mine.dtype == bool else mine
+        return merged(start[taken], stop[taken], begin, end)
+
+    compute = busy(worked)
+    short = (part["time"] < SHORT).to_numpy()
+    with_talk = busy(~copies) if spoken.any() else compute
+    everything = busy(np.ones(len(part), dtype=bool)) if copies.any() else with_talk
+    computing, talking = length(compute), length(busy(spoken))
     gaps = _gaps(everything, begin, end)
-    # What runs into the window from before it holds up what is in it.
-    running = (ordered["start"] + ordered["time"]).to_numpy()[: steady.first] > begin
-    reached = ordered.iloc[np.r_[np.flatnonzero(running), steady.first : steady.end + bool(steady.marks)]]
+    reached = part
+    if known is not None:
+        # What runs into the window from before it holds up what is in it.
+        running = np.flatnonzero(stops[: steady.first] > begin)
+        reached = ordered.iloc[np.r_[running, steady.first : steady.end + bool(steady.marks)]]
     idle = _idle(gaps, reached, known, (begin, end), max(MOST_AWAY * steady.steps, MOST_SHARE * len(part)))
     pageable = part[_matching(part["kernel"], re.compile(PAGEABLE))]
-    total = float((ordered["start"] + ordered["time"]).max())
-    timed = [name for name in (*_WHEN, "stream") if name in part]
+    total = float(np.fmax.reduce(stops))
+    streams = _streams(part)
+
+    def busiest(mine: NDArray[np.bool_]) -> float:
+        """Seconds of the stream that works longest: what runs beside it may do so more, or less."""
+        return max((length(busy(own[mine[own]])) for own in streams), default=0.0)
+
     return Budget(
         window=end - begin,
         computing=computing,
@@ -322,7 +333,7 @@ def budget(
         copying=length(everything) - length(with_talk),
         **idle,
         hidden=talking - (length(with_talk) - computing),
-        tiny=computing - length(longer),
+        tiny=computing - length(busy(worked & ~short)),
         launches=int((~copies).sum()),
         copies=int((part["kind"] == "memcpy").sum()),
         fills=int((part["kind"] == "memset").sum()),
@@ -332,13 +343,13 @@ def budget(
         loads=_calls(calls, LOADING, begin, end),
         pageable=float(pageable["time"].sum()),
         pageable_bytes=float(pageable["bytes"].sum(min_count=1)) if "bytes" in pageable else math.nan,
-        short=float((part["time"][~copies] < SHORT).mean()) if not copies.all() else 0.0,
-        before=lead + begin - float(ordered["start"].iloc[0]),
-        after=wall - lead - (end - float(ordered["start"].iloc[0])) if wall == wall and lead == lead else total - end,
+        short=float(short[~copies].mean()) if not copies.all() else 0.0,
+        before=lead + begin - float(starts[0]),
+        after=wall - lead - (end - float(starts[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
-        stream=_busiest(part[timed], begin, end),
-        without={name: _busiest(part.loc[~mine, timed], begin, end) for name, mine in _works(part, slices).items()},
+        stream=busiest(np.ones(len(part), dtype=bool)),
+        without={name: busiest(~mine.to_numpy()) for name, mine in _works(part, slices).items()},
     )
 
 
@@ -406,10 +417,12 @@ def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.Data
     return shared
 
 
-def _busiest(part: pd.DataFrame, begin: float, end: float) -> float:
-    """Seconds of the stream that works longest: what runs beside it may do so more, or less."""
-    streams = part.groupby("stream", sort=False, observed=True) if "stream" in part else [("", part)]
-    return max((length(union(mine[_WHEN], begin, end)) for _, mine in streams), default=0.0)
+def _streams(part: pd.DataFrame) -> list[NDArray[np.int64]]:
+    """The rows of each stream in order; where none is told all are of one."""
+    codes = pd.factorize(part["stream"])[0] if "stream" in part else np.zeros(len(part), dtype=int)
+    order = np.argsort(codes, kind="stable")
+    order = order[np.searchsorted(codes[order], 0) :]
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def _gaps(busy: Times, begin: float, end: float) -> Times:
@@ -444,7 +457,7 @@ def _spent(part: pd.DataFrame, slices: dict[str, pd.Series[bool]], begin: float,
     start = np.clip(part["start"].to_numpy(dtype="float64"), begin, end)
     stop = np.clip((part["start"] + part["time"]).to_numpy(dtype="float64"), begin, end)
     own = np.zeros(len(part))
-    for mine in slices.values():
+    for mine in (rows(mine.to_numpy()) for mine in slices.values()):
         reached = np.concatenate(([begin], np.maximum.accumulate(stop[mine])))[:-1]
         own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
     groups, first = grouped([part[name] for name in ("range", "kernel", "kind") if name in part])
@@ -649,9 +662,7 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 def _merged(stretches: Times) -> Times:
     """Stretches that may overlap as ones that follow each other."""
-    return union(
-        pd.DataFrame({"start": stretches[:, 0], "time": stretches[:, 1] - stretches[:, 0]}), -math.inf, math.inf
-    )
+    return merged(stretches[:, 0], stretches[:, 1], -math.inf, math.inf)
 
 
 def _round(gaps: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyzers.busy import Times
+from analyzers.busy import Times, rows
 from analyzers.counts import column, grouped, known_sums
 from analyzers.errors import AnalyzeError
 from collectors.doubt import Doubt
@@ -146,10 +146,12 @@ def device_labels(frame: pd.DataFrame) -> pd.Series:
 def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
     codes, labels = pd.factorize(device_labels(frame))
     found = []
+    start, time = column(frame, "start"), column(frame, "time")
+    known = ~np.isnan(start + time)
     for code, label in enumerate(labels):
-        start, time = column(frame, "start"), column(frame, "time")
-        mine = np.flatnonzero((codes == code) & ~np.isnan(start) & ~np.isnan(time))
-        if len(mine):
+        mine = (codes == code) & known
+        if mine.any():
+            mine = rows(mine)
             found.append(_device(str(label), start[mine], time[mine], frame["kernel"].iloc[mine]))
     return tuple(found)
 
