@@ -178,7 +178,7 @@ def _others(path: Path, partial: bool, until: int | None = None) -> Iterator[Dou
         yield Doubt(said, "", fix)
 
 
-def _beginnings(path: Path, until: int | None) -> dict[str, int]:
+def _beginnings(path: Path, until: int | None = None) -> dict[str, int]:
     """Where in a file before `until`, as UTF-8, a kind of _BEGINS first begins, by place; none where it is no text."""
     found: dict[str, int] = {}
     before, at = b"\n", -1

@@ -212,7 +212,7 @@ def _texts(name: str, value: Any, rows: int, coded: bool) -> pd.Series[Any]:
         if coded:
             texts: Any = pd.Categorical.from_codes(codes, pd.Index(distinct))
         else:
-            texts = distinct.array.take(codes.astype(np.intp))
+            texts = distinct.array[codes]
         column: pd.Series[Any] = pd.Series(texts, index=pd.RangeIndex(rows), copy=False)
     else:
         plain = given if _is_column(given) else np.full(rows, given, dtype=object)

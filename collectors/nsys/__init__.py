@@ -84,7 +84,7 @@ def read(
     partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports, from more than one thread but never at once.
     coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "doubts", "report", and where found "copies", "devices", "api", "numbered" (see Format).
+    attrs: "doubts", "report", and where found "copies", "devices", "api", "numbered" (see `collectors.alone`).
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)

@@ -19,7 +19,10 @@ from test_nvprof import NEW as NVPROF_CSV
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
+import collectors
 from collectors import READERS, CollectError, _beginnings, read
+from collectors.nsys import frames
+from collectors.nsys import text as text_of_nsys
 
 DATA = Path(__file__).parent.parent / "data"
 LAUNCHES = [
@@ -172,6 +175,41 @@ def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
     path.write_text(many + "\n" + PARTS["ncu raw"])
     assert len(many) > 3 << 18
     with pytest.raises(CollectError, match=f"line {9000 + 3}: ncu's CSV"):
+        read(path)
+
+
+MANY = gpu_trace([Op(at * 2000, 1000, "relu(float *)") for at in range(100)])
+HIDDEN = {
+    "behind it": (MANY + PARTS["ncu raw"], "ncu's CSV in a file"),
+    "in a name": (
+        MANY + '900000,1,1,1,1,1,1,1,1,1,,,,,,,,,,7,"a\nID,Process ID,Process Name"\n',
+        "ncu's CSV in a file",
+    ),
+    "in another encoding": (
+        MANY.removesuffix(",1,,7,relu(float *)\n") + "," + "x\0" * 20 + ",,7,relu\n",
+        "another encoding",
+    ),
+}
+"""Large traces that hide something where a launches frame shows nothing of it, and what is said of that."""
+
+
+@pytest.mark.parametrize("parser", ["pandas", "pyarrow"])
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_a_trace_proved_in_one_go_hides_nothing(tmp_path, monkeypatch, parser, hidden):
+    if parser == "pyarrow":
+        pytest.importorskip("pyarrow.csv")
+    asked: list[int | None] = []
+    monkeypatch.setattr(
+        frames, "_parser", lambda: getattr(frames, {"pandas": "_by_pandas", "pyarrow": "_by_arrow"}[parser])
+    )
+    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
+    monkeypatch.setattr(collectors, "_beginnings", lambda path, until: asked.append(until) or _beginnings(path, until))
+    path, (text, said) = tmp_path / "large.csv", HIDDEN[hidden]
+    path.write_text(MANY)
+    assert len(read(path)) == 100
+    assert asked == [MANY.index("\n") + 1]
+    path.write_text(text)
+    with pytest.raises(CollectError, match=said):
         read(path)
 
 
