@@ -28,9 +28,9 @@ from collectors.nsys.text import Export, Slice, Table, rows, whole_end
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 _ROWS = 1 << 16
-_BYTES = 1 << 19
+_BYTES = 1 << 18
 """Bytes of a block of pyarrow's; a row has to fit into one."""
-_TOGETHER = 32
+_TOGETHER = 16
 """Blocks of pyarrow's that are handed on as one: each column of each costs the same, however few rows there are."""
 _Parser = Callable[[Slice, Sequence[Field], Sequence[int]], Iterator[dict[int, Any]]]
 
@@ -168,7 +168,7 @@ def _quick(export: Export, table: Table, columns: Sequence[Field], wanted: Seque
     missing = found.size + inside - source.newlines
     # A memory operation at the end may lack its newline; a name that is never closed has it inside.
     lacks = found.size > 0 and export.data[table.end - 1] != ord("\n")
-    found.numbered = found.is_number(0) and not inside and not source.zeros
+    found.numbered = columns[0].type in NUMERIC and 0 in wanted and not inside and not source.zeros
     return found if missing == lacks and source.commas == between + found.count(",") else None
 
 
@@ -262,10 +262,6 @@ class Rows:
         self._last: dict[int, tuple[Sequence[str], Any]] = dict.fromkeys(self._seen, ((), None))
         self.size = 0
         self.numbered = False
-
-    def is_number(self, at: int) -> bool:
-        """Whether a column was read, as numbers."""
-        return at in self._held and at not in self._seen
 
     def take(self, block: Mapping[int, Any], expected: float = 0.0) -> None:
         """Add a block of rows, of every column as many; `expected`: about how many there will be in all."""
