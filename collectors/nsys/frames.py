@@ -28,9 +28,9 @@ from collectors.nsys.text import Export, Slice, Table, rows, whole_end
 NUMERIC = frozenset({"time", "bytes", "rate", "share", "count"})
 NULLS = ("", "None")  # 2022.4 prints None, later versions nothing
 _ROWS = 1 << 16
-_BYTES = 1 << 18
+_BYTES = 1 << 19
 """Bytes of a block of pyarrow's; a row has to fit into one."""
-_TOGETHER = 16
+_TOGETHER = 32
 """Blocks of pyarrow's that are handed on as one: each column of each costs the same, however few rows there are."""
 _Parser = Callable[[Slice, Sequence[Field], Sequence[int]], Iterator[dict[int, Any]]]
 
