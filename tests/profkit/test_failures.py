@@ -31,7 +31,7 @@ from profkit.study.study import open_study
 from profkit.vendor.nvidia import ncu
 
 CLI = [sys.executable, "-m", "profkit"]
-QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
+QUICK = ["--device", "cpu", "--budget", "0.2", "--trials", "1"]
 
 
 @pytest.fixture(autouse=True)
