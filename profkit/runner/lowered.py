@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from profkit.runner import inputs
 from profkit.runner.check import tensors
-from profkit.runner.precision import cast
+from profkit.runner.precision import cast, widened
 
 PRECISIONS = ("tf32", "fp16", "bf16")
 ELEMENTS = 1 << 20
@@ -177,7 +177,7 @@ def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
 def _converted(model: Any, arguments: list[Any], dtype: torch.dtype) -> Any:
     other = copy.deepcopy(model)
     if isinstance(other, torch.nn.Module):
-        other = other.to(dtype)
+        other = widened(other, dtype)
     with _default(dtype), _ByTorch() if dtype is torch.float16 else contextlib.nullcontext():
         return other(*cast(arguments, dtype))
 

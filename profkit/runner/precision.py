@@ -30,11 +30,24 @@ def cast(item: Any, dtype: torch.dtype) -> Any:
 
     Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
     """
+    return inputs.mapped(
+        item,
+        lambda tensor: inputs.changed(tensor, lambda base: base.to(dtype)) if tensor.is_floating_point() else tensor,
+    )
+
+
+def widened(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """A module with its floating tensors as `dtype`, in place; complex ones in float64 as complex128, else as they are, for torch
+    makes real numbers of them.
+    """
+    wide = {torch.float64: torch.complex128}.get(dtype)
 
     def leaf(tensor: torch.Tensor) -> torch.Tensor:
-        return inputs.changed(tensor, lambda base: base.to(dtype)) if tensor.is_floating_point() else tensor
+        if tensor.is_complex():
+            return tensor.to(wide or tensor.dtype)
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
-    return inputs.mapped(item, leaf)
+    return module._apply(leaf)
 
 
 def apply(module: ModuleType, precision: str) -> None:

@@ -28,6 +28,20 @@ def probed(model, *shape, draw=torch.randn):
         return probe(model, inputs, (1, 2))
 
 
+def test_complex_weights_are_whole_in_another_precision():
+    class Filter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(33, dtype=torch.complex64))
+
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(x) * self.weight)
+
+    found = probed(Filter(), 40, 64)
+    assert found.rounding < 1e-6
+    assert not any(note.endswith(prober.JUMPS) for note in found.notes)
+
+
 def test_a_plain_task_keeps_its_tolerance():
     found = probed(nn.Linear(256, 32).eval(), 16, 256)
     assert found.tolerances == {}
