@@ -159,9 +159,11 @@ def blame(
     it had beyond the limit of the phase.
     """
     name, phase = follower.where
+    corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
+    # In a candidate's turn the reference is called too.
+    name = corrupt.impl if corrupt is not None else name
     culprit = next((subject for subject in subjects if subject.name == name), None)
     if culprit is not None:
-        corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
         limit = follower.limit + slack if ended.hung else None
         found = verdict(phase, ended, limit, job.memory)
         if corrupt is not None:

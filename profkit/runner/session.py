@@ -126,8 +126,8 @@ _MOVED, _SCALED = "moved", "scaled"
 """How data that are drawn the same every time are made other ones."""
 
 
-class LostContextError(Exception):
-    """The CUDA context is lost: nothing more can run in this process."""
+class LostContextError(BaseException):
+    """The CUDA context is lost: nothing more can run in this process, and whoever passes over errors does not pass over this."""
 
 
 def run(job: Job, events: Events) -> None:
@@ -290,10 +290,17 @@ class Session:
         traceback.print_exception(error, file=sys.stderr)
         found = classified(error, getattr(error, "status", status))
         if found.lost:
-            self._events.send("corrupt", subject.name, reason=found.reason, tail=found.tail)
+            # Who has a process of its own has lost the context of this one for nobody: a call of the reference has.
+            whose = self.reference.subject if self._job.mode == "judge" else subject
+            self._events.send("corrupt", whose.name, reason=found.reason, tail=found.tail)
             raise LostContextError(found.reason) from error
         integrity.restore()
         self._events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
+
+    def _refuse_lost(self, error: Exception) -> None:
+        """Of an error that is passed over: raise LostContextError, said to be the reference's, when nothing can run after it."""
+        if facts.context_lost(error):
+            self._accuse(self.reference.subject, error, "error")
 
     # The reference
 
@@ -460,6 +467,7 @@ class Session:
 
     def _unknown(self, what: str, error: Exception) -> None:
         """Doubt what could not be found out, for this error."""
+        self._refuse_lost(error)
         traceback.print_exc(file=sys.stderr)
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         self._events.send("doubt", what=what, how_much=why, fix="")
@@ -926,7 +934,8 @@ class Session:
                 before = {name: state[name].clone() for name in values}
                 weights.put(model, values)
             return prober.room(model, arguments, self.reference.probe.tolerances, self._company.step_aside)
-        except Exception:
+        except Exception as error:
+            self._refuse_lost(error)
             # The reference's trouble with what it need not bear is no candidate's.
             traceback.print_exc(file=sys.stderr)
             return None
@@ -965,7 +974,7 @@ class Session:
         except CannotWriteError:
             raise
         except Exception as error:
-            if trial.binding and trial.kind != "layout":
+            if (trial.binding and trial.kind != "layout") or facts.context_lost(error):
                 self._accuse(candidate.subject, error, "error")
                 return False
             # To refuse a layout aloud is no wrong answer.

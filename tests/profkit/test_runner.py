@@ -77,3 +77,42 @@ def test_compile_error_has_the_compilers_words(tmp_path, monkeypatch):
     assert impl.status == "compile-error"
     assert "error: expected primary-expression" in impl.tail
     assert measured(run) == {"reference"}
+
+
+LOSES = """import inspect
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        # As it is asked what is right for a candidate.
+        if any(frame.function == "{where}" for frame in inspect.stack()):
+            torch.cuda.is_initialized, torch.cuda.synchronize = lambda: True, self.lost
+        if torch.cuda.is_initialized():
+            self.lost()
+        return torch.relu(x)
+
+    def lost(self, *_):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("where", ["on", "_settled", "recheck"])
+def test_a_context_that_the_reference_loses_is_no_candidates_fault(tmp_path, monkeypatch, where):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "ILOST"
+    folder.mkdir()
+    (folder / "reference.py").write_text(LOSES.replace("{where}", where))
+    (folder / "honest.py").write_text(
+        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
+    )
+    run = profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs")
+    assert run.manifest.reference.status == "corrupt"
+    assert run.manifest.candidates[0].status in ("skipped", "ok")
+    assert run.manifest.candidates[0].fragile == []
