@@ -15,6 +15,7 @@ _INPUTS = {
     "inputs times 1e3": "放大到 1e3 倍的输入",
     "rows that are all the first": "各行都与首行相同的输入",
     "rows in order of size": "各行按大小排序的输入",
+    "columns in order of size": "各列按大小排序的输入",
     "every other row zero": "隔行为零的输入",
     "rows with a single one": "每行只有一个 1 的输入",
     "every other row denormal": "隔行为非规格化数的输入",

@@ -69,6 +69,11 @@ def vary(arguments: Any, seed: int, *, move: bool) -> None:
             flat.copy_(moved * factor)
 
 
+def floating(item: Any) -> list[torch.Tensor]:
+    """The tensors of floating numbers in any nesting."""
+    return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+
+
 def to_device(item: Any, device: torch.device) -> Any:
     """Tensors in any nesting of lists, tuples and dicts go to the device; nothing is cast.
 

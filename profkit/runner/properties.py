@@ -122,7 +122,7 @@ def _settled(
     """
     try:
         answer = ask(inputs.clone(arguments))
-        if not all(bool(leaf.isfinite().all()) for leaf in _floating(answer)):
+        if not all(bool(leaf.isfinite().all()) for leaf in inputs.floating(answer)):
             return None, False
         close = {
             where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
@@ -157,16 +157,12 @@ def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _floating(item: Any) -> Iterator[torch.Tensor]:
-    return (leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point())
-
-
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
     """Whether all floating numbers lie where the task says that they may."""
     if allowed is None or len(allowed) != len(arguments):
         return False
     for item, bounds in zip(arguments, allowed, strict=True):
-        for leaf in _floating(item):
+        for leaf in inputs.floating(item):
             if bounds is None or not bool(((leaf >= bounds[0]) & (leaf <= bounds[1])).all()):
                 return False
     return True
@@ -183,14 +179,16 @@ def variants(
         "inputs times 1e3": lambda t: t * 1e3,
         "rows that are all the first": lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
+        IN_TURN: lambda t: t.sort(0).values,
         "every other row zero": lambda t: _rows(t, torch.zeros_like),
         "rows with a single one": _one_hot,
         "every other row denormal": lambda t: _rows(t, _denormal),
     }
     # One long row is as good as many; what has one dimension beside others is a scale or a bias.
-    least = 1 if all(leaf.dim() == 1 for leaf in _floating(drawn)) else 2
+    least = 1 if all(leaf.dim() == 1 for leaf in inputs.floating(drawn)) else 2
     for name, change in changes.items():
-        yield name, "values", _floats(drawn, change, least)
+        # What has one dimension may say in which order the rows come.
+        yield name, "values", _floats(drawn, change, 1 if name == IN_TURN else least)
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
@@ -208,6 +206,7 @@ def variants(
         yield "a batch of one", "shape", single
 
 
+IN_TURN = "columns in order of size"
 CONSTANT = "inputs that are drawn the same every time, with other values"
 ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"

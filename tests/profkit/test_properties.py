@@ -33,6 +33,14 @@ def test_values_layouts_and_shapes_are_tried():
     assert bool(((tiny > 0) & (tiny < torch.finfo(torch.float32).tiny)).all())
 
 
+def test_rows_come_in_order_of_size_by_what_has_one_dimension_too():
+    """What is done in an order, each step by the last, takes as many steps as there are rows."""
+    found = tried(lambda x, order: x[order.argsort()].cumsum(0), torch.randn(8, 16), torch.rand(8))
+    x, order = found[properties.IN_TURN].arguments
+    assert bool((x.diff(dim=0) >= 0).all())
+    assert bool((order.diff() >= 0).all())
+
+
 def test_where_the_reference_is_not_finite_or_not_sure_nothing_is_tried():
     found = tried(torch.log, torch.rand(8, 16) + 0.5)
     assert "inputs with the other sign" not in found
