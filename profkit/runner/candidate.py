@@ -220,9 +220,9 @@ class Guest:
             (self._model, self._watched), self._was = self._was, None
             integrity.keep("the watch on its calls", self._watched, "_model")
 
-    def shift(self, names: Sequence[str]) -> dict[str, Any]:
+    def shift(self, names: Sequence[str], still: Sequence[str]) -> dict[str, Any]:
         """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
-        return {"missing": weights.shift_counterparts(self._model, names, self._counterparts)}
+        return {"missing": weights.shift_counterparts(self._model, names, self._counterparts, still)}
 
     def take(self, given: str, every: bool = False) -> None:
         """Put these values, by the reference's names, into the candidate's own weights; every: those that are not constant

@@ -115,11 +115,11 @@ class Implementation:
         elif self.was is not None:
             self.model, self.was = self.was, None
 
-    def shift(self, names: Sequence[str]) -> list[str]:
+    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
         """Change its weights that stand for these of the reference's, in place; those for which it has none."""
         if isinstance(self.model, RemoteModel):
-            return self.model.shift(names)
-        return weights.shift_counterparts(self.model, names, self.counterparts)
+            return self.model.shift(names, still)
+        return weights.shift_counterparts(self.model, names, self.counterparts, still)
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:

@@ -408,10 +408,10 @@ class RemoteModel:
         self._called = False
         self.remote.ask("restore")
 
-    def shift(self, names: Sequence[str]) -> list[str]:
+    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
         """Change its weights in place: see weights.shift_counterparts."""
         self.remote.phase = "check"
-        missing = self.remote.ask("shift", names=list(names)).get("missing")
+        missing = self.remote.ask("shift", names=list(names), still=list(still)).get("missing")
         if not (isinstance(missing, list) and all(name in names for name in missing)):
             raise self.remote.nonsense()
         return missing

@@ -27,6 +27,7 @@ from profkit.runner import (
     inputs,
     integrity,
     judge,
+    jumps,
     loading,
     perturb,
     precision,
@@ -66,8 +67,8 @@ _KEPT = 1 << 30
 _LOUDEST = 1e4
 """Weights that hardly count are made no larger than this: half precision has room for them."""
 _CONTROLS = 3
-_SIZE = 2.0
-"""Times by which weights are larger than as they are constructed."""
+_SIZE, _GIVEN = 2.0, 256.0
+"""Times by which weights are larger than as they are constructed, and tables where all inputs are whole numbers."""
 SHAPES = "shapes"
 """Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
 
@@ -668,7 +669,7 @@ class Session:
         """Say of right candidates whether their answers follow when the weights change after they were given: they may have
         prepared what they need of them once.
         """
-        names = weights.changeable(self.reference.model, self._live.live)
+        names, still = weights.changeable(self.reference.model, self._live.live), weights.padded(self.reference.model)
         if not (names and self.reference.probe.repeatable):
             return
         for candidate in sound:
@@ -677,28 +678,41 @@ class Session:
             self._events.phase("work", self.reference.subject.name, factor=2.0)
             try:
                 before = self._answer_at(seed, arguments, candidate.alive)
-                weights.shift(self.reference.model, names)
-                after = self._answer_at(seed, arguments, candidate.alive)
-                weights.shift(self.reference.model, names, back=True)
+                later = functools.partial(self._later, names, still, seed, candidate.alive)
+                after = later(arguments)
                 tells = weights.steady(before, after) and compare(after, before, own).status != "ok"
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
-            lacks = self._follow(candidate, names, arguments, seed, before, after) if tells else None
+            lacks = self._follow(candidate, (names, still), arguments, seed, before, later) if tells else None
             if lacks is not None and candidate.alive == self._live.live.keys():
                 self._bears_others(candidate, names, lacks)
 
+    def _later(self, names: list[str], still: list[str], seed: int, alive: frozenset[str], arguments: list[Any]) -> Any:
+        """The reference's answer with these weights changed."""
+        weights.shift(self.reference.model, names, still=still)
+        try:
+            return self._answer_at(seed, arguments, alive)
+        finally:
+            weights.shift(self.reference.model, names, still=still, back=True)
+
     def _follow(
-        self, candidate: Implementation, names: list[str], arguments: list[Any], seed: int, before: Any, after: Any
+        self,
+        candidate: Implementation,
+        which: tuple[list[str], list[str]],
+        arguments: list[Any],
+        seed: int,
+        before: Any,
+        later: Callable[[list[Any]], Any],
     ) -> list[str] | None:
-        """Change a candidate's weights and ask it: `before` and `after` are the reference's answers. Where it follows,
-        the names that it has not.
+        """Change a candidate's weights and ask it: `before` is the reference's answer, `later` what it is then, `which` its names
+        and those that hold still. Where it follows, the names that it has not.
         """
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
             try:
-                missing = candidate.shift(names)
+                missing = candidate.shift(*which)
             except Exception as error:
                 if not _is_refusal(error):
                     raise
@@ -711,7 +725,7 @@ class Session:
                     raise
                 self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
                 return None
-            if compare(got, after, own).status == "ok":
+            if jumps.judged(got, later(arguments), arguments, later, own).status == "ok":
                 return missing
             if missing:
                 lacks = ", ".join(missing[:_MOST_NAMED])
@@ -853,6 +867,10 @@ class Session:
         # Steps that converge with those as constructed may not with these, and who takes none is as good.
         larger = {name: value * _SIZE for name, value in held.items() if name in trained}
         yield from tried(f"they are {_SIZE:g} times as large", larger, binding=False)
+        # Whole numbers have no size: what a table makes of them is what others are given.
+        given = {name: held[name] * _GIVEN for name in held if name in weights.tables(model)}
+        if not inputs.floating(arguments):
+            yield from tried(f"they are {_GIVEN:g} times as large", given, binding=False)
 
     def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
         inputs.seed_all(seed)
@@ -884,7 +902,18 @@ class Session:
         arguments, seed = self._unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
         inputs.seed_all(seed)
-        return compare(got, self._answer(arguments, alive), self.reference.probe.tolerances).status == "ok"
+        return self._like(got, self._answer(arguments, alive), arguments, alive).status == "ok"
+
+    def _like(self, got: Any, want: Any, arguments: list[Any], alive: Collection[str]) -> Verdict:
+        """What a comparison with the reference's answer to these says, but for what jumps there."""
+
+        def ask(near: list[Any]) -> Any:
+            return self._answer(near, frozenset(alive))
+
+        probe = self.reference.probe
+        if not probe.repeatable:
+            return compare(got, want, probe.tolerances)
+        return jumps.judged(got, want, arguments, ask, probe.tolerances)
 
     # Properties
 
@@ -971,6 +1000,8 @@ class Session:
                 want = self._answer(inputs.clone(trial.arguments), candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
             verdict = trial.judged(self._held(candidate, got, want, trial.room))
+            if verdict.status == "mismatch" and trial.room is None:
+                verdict = trial.judged(self._like(got, want, trial.arguments, candidate.alive))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -1031,7 +1062,7 @@ class Session:
         for arguments in drawn:
             got = candidate.plain(inputs.clone(arguments), 0)
             inputs.seed_all(0)
-            last = compare(got, self._answer(arguments, frozenset(alive)), self.reference.probe.tolerances)
+            last = self._like(got, self._answer(arguments, frozenset(alive)), arguments, alive)
             if last.status != "ok":
                 break
         return last

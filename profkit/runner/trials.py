@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from profkit.runner import inputs
+from profkit.runner import inputs, jumps
 from profkit.runner.check import Verdict, compare, tensors
 from profkit.runner.prober import Probe, same
 
@@ -33,13 +33,19 @@ class Trials:
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
         want = self._reference(arguments)
-        verdict = compare(got, want, self._probe.tolerances, figures=True)
+        verdict = self._judged(got, want, arguments)
         if verdict.status != "ok" and self._is_old(got, want):
             return Verdict("caches-results", "gave the answer to the inputs of the trial before")
         self._last = inputs.clone(want)
         if verdict.status == "ok" and self._probe.mutates and compare(mine, arguments).status != "ok":
             return Verdict("mismatch", "leaves other values in its inputs than the reference does")
         return verdict
+
+    def _judged(self, got: Any, want: Any, arguments: list[Any]) -> Verdict:
+        """What a comparison says; of a reference that can be asked again, but for what jumps."""
+        if self._probe.repeatable:
+            return jumps.judged(got, want, arguments, self._reference, self._probe.tolerances, figures=True)
+        return compare(got, want, self._probe.tolerances, figures=True)
 
     def _is_old(self, got: Any, want: Any) -> bool:
         """Whether this is the answer to the last trial, and another one than is wanted."""

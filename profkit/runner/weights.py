@@ -353,23 +353,41 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.dtype == other.dtype and bool(torch.equal(one.reshape(-1).to(other.device), other.reshape(-1)))
 
 
-def shift(model: Any, names: Collection[str], *, back: bool = False) -> None:
-    """Give these tensors of a model other numbers, in place: half of what they were and one place on; or take that back.
-    Tensors that are one in memory are changed once.
+def padded(model: Any) -> list[str]:
+    """Names of the tables that have a row of zeros for padding, which nothing that trains or loads them changes."""
+    return tables(model, lambda one: one.padding_idx is not None and not one.weight[one.padding_idx].any())
+
+
+def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list[str]:
+    """Names of the tables of those embeddings of a model that are wanted; of what is one tensor every name."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    kinds = torch.nn.Embedding, torch.nn.EmbeddingBag
+    held = [one.weight for one in model.modules() if isinstance(one, kinds) and wanted(one)]
+    every = model.named_parameters(remove_duplicate=False)
+    return [name for name, weight in every if any(weight is one for one in held)]
+
+
+def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
+    """Give these tensors of a model other numbers, in place: half of what they were and one place on, of those that are to hold
+    `still` where they were; or take that back. Tensors that are one in memory are changed once.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
-    chosen = {(state[name].data_ptr(), state[name].shape): state[name] for name in names}
+    chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
     with torch.no_grad():
-        for tensor in chosen.values():
-            moved = tensor.reshape(-1).roll(-1 if back else 1).mul_(2.0 if back else 0.5)
-            tensor.copy_(moved.view(tensor.shape))
+        for name in chosen.values():
+            places = 0 if name in still else -1 if back else 1
+            moved = state[name].reshape(-1).roll(places).mul_(2.0 if back else 0.5)
+            state[name].copy_(moved.view(state[name].shape))
 
 
-def shift_counterparts(model: Any, names: Collection[str], counterparts: Mapping[str, str]) -> list[str]:
+def shift_counterparts(
+    model: Any, names: Collection[str], counterparts: Mapping[str, str], still: Collection[str] = ()
+) -> list[str]:
     """`shift` those of a candidate's tensors that stand for these of the reference's; the names that it has not."""
     # What was there as it was constructed may have gone by another name since.
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     there = [name for name in names if counterparts.get(name) in state]
-    shift(model, [counterparts[name] for name in there])
+    shift(model, [counterparts[name] for name in there], still={counterparts[name] for name in there if name in still})
     # Another name with the same numbers may stand for something else.
     return [name for name in names if name not in there or counterparts[name] != name]

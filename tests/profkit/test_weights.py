@@ -214,6 +214,26 @@ def test_a_shift_is_taken_back_and_what_is_tied_is_shifted_once():
     assert weights.changeable(object(), []) == []
 
 
+def test_the_row_of_a_table_that_is_padding_stays_zero():
+    """Nothing that trains or loads a table changes it: who leaves it out has prepared nothing."""
+    model = nn.Module()
+    model.words, model.other = nn.Embedding(6, 4, padding_idx=2), nn.Embedding(6, 4)
+    model.out, model.live = nn.Linear(4, 6, bias=False), nn.Embedding(6, 4, padding_idx=0)
+    model.out.weight = model.words.weight
+    model.live.weight.data.fill_(1.0)
+    still = weights.padded(model)
+    assert still == ["words.weight", "out.weight"]
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    names = weights.changeable(model, [])
+    weights.shift(model, names, still=still)
+    assert torch.equal(model.words.weight, before["words.weight"] / 2)
+    assert torch.equal(model.other.weight.reshape(-1), before["other.weight"].reshape(-1).roll(1) / 2)
+    weights.shift(model, names, still=still, back=True)
+    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+    assert weights.shift_counterparts(model, ["a"], {"a": "words.weight"}, ["a"]) == ["a"]
+    assert not model.words.weight[2].any()
+
+
 def run_of(corpus, root):
     folder = DATA / corpus / "weights"
     chosen = entries(folder, "cpu")
