@@ -101,6 +101,8 @@ def tells(part: Part, device: str) -> bool:
 MENDED = {
     "beyond": ("nicer_than_it_has_to_be",),
     "blocks": ("library", "a_pool_that_is_made_late", "a_worker_that_waits"),
+    "bytes": ("by_the_reciprocal",),
+    "chosen": ("by_kind_of_layer",),
     "consts": ("folded_in_the_constructor", "names_of_its_own", "turned_in_its_constructor"),
     "folded": (
         "folded_in_the_constructor_and_let_go",
@@ -116,6 +118,8 @@ MENDED = {
     "outs": ("fused",),
     "peaks": ("by_parts",),
     "process": ("one_more_thread_joined", "reads_the_clock", "warms_up_in_the_constructor"),
+    "ragged": ("bags_that_leave_the_padding_out",),
+    "spectral": ("by_the_library",),
     "square": ("stored_transposed_under_the_same_name",),
     "states": ("without_buffers",),
     "terms": ("root_at_once", "mean_by_a_product"),
