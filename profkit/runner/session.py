@@ -67,7 +67,7 @@ _KEPT = 1 << 30
 _LOUDEST = 1e4
 """Weights that hardly count are made no larger than this: half precision has room for them."""
 _CONTROLS = 3
-_SIZE, _GIVEN = 2.0, 256.0
+_SIZES, _GIVEN = (2.0, 3.0), 256.0
 """Times by which weights are larger than as they are constructed, and tables where all inputs are whole numbers."""
 SHAPES = "shapes"
 """Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
@@ -865,8 +865,9 @@ class Session:
         for values in reach.weights(model, names, reached, put):
             yield from tried("they have it remember longer", values)
         # Steps that converge with those as constructed may not with these, and who takes none is as good.
-        larger = {name: value * _SIZE for name, value in held.items() if name in trained}
-        yield from tried(f"they are {_SIZE:g} times as large", larger, binding=False)
+        for times in _SIZES:
+            larger = {name: value * times for name, value in held.items() if name in trained}
+            yield from tried(f"they are {times:g} times as large", larger, binding=False)
         # Whole numbers have no size: what a table makes of them is what others are given.
         given = {name: held[name] * _GIVEN for name in held if name in weights.tables(model)}
         if not inputs.floating(arguments):
