@@ -7,6 +7,7 @@ It ends with its parent, and everything it started ends with it (launch/warden.p
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -28,6 +29,7 @@ from profkit.launch.protocol import BARE
 from profkit.launch.warden import with_parent
 
 _FAREWELL = 5.0
+_LOOK = 0.01
 _TIDYING = 8.0
 MEMORY = 4 << 30
 """Bytes of memory at which a worker is replaced: something leaks."""
@@ -73,11 +75,12 @@ class Worker:
                     self.close()
                 return heard.answer
         except (OSError, ValueError, msgspec.DecodeError) as error:
+            # A pipe that broke says nothing: how the process ended does, if it did.
+            how = _end(running, time.monotonic() + _FAREWELL) or str(error)
             self.close()
-            raise WorkerDiedError(str(error)) from error
-        code = running.wait()
+            raise WorkerDiedError(how) from error
+        how = _end(running)
         self.close()
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         raise WorkerDiedError(how)
 
     def _started(self) -> process.Child:
@@ -106,6 +109,15 @@ class Worker:
         for pipe in _pipes(running):
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
+
+
+def _end(running: process.Child, until: float = math.inf) -> str:
+    """How a process ended; "" when it goes on at `until` (of time.monotonic)."""
+    while (code := running.poll()) is None:
+        if time.monotonic() > until:
+            return ""
+        time.sleep(_LOOK)
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _pipes(running: process.Child) -> tuple[IO[bytes], IO[bytes]]:

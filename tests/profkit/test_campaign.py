@@ -23,7 +23,7 @@ import pytest
 from candidates import _HEAD, BODIES, REFERENCE
 from test_process import alive
 
-from profkit.campaign import local, task
+from profkit.campaign import local, task, worker
 from profkit.campaign.campaign import Campaign, places
 from profkit.campaign.ledger import Ledger, State, unfinished
 from profkit.campaign.local import Heard, Local, Place
@@ -827,3 +827,19 @@ def test_killed_it_leaves_nothing_behind_and_goes_on(place, capsys):
     assert sorted(runs.values()) == ["A", "B", "C"]
     assert set(done) <= set(runs)
     assert list(unfinished(place / "profkit-runs")) == []
+
+
+def test_a_broken_pipe_says_how_the_worker_ended(tmp_path, monkeypatch):
+    """Killed between two tasks: it is asked for the next one, and nobody reads that."""
+
+    def dead(_argv, **options):
+        running = subprocess.Popen(["sleep", "60"], **options)
+        running.kill()
+        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
+        return running
+
+    monkeypatch.setattr(worker.process, "guarded", dead)
+    monkeypatch.setattr(worker, "encoded", lambda _: b"{}")
+    with (tmp_path / "log").open("w") as lent, pytest.raises(WorkerDiedError, match=r"^killed by SIGKILL$") as told:
+        worker.Worker(tmp_path / "log", {}, lent.fileno()).ask(None, print)
+    assert isinstance(told.value.__cause__, BrokenPipeError)
