@@ -43,6 +43,14 @@ settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.fixture(autouse=True)
+def as_nice_as_before() -> Iterator[None]:
+    """On a busy machine a process that steps back hardly runs: all tests after the one that did would wait."""
+    before = os.nice(0)
+    yield
+    assert os.nice(0) == before
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """`-n` means groups: tests that share something expensive run in one process."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.launch.protocol import CANNOT_WRITE, Job
+from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 from profkit.runner.events import Events
 from profkit.runner.whole import CannotWriteError
@@ -33,6 +33,7 @@ def main(job_file: str, events_file: str, line: str = "") -> int:
     if job.mode == "build":
         from profkit.runner import ahead
 
+        os.nice(BEHIND)
         return ahead.build(job)
     events = Events(Path(events_file), job.limits, _key(line))
     from profkit.runner import session

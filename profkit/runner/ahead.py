@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from profkit.launch.protocol import BEHIND, Job
+from profkit.launch.protocol import Job
 from profkit.runner import loading, refused
 
 
@@ -29,7 +29,6 @@ def build(job: Job) -> int:
     A compiler's error is kept for the processes of this campaign that measure the candidate; any other, such as that of
     a candidate that asks for the GPU while it is imported, is left to them.
     """
-    os.nice(BEHIND)
     subject = job.subjects[0]
     file, cache = Path(subject.file), Path(job.cache)
     if job.lines:
