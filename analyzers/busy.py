@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -73,8 +74,8 @@ def union(part: pd.DataFrame, begin: float, end: float) -> Times:
     return merged(start, start + part["time"].to_numpy(dtype="float64"), begin, end)
 
 
-def merged(start: Times, stop: Times, begin: float, end: float) -> Times:
-    """Merged stretches (begin, end) [s] of such from `start` to `stop`, cut to the window; shape (n, 2)."""
+def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = math.inf) -> Times:
+    """Merged stretches (begin, end) [s] of such from `start` to `stop`, which may overlap, cut to the window; shape (n, 2)."""
     if not len(start):
         return np.zeros((0, 2))
     start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)

@@ -283,15 +283,14 @@ def budget(
     ordered = frame[asked]
     if not ordered["start"].is_monotonic_increasing:
         ordered = ordered.sort_values("start", kind="stable")
+    starts = ordered["start"].to_numpy(dtype="float64")
+    stops = starts + ordered["time"].to_numpy(dtype="float64")
     if within:
         inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
         first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
         steady = Steady(first, behind, (behind - first) // passages, passages, "range")
     else:
-        begun = ordered["start"].to_numpy(dtype="float64")
-        steady = steady_state(ordered["kernel"], begun, after=after, at_most=at_most)
-    starts = ordered["start"].to_numpy(dtype="float64")
-    stops = starts + ordered["time"].to_numpy(dtype="float64")
+        steady = steady_state(ordered["kernel"], starts, after=after, at_most=at_most)
     window = slice(steady.first, steady.end)
     part, start, stop = ordered.iloc[window], starts[window], stops[window]
     begin = float(start[0])
@@ -302,14 +301,14 @@ def budget(
     slices = _slices(part)
     worked, spoken, copies = (mine.to_numpy() for mine in slices.values())
 
-    def busy(mine: NDArray[Any]) -> Times:
-        taken = rows(mine) if mine.dtype == bool else mine
+    def busy(taken: NDArray[Any] | slice) -> Times:
         return merged(start[taken], stop[taken], begin, end)
 
-    compute = busy(worked)
+    every = np.ones(len(part), dtype=bool)
+    compute = busy(rows(worked))
     short = (part["time"] < SHORT).to_numpy()
-    with_talk = busy(~copies) if spoken.any() else compute
-    everything = busy(np.ones(len(part), dtype=bool)) if copies.any() else with_talk
+    with_talk = busy(rows(~copies)) if spoken.any() else compute
+    everything = busy(rows(every)) if copies.any() else with_talk
     computing, talking = length(compute), length(busy(spoken))
     gaps = _gaps(everything, begin, end)
     reached = part
@@ -348,7 +347,7 @@ def budget(
         after=wall - lead - (end - float(starts[0])) if wall == wall and lead == lead else total - end,
         steady=steady,
         edges=tuple(edges.tolist()),
-        stream=busiest(np.ones(len(part), dtype=bool)),
+        stream=busiest(every),
         without={name: busiest(~mine.to_numpy()) for name, mine in _works(part, slices).items()},
     )
 
@@ -584,7 +583,7 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     starts, ends = loads["start"].to_numpy(dtype="float64"), (loads["start"] + loads["time"]).to_numpy(dtype="float64")
     last = np.searchsorted(stops, starts, side="right")
     since = np.where(last > 0, stops[np.maximum(last - 1, 0)], starts) if len(stops) else starts
-    held["loading"] = _merged(np.clip(np.column_stack((since, ends)), *window))
+    held["loading"] = merged(since, ends, *window)
     away = np.clip(quiet, *window)
     found = {name: length(stretches) for name, stretches in held.items()}
     found |= {"blocked": found["waiting"], "away": float(length(away) - _inside(held["loading"], away).sum())}
@@ -594,7 +593,7 @@ def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[flo
     inside = (pauses[:, 1] > window[0]) & (pauses[:, 0] < window[1]) & (lengths < AWAY)
     pace = float(lengths[inside].max(initial=0.0))
     return found | {
-        "host": max(0.0, window[1] - window[0] - length(_merged(np.vstack(list(held.values())))) + near * pace)
+        "host": max(0.0, window[1] - window[0] - length(merged(*np.vstack(list(held.values())).T)) + near * pace)
     }
 
 
@@ -622,7 +621,7 @@ def _of_work(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
             _cut(begins[mine], ends[mine], window),
             _cut(_ready(kept, asked[~mine]), kept["start"], window),
             stopped,
-            _merged(np.vstack((heard, _handing(calls, part, window)))) if name == "copying" else heard,
+            merged(*np.vstack((heard, _handing(calls, part, window))).T) if name == "copying" else heard,
         )
         edges = np.unique(np.concatenate([one.ravel() for one in sets]))
         middles = (edges[1:] + edges[:-1]) / 2
@@ -648,7 +647,7 @@ def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
 
 def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, float]) -> Times:
     """Merged stretches of a window."""
-    return _merged(np.clip(np.column_stack((begins, ends)), *window))
+    return merged(begins.to_numpy(), ends.to_numpy(), *window)
 
 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
@@ -658,11 +657,6 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
     behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & _named(ordered, BLOCKING)
     return union(ordered[copies | behind], *window)
-
-
-def _merged(stretches: Times) -> Times:
-    """Stretches that may overlap as ones that follow each other."""
-    return merged(stretches[:, 0], stretches[:, 1], -math.inf, math.inf)
 
 
 def _round(gaps: Times, part: pd.DataFrame, next_row: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

@@ -57,7 +57,7 @@ class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed he
             return tensor
 
         with torch.enable_grad():
-            outputs = floating(self.model(*inputs.mapped(arguments, leaf)))
+            outputs = inputs.floating(self.model(*inputs.mapped(arguments, leaf)))
         return outputs, [leaves[name] for name in self.wanted]
 
 
@@ -67,11 +67,6 @@ def parameters(model: Any) -> dict[str, torch.Tensor]:
     return {name: one for name, one in named if one.is_floating_point()}
 
 
-def floating(output: Any) -> list[torch.Tensor]:
-    """The leaves of an output that have a gradient."""
-    return [leaf for _, leaf in tensors(output) if _is_floating(leaf)]
-
-
 class Slopes:
     """What is right of a reference's gradients. `wanted`: what they are by; `tolerances`: rtol of those that have another
     than the usual one. Raises what the reference raises, ValueError when nothing in it has a gradient.
@@ -79,8 +74,8 @@ class Slopes:
 
     def __init__(self, model: Any, arguments: list[Any]) -> None:
         self._model = model
-        self._like = [torch.empty_like(one, device="meta") for one in floating(model(*inputs.clone(arguments)))]
-        self._device = next((leaf.device for leaf in floating(arguments)), torch.device("cpu"))
+        self._like = [torch.empty_like(one, device="meta") for one in inputs.floating(model(*inputs.clone(arguments)))]
+        self._device = next((leaf.device for leaf in inputs.floating(arguments)), torch.device("cpu"))
         names = [name for name, leaf in tensors(arguments, _INPUT) if _is_floating(leaf)]
         names += [name for name in parameters(model) if name not in names]
         given = self.data(arguments)

@@ -684,7 +684,8 @@ class Session:
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
-            lacks = self._follow(candidate, (names, still), arguments, seed, before, later) if tells else None
+            answers = before, after, later
+            lacks = self._follow(candidate, (names, still), arguments, seed, answers) if tells else None
             if lacks is not None and candidate.alive == self._live.live.keys():
                 self._bears_others(candidate, names, lacks)
 
@@ -702,12 +703,12 @@ class Session:
         which: tuple[list[str], list[str]],
         arguments: list[Any],
         seed: int,
-        before: Any,
-        later: Callable[[list[Any]], Any],
+        answers: tuple[Any, Any, Callable[[list[Any]], Any]],
     ) -> list[str] | None:
-        """Change a candidate's weights and ask it: `before` is the reference's answer, `later` what it is then, `which` its names
-        and those that hold still. Where it follows, the names that it has not.
+        """Change a candidate's weights, those of `which` and of them some that hold still, and ask it. answers: the reference's
+        before and after, and how it is asked for others then. Where it follows, the names that it has not.
         """
+        before, after, later = answers
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
         with self._blame(candidate.subject, "error") as failed:
@@ -725,7 +726,7 @@ class Session:
                     raise
                 self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
                 return None
-            if jumps.judged(got, later(arguments), arguments, later, own).status == "ok":
+            if jumps.judged(got, after, arguments, later, own).status == "ok":
                 return missing
             if missing:
                 lacks = ", ".join(missing[:_MOST_NAMED])
@@ -912,9 +913,7 @@ class Session:
             return self._answer(near, frozenset(alive))
 
         probe = self.reference.probe
-        if not probe.repeatable:
-            return compare(got, want, probe.tolerances)
-        return jumps.judged(got, want, arguments, ask, probe.tolerances)
+        return jumps.judged(got, want, arguments, ask if probe.repeatable else None, probe.tolerances)
 
     # Properties
 

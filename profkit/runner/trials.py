@@ -33,19 +33,14 @@ class Trials:
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
         want = self._reference(arguments)
-        verdict = self._judged(got, want, arguments)
+        ask = self._reference if self._probe.repeatable else None
+        verdict = jumps.judged(got, want, arguments, ask, self._probe.tolerances, figures=True)
         if verdict.status != "ok" and self._is_old(got, want):
             return Verdict("caches-results", "gave the answer to the inputs of the trial before")
         self._last = inputs.clone(want)
         if verdict.status == "ok" and self._probe.mutates and compare(mine, arguments).status != "ok":
             return Verdict("mismatch", "leaves other values in its inputs than the reference does")
         return verdict
-
-    def _judged(self, got: Any, want: Any, arguments: list[Any]) -> Verdict:
-        """What a comparison says; of a reference that can be asked again, but for what jumps."""
-        if self._probe.repeatable:
-            return jumps.judged(got, want, arguments, self._reference, self._probe.tolerances, figures=True)
-        return compare(got, want, self._probe.tolerances, figures=True)
 
     def _is_old(self, got: Any, want: Any) -> bool:
         """Whether this is the answer to the last trial, and another one than is wanted."""
