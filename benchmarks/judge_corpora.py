@@ -6,7 +6,8 @@
 Each candidate is measured in a process of its own, beside others of its task, as the tests do with some of them. --sample: so many of a role, from
 each task as many as from the others as far as it has them, spaced evenly in the order of its file: the same ones every time.
 --workers: so many runs side by side, each on cores of its own. --busy, also several times: processes that compute without end
-meanwhile, at the lowest priority, so many on every worker's cores; 0 is the machine as it is, and what else uses it is said. A
+meanwhile, at the lowest priority, so many on every worker's cores; 0 is the machine as it is, and what else uses it is said. On
+a GPU each run has it alone while it times, as in a campaign. A
 line a candidate as it ends; a table of how often each was judged and called what; then a line a role and load: so many
 candidates, judged so many times, so many wrongly called. --seconds: no run is begun after so many; what was not reached is said.
 """
@@ -90,7 +91,7 @@ def judged(work: Work, root: Path, device: str) -> list[Judged]:
         run = profile(
             written(work.task, of, root / f"I{work.task.upper()}"),
             runs=root / "runs",
-            **{**RUN, "device": device},
+            **{**RUN, "device": device, "company": True},
         )
     except ProfkitError as error:
         return [Judged(work, part.name, "no run", "no run", str(error)) for part in of]

@@ -1,9 +1,10 @@
 """Two byte-identical candidates, each in runs of its own: does the interval of one run hold for the next?
 
-    python benchmarks/same_twice.py [--runs 20] [--device cpu] [--processes N] [--budget 5]
+    python benchmarks/same_twice.py [--runs 20] [--device cpu] [--processes N] [--budget 5] [--company]
 
 Every run measures one file against the reference, and another run the same bytes under another name. Two runs agree when
 the 95 % intervals of their speed-ups overlap; a verdict is wrong when a copy of the reference is called faster or slower.
+--company: it has a GPU alone only while it times, as in a campaign, so that several of these can run side by side.
 Wanted on an idle machine: at least 19 of 20 pairs agree, and at least 19 of 20 of the copy's verdicts are right.
 """
 
@@ -63,6 +64,7 @@ def once(folder: Path, arguments: argparse.Namespace, runs: Path) -> tuple[float
         budget=arguments.budget,
         processes=arguments.processes,
         runs=runs,
+        company=arguments.company,
     )
     (verdict,) = run.verdicts.values()
     return verdict.speedup, verdict.low, verdict.high, verdict.word
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--processes", type=int, default=0)
     parser.add_argument("--budget", type=float, default=5.0)
+    parser.add_argument("--company", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, warm.runners():
         root = Path(name)

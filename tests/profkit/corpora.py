@@ -85,11 +85,10 @@ def parts(task: str) -> list[Part]:
     return found
 
 
-_HERE = frozenset({"boxes", "bytes", "chosen", "ragged", "spectral"})
 _BENCHMARKS = frozenset({"codes", "edges", "nucleus", "paths", "points", "resample", "turned"})
 """Tasks that the benchmark alone judges: nothing had to be mended for any of theirs, and other tasks have all of their kinds."""
-_CPUS = frozenset({"process", "tricks", "schemes", "blocks"} | _HERE | _BENCHMARKS)
-"""Tasks whose candidates do what makes no sense on a GPU, end more than themselves, or make tensors where no device is said."""
+_CPUS = frozenset({"process", "tricks", "schemes", "blocks", "bytes"})
+"""Tasks whose candidates do what makes no sense on a GPU, end more than themselves, or multiply whole numbers, which torch cannot there."""
 _UNTOLD = frozenset({("images", "gelu_by_tanh")})
 """What lies within the rounding of TF32, which torch allows a GPU's convolutions as it comes."""
 
