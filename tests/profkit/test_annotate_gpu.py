@@ -14,6 +14,7 @@ import pytest
 from collectors import CollectError, read
 from profkit.api import profile
 from profkit.launch import gpu, tools
+from profkit.launch.alone import alone
 from profkit.targets.program import Program
 from profkit.vendor.nvidia import ncu, nsys
 
@@ -84,7 +85,10 @@ def under_ncu(tool, program, tmp_path, *options, **environment):
         "--log-file",
         str(log),
     ]
-    subprocess.run([*argv, *program], env={**os.environ, "LC_ALL": "C", **environment}, check=True)
+    env = {**os.environ, "LC_ALL": "C", **environment}
+    with alone(gpu.identity()["uuid"]):
+        done = subprocess.run([*argv, *program], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr + (log.read_text("utf-8") if log.is_file() else "no log")
     return log
 
 
