@@ -1,7 +1,7 @@
 """One measurement at a time on a device, across all processes of this machine: a lock of the kernel's for each device.
 
-The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. There are two a
-device, the lock and a gate before it: samples that share the device pass the gate one by one, and find it closed from when
+The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. One a device is
+for its counters; two are for its time, the lock and a gate before it: samples that share the device pass the gate one by one, and find it closed from when
 one of them wants to have it alone until it is done, so that those who want that have their turns one after the other.
 """
 
@@ -12,6 +12,7 @@ import functools
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,10 @@ with contextlib.suppress(ImportError):
     import fcntl  # on Linux alone; the module is loaded elsewhere as well
 
 CPU = "cpu"
+COUNTERS_WAIT = 600.0
+"""Seconds to wait for a device's counters at most: who has them may itself wait for one who is measured under it."""
+_LOOK = 0.1
+"""Seconds between two looks whether the counters are free."""
 
 
 def folder() -> Path:
@@ -49,6 +54,39 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
         door.close()
 
 
+@contextlib.contextmanager
+def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """Have the hardware counters of a device (its UUID; "" where none is known) to oneself in the block: a driver lends
+    them to one at a time, and an ncu waits for those alone that share its temporary directory, where profkit's each
+    have their own.
+
+    Waits for whoever has them, which is said once, COUNTERS_WAIT seconds at most; ncu then says itself that they are
+    taken. Raises ProfkitError when the lock cannot be made.
+    """
+    if not device:
+        yield
+        return
+    handle = _opened(folder() / f"{_named(device)}.counters")
+    end, told = time.monotonic() + COUNTERS_WAIT, False
+    try:
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    say(f"waiting: another process counts on {device}")
+                told = True
+            time.sleep(_LOOK)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _named(device: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", device)
+
+
 class Door:
     """A device that several share while they prepare, and that one has alone while it times. main, gate: descriptors of its
     two files, which processes that stand for one measurement have in common: what one of them holds they all hold.
@@ -60,7 +98,7 @@ class Door:
     @classmethod
     def of(cls, device: str) -> Door:
         """Of a device (its UUID, or CPU). Raises ProfkitError when its files cannot be made."""
-        name = re.sub(r"[^A-Za-z0-9.-]+", "-", device)
+        name = _named(device)
         main = _opened(folder() / f"{name}.lock")
         try:
             return cls(main, _opened(folder() / f"{name}.gate"))

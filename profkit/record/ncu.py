@@ -16,7 +16,8 @@ from collectors.frame import uncollected
 from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import tools
+from profkit.launch import gpu, tools
+from profkit.launch.alone import counting
 from profkit.record.hot import Hot, not_met
 from profkit.record.ranking import tracer_of
 from profkit.record.request import Request
@@ -129,7 +130,7 @@ class Ncu:
         options, counters.planned_passes = options_of(
             session.request, run.path, cc, hot=session.hot, program=program, ranked=_ranked(session)
         )
-        with temporary() as place:
+        with temporary() as place, counting(gpu.identity().get("uuid", ""), session.progress):
             ended = session.start(_step(session, options, Path(place)))
         counters.file = FILE
         try:

@@ -14,7 +14,7 @@ import pytest
 from collectors import CollectError, read
 from profkit.api import profile
 from profkit.launch import gpu, tools
-from profkit.launch.alone import alone
+from profkit.launch.alone import counting
 from profkit.targets.program import Program
 from profkit.vendor.nvidia import ncu, nsys
 
@@ -86,7 +86,7 @@ def under_ncu(tool, program, tmp_path, *options, **environment):
         str(log),
     ]
     env = {**os.environ, "LC_ALL": "C", **environment}
-    with alone(gpu.identity()["uuid"]):
+    with counting(gpu.identity()["uuid"]):
         done = subprocess.run([*argv, *program], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text("utf-8") if log.is_file() else "no log")
     return log

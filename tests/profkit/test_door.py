@@ -21,8 +21,9 @@ from candidates import write_sample
 
 from profkit.api import profile
 from profkit.campaign import task
+from profkit.launch import alone as locks
 from profkit.launch import isolation, process, waiting
-from profkit.launch.alone import Door, alone, folder
+from profkit.launch.alone import Door, alone, counting, folder
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure
 from profkit.record import profile as recording
@@ -168,6 +169,30 @@ def test_a_measurement_outside_of_a_campaign_gets_its_turn_too(place):
     thread.join()
     assert had == [False]
     sharer.close()
+
+
+def test_counters_are_lent_to_one_at_a_time_beside_whoever_times(place):
+    said, order = [], []
+
+    def second():
+        with counting(DEVICE, said.append):
+            order.append("second")
+
+    with alone(DEVICE), counting(DEVICE):
+        thread = threading.Thread(target=second)
+        thread.start()
+        wait_for(lambda: said)
+        order.append("first")
+    thread.join()
+    assert said == [f"waiting: another process counts on {DEVICE}"]
+    assert order == ["first", "second"]
+
+
+def test_counters_are_waited_for_so_long_at_most(place, monkeypatch):
+    monkeypatch.setattr(locks, "COUNTERS_WAIT", 0.05)
+    said = []
+    with counting(DEVICE), counting(DEVICE, said.append):
+        assert len(said) == 1
 
 
 def test_who_ended_while_it_had_or_wanted_it_keeps_nobody_waiting(place):

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,8 @@ from candidates import COMPILE_ERROR, candidate, write_sample
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.launch import runner, tools
+from profkit.launch import alone as locks
+from profkit.launch import gpu, runner, tools
 from profkit.launch.process import Spool
 from profkit.launch.protocol import Job, Subject
 from profkit.record import measure, prepare
@@ -414,6 +416,17 @@ def test_counters_that_fail_are_said_everywhere(on_gpu, fake_ncu, capsys, tmp_pa
         assert "counters are missing" in place.lower() or "no hardware counters" in place.lower()
         assert why in place
     assert why in json.dumps(run.analysis.to_dict(), ensure_ascii=False)
+
+
+def test_an_ncu_is_begun_when_no_other_of_profkit_counts_on_the_gpu(on_gpu, fake_ncu, capsys, tmp_path, monkeypatch):
+    """A driver lends its counters to one at a time, and each ncu has a temporary directory of its own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(gpu, "identity", lambda: {"uuid": "GPU-1"})
+    monkeypatch.setattr(locks, "COUNTERS_WAIT", 0.05)
+    fake_ncu("ok", target="skip")
+    with locks.counting("GPU-1"):
+        assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu"]) == 0
+    assert "waiting: another process counts on GPU-1" in "".join(capsys.readouterr())
 
 
 def test_without_ncu_it_says_so_and_falls_back(on_gpu, monkeypatch, capsys, tmp_path):
