@@ -31,6 +31,8 @@ from profkit.rundir.manifest import Impl, Manifest, read_manifest
 NAN = math.nan
 WAIT = 10.0
 """Seconds to wait for another process that is writing the index."""
+_BUSY = re.compile("locked|full|readonly|unable to open|disk I/O")
+"""What SQLite says of a base that may be whole."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ _DDL = (
     "create index rows_sample on rows (sample, created)",
 )
 _VERSION = zlib.crc32("\n".join(_DDL).encode()) & 0x7FFFFFFF
-_CONTENT = 1
+_CONTENT = 2
 """Counted up when the same files give other values."""
 
 SORTS = {
@@ -182,7 +184,12 @@ class _Said(msgspec.Struct):
         return int(self.word == "faster" and not any(code in SPOILS for code in codes))
 
 
+METRICS = "profkit-metrics/1"
+"""The schema of metrics.json (analyzers.analysis.SCHEMA, which comes with pandas)."""
+
+
 class _Metrics(msgspec.Struct):
+    schema: str = METRICS
     impls: list[_Figures] = []
     kernels: list[_Kernel] = []
     doubts: list[Doubt] | None = None
@@ -206,19 +213,34 @@ class Index:
 
     def refresh(self) -> int:
         """Bring the rows up to date with the disk; how many runs were read again."""
-        known = dict(self._base.execute("select path, stamp from runs"))
+        known = dict(self._asked("select path, stamp from runs"))
         found = dict(_scan(self.folder, known))
         stale = [path for path, stamp in found.items() if known.get(path) != stamp]
         gone = [path for path in known if path not in found]
         if stale or gone:
             try:
                 self._write(gone, stale, found)
-            except sqlite3.OperationalError:
-                # Full or locked: the same rows, for this time alone.
-                self._base.close()
-                self._base = _prepared(sqlite3.connect(":memory:"))
-                self._write([], list(found), found)
+            except sqlite3.DatabaseError as error:
+                self._anew(error)
         return len(stale)
+
+    def _anew(self, error: sqlite3.DatabaseError) -> None:
+        """The same rows for this time alone, where the file is full, locked or damaged; one that is damaged goes."""
+        self._base.close()
+        if not _BUSY.search(str(error)):
+            with contextlib.suppress(OSError):
+                file_of(self.folder).unlink()
+        self._base = _prepared(sqlite3.connect(":memory:"))
+        found = dict(_scan(self.folder, {}))
+        self._write([], list(found), found)
+
+    def _asked(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """The answer to a query. Pages that are damaged are found out when they are read."""
+        try:
+            return self._base.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            self._anew(error)
+            return self._base.execute(query, values).fetchall()
 
     def _write(self, gone: Sequence[str], stale: Sequence[str], stamps: Mapping[str, str]) -> None:
         with self._base:
@@ -258,21 +280,21 @@ class Index:
         values = [value for values in wanted.values() for value in values]
         order = ", ".join((*SORTS[sort], "created desc", "path desc", "rowid"))
         query = f"select {', '.join(FIELDS)} from rows where {where} order by {order}"
-        return [_row(found) for found in self._base.execute(query, values)]
+        return [_row(found) for found in self._asked(query, values)]
 
     def facts(self, sample: str) -> dict[tuple[str, str], dict[str, Any]]:
         """(path, implementation) -> what else is known of it: versions, clocks, counters; of one sample."""
         query = "select path, impl, facts from rows where sample = ?"
-        return {(path, impl): msgspec.json.decode(facts) for path, impl, facts in self._base.execute(query, (sample,))}
+        return {(path, impl): msgspec.json.decode(facts) for path, impl, facts in self._asked(query, (sample,))}
 
     def damaged(self) -> list[tuple[str, str]]:
         """(path, why) of the runs that cannot be read, or only in part."""
-        return list(self._base.execute("select path, damage from runs where damage <> '' order by path"))
+        return self._asked("select path, damage from runs where damage <> '' order by path")
 
     def first_of(self, version: str) -> str:
         """When the first run of a version of profkit was made, "" when there is none."""
         query = "select coalesce(min(created), '') from rows where profkit = ?"
-        return str(self._base.execute(query, (version,)).fetchone()[0])
+        return str(self._asked(query, (version,))[0][0])
 
 
 def moment(text: str, index: Index) -> str:
@@ -280,7 +302,7 @@ def moment(text: str, index: Index) -> str:
 
     Raises ProfkitError when it is none of them.
     """
-    if not text or re.fullmatch(r"\d{4}(-\d\d(-\d\d(T[\d:]*Z?)?)?)?", text):
+    if not text or _is_date(text):
         return text
     for version in (text, text.removeprefix("v")):
         if first := index.first_of(version):
@@ -295,6 +317,17 @@ def moment(text: str, index: Index) -> str:
         f"--since {text}: no date, no tag or commit here, and no run was made by such a version of profkit",
         fix="give a date as in 2026-11-22, a tag of this repository, or a version as in 0.1.0",
     )
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is the beginning of an ISO time, of a day and an hour that there are."""
+    if not re.fullmatch(r"\d{4}(-\d\d(-\d\d(T[\d:]*Z?)?)?)?", text):
+        return False
+    given = text.rstrip("TZ:")
+    with contextlib.suppress(ValueError):
+        datetime.fromisoformat(given + "2000-01-01T00:00:00"[len(given) :])
+        return True
+    return False
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
@@ -393,6 +426,9 @@ def _read(folder: Path, path: str) -> tuple[str, list[tuple[Any, ...]]]:
         pass
     except (OSError, msgspec.DecodeError) as error:
         damage = f"{run / 'metrics.json'}: {error}"
+    if metrics.schema != METRICS:
+        damage = f"{run / 'metrics.json'}: field schema: {metrics.schema!r}, expected {METRICS!r}; use a newer profkit"
+        metrics = _Metrics()
     page = int((run / "report.html").exists())
     return damage, [_record(*one) for one in _rows(path, manifest, metrics, page)]
 

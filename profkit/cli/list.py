@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli.screen import show
@@ -61,6 +62,9 @@ def command(
     """
     from profkit.campaign.index import Index, moment
 
+    given = click.get_current_context().get_parameter_source("folder") is not ParameterSource.DEFAULT
+    if given and not folder.is_dir():
+        raise ProfkitError(f"{folder}: no such folder of samples", fix="leave it out to see the runs alone")
     samples = [row for row in _samples(folder) if not sample or fnmatch.fnmatchcase(row["id"], sample)]
     rows: list[Row] = []
     damaged: list[tuple[str, str]] = []

@@ -305,7 +305,9 @@ class Manifest(msgspec.Struct):
 def read_manifest(file: Path) -> Manifest:
     """Decode run.json; errors name the file and the field."""
     try:
-        manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+        content = file.read_bytes()
+        _known(file, content)
+        manifest = msgspec.json.decode(content, type=Manifest)
     except msgspec.DecodeError as error:
         raise ProfkitError(
             f"{file}: {error}",
@@ -313,6 +315,21 @@ def read_manifest(file: Path) -> Manifest:
         ) from error
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}") from error
-    if not manifest.schema.startswith("profkit/1"):
-        raise ProfkitError(f"{file}: field schema: {manifest.schema!r}, expected {SCHEMA!r}", fix="use a newer profkit")
     return manifest
+
+
+class _Marked(msgspec.Struct):
+    """What the content of a run's files says of itself, of whatever version."""
+
+    schema: str = SCHEMA
+    profkit: str = ""
+
+
+def _known(file: Path, content: bytes) -> None:
+    """Raises ProfkitError where run.json is of a schema that this version does not know; its fields may mean something else."""
+    found = msgspec.json.decode(content, type=_Marked)
+    if found.schema != SCHEMA:
+        by = f" (by profkit {found.profkit})" if found.profkit else ""
+        raise ProfkitError(
+            f"{file}{by}: field schema: {found.schema!r}, expected {SCHEMA!r}", fix="use a newer profkit"
+        )

@@ -10,9 +10,11 @@ import sqlite3
 import pytest
 from recorded_runs import H200, many, recorded, series, write
 
-from profkit.campaign.index import Index, file_of, moment
+from analyzers.analysis import SCHEMA
+from profkit.campaign.index import METRICS, Index, file_of, moment
 from profkit.cli import main
 from profkit.errors import ProfkitError
+from profkit.rundir.manifest import read_manifest
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
@@ -165,6 +167,38 @@ def test_an_index_of_other_columns_is_made_again(runs):
     assert rows(runs) == before
 
 
+@pytest.mark.parametrize("asked", ["refresh", "rows", "facts", "damaged", "first_of"])
+@pytest.mark.parametrize("filling", [b"\xff", b"A"])
+def test_pages_that_are_damaged_are_found_out_and_made_again(runs, asked, filling):
+    def answer(index):
+        if asked == "facts":
+            return index.facts("ICVXKH")
+        if asked == "first_of":
+            return index.first_of("0.1.0")
+        if asked == "refresh":
+            index.refresh()
+        return index.damaged() if asked == "damaged" else index.rows()
+
+    with Index(runs) as index:
+        index.refresh()
+        whole = answer(index)
+    content = file_of(runs).read_bytes()
+    file_of(runs).write_bytes(content[:4096] + filling * (len(content) - 4096))
+    with Index(runs) as index:
+        assert answer(index) == whole
+    assert len(rows(runs)) == 30
+    assert file_of(runs).read_bytes()[4096:] != filling * (len(content) - 4096)
+
+
+def test_an_index_that_lost_columns_is_made_again(runs):
+    before = rows(runs)
+    with sqlite3.connect(file_of(runs)) as base:
+        base.execute("drop table rows")
+        base.execute("create table rows (other)")
+    base.close()
+    assert rows(runs) == before
+
+
 def test_it_lies_in_the_cache_and_the_runs_are_only_read(runs, tmp_path):
     before = sorted(runs.rglob("*"))
     assert len(rows(runs)) == 30
@@ -204,11 +238,47 @@ def test_hidden_folders_and_what_lies_in_a_run_are_no_runs(runs):
         assert (len(index.rows()), index.damaged()) == (count, [])
 
 
+@pytest.mark.parametrize("schema", ["profkit/2", "profkit/10", "other"])
+def test_a_run_of_a_later_version_is_said_with_what_reads_it(runs, schema):
+    later = next(runs.glob("ICVXKH/*"))
+    edited(later, schema=schema, profkit="9.9", impls="in another form")
+    with Index(runs) as index:
+        index.refresh()
+        ((path, why),) = index.damaged()
+    assert runs / path == later
+    assert schema in why
+    assert "9.9" in why
+    with pytest.raises(ProfkitError) as told:
+        read_manifest(later / "run.json")
+    assert told.value.fix == "use a newer profkit"
+
+
+def test_metrics_of_a_later_version_are_said_and_not_read(runs):
+    assert METRICS == SCHEMA
+    later = next(runs.glob("ICVXKH/*"))
+    known = json.loads((later / "metrics.json").read_text("utf-8"))
+    (later / "metrics.json").write_text(json.dumps(known | {"schema": "profkit-metrics/2"}), "utf-8")
+    with Index(runs) as index:
+        index.refresh()
+        ((path, why),) = index.damaged()
+        own = [row for row in index.rows() if row.path == path]
+    assert "newer profkit" in why
+    assert own
+    assert all(math.isnan(row.time) for row in own)
+
+
+@pytest.mark.parametrize("text", ["2026-13", "2026-02-30", "2026-11-22T25", "2026-11-22T10:99", "2026-1-1"])
+def test_a_day_that_is_none_is_refused(runs, text):
+    with Index(runs) as index, pytest.raises(ProfkitError, match="--since"):
+        moment(text, index)
+
+
 def test_moments(tmp_path, monkeypatch):
     series(tmp_path / "runs", [1, 1, 1], profkit=lambda number: f"0.{number}.0")
     with Index(tmp_path / "runs") as index:
         index.refresh()
-        assert moment("2026-11", index) == "2026-11"
+        for text in ("2026", "2026-11", "2026-11-22", "2026-11-22T", "2026-11-22T10", "2026-11-22T10:30:00Z"):
+            assert moment(text, index) == text
         assert moment("v0.1.0", index) == moment("0.1.0", index) == "2026-01-01T01:00:00Z"
         with pytest.raises(ProfkitError, match="--since nonsense"):
             moment("nonsense", index)
@@ -240,6 +310,15 @@ def test_a_run_that_is_still_running_is_listed(tmp_path, capsys):
     (path / "metrics.json").unlink()
     _, out, _ = run(capsys, "list", tmp_path, "--runs", tmp_path / "runs")
     assert "running" in out
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "list", "S9")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: S9: no such folder")
+    code, out, _ = run(capsys, "list")
+    assert (code, "no samples in S1" in out) == (0, True)
 
 
 def test_no_runs(tmp_path, capsys):
