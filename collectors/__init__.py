@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -16,6 +18,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from msgspec.structs import replace
+
+from collectors import pasted
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
@@ -149,6 +154,16 @@ def alone(reads: _Reads) -> _Reads:
 
     @wraps(reads)
     def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
+        written = _written(Path(path))
+        if written is None:
+            return whole(path, *others, partial=partial, **options)
+        with _copied(Path(path), written) as copy:
+            frame = whole(copy, *others, partial=partial, **options)
+        told = [replace(one, what=one.what.replace(str(copy), str(path))) for one in frame.attrs["doubts"]]
+        frame.attrs["doubts"] = told
+        return frame
+
+    def whole(path: str | os.PathLike[str], *others: Any, partial: bool, **options: Any) -> pd.DataFrame:
         try:
             frame = reads(path, *others, partial=partial, **options)
         except CollectError:
@@ -160,6 +175,30 @@ def alone(reads: _Reads) -> _Reads:
         return frame
 
     return cast("_Reads", read)
+
+
+def _written(path: Path) -> str | None:
+    """What the tool wrote, of a file that holds it with something about its lines; None of any other."""
+    with _existing(path).open("rb") as file:
+        head = file.read(_HEAD)
+    if head.startswith(_NO_TEXT):
+        return None
+    text = _decoded(head, "replace")
+    unmarked = pasted.wide(head) not in ("", "utf-16")
+    return pasted.plain(text_of(path)) if unmarked or pasted.plain(text) != text else None
+
+
+@contextlib.contextmanager
+def _copied(path: Path, text: str) -> Iterator[Path]:
+    """A file of this text for a while, under the same name; what is said of it is said of `path`."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, path.name)
+        copy.write_text(text, "utf-8", newline="")
+        try:
+            yield copy
+        except CollectError as error:
+            error.args = (str(error).replace(str(copy), str(path)),)
+            raise
 
 
 def _others(path: Path, partial: bool, until: int | None = None) -> Iterator[Doubt]:
@@ -209,10 +248,9 @@ def _blocks(path: Path, until: int | None = None) -> Iterator[bytes]:
         file.seek(0)
         if head.startswith(_NO_TEXT):
             return
-        marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-        wide = marked or (len(head) > 3 and head[1:4:2] == b"\0\0") or head[:4:2] == b"\0\0"
-        form = "utf-16" if marked else "utf-16-le" if head[1:2] == b"\0" else "utf-16-be"
-        decoder, mixed, done = codecs.getincrementaldecoder(form)("replace"), _NARROW if wide else _WIDE, 0
+        form = pasted.wide(head)
+        wide = bool(form)
+        decoder, mixed, done = codecs.getincrementaldecoder(form or "utf-8")("replace"), _NARROW if wide else _WIDE, 0
         while block := file.read(_BLOCK if wide or until is None else min(_BLOCK, until - done)):
             if (wide or b"\0" in block) and (other := mixed.search(block)):
                 file.seek(0)
@@ -274,8 +312,8 @@ def read(path: str | os.PathLike[str], format: str | None = None, **options: Any
 
 
 def head_of(path: Path) -> str:
-    """The first part of a file as text: byte order marks followed, bytes that are no text replaced."""
-    return text_of(_existing(path), most=_HEAD)
+    """The first part of a file as text, as the tool wrote it: bytes that are no text replaced."""
+    return pasted.plain(text_of(_existing(path), most=_HEAD))
 
 
 def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
@@ -287,12 +325,15 @@ def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
             raw = file.read(most)
     except OSError as error:
         raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
-    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
-        return raw.decode(encoding, "strict" if strict else "replace")
+        return _decoded(raw, "strict" if strict else "replace")
     except UnicodeDecodeError as error:
         fix = "the file was cut or is of another tool; else save it as UTF-8"
-        raise CollectError(f"{path}: not {encoding} text: {error.reason}", fix=fix) from error
+        raise CollectError(f"{path}: not {error.encoding} text: {error.reason}", fix=fix) from error
+
+
+def _decoded(raw: bytes, errors: str) -> str:
+    return raw.decode(pasted.wide(raw[:4]) or "utf-8-sig", errors)
 
 
 def _existing(path: Path) -> Path:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -27,7 +28,7 @@ from collectors.errors import CollectError
 from collectors.frame import build
 from collectors.trtexec.json import load
 from collectors.trtexec.layers import COLUMNS, Layer, layer
-from collectors.trtexec.log import Log, Table, is_log, read_log, statistics
+from collectors.trtexec.log import Log, Table, is_log, read_logs, statistics
 
 _TIMES = re.compile(r"(start|end)?([A-Za-z0-9]+?)Ms$")
 _OLD_TIMES = {"in": "h2d", "out": "d2h", "enq": "enqueue", "endtoend": "end_to_end"}
@@ -95,7 +96,7 @@ def read(
     path: --exportProfile, what trtexec printed, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
     partial: read a cut profile to its last whole layer, with a doubt, instead of refusing it.
     attrs: "doubts", "report", "count", "layers" (one dict a row: median, type, tactic, compute, by, flop,
-    bytes), "latency", of a log "summary". Raises CollectError naming the file and the line.
+    bytes), "latency", of a log "summary", of several runs "runs" (the summary of each, by `range`). Raises CollectError naming the file and the line.
     """
     if is_log(head_of(Path(path))):
         return _printed(Path(path), layers, times, metadata, partial)
@@ -119,8 +120,46 @@ def _printed(
     metadata: str | Path | None,
     partial: bool,
 ) -> pd.DataFrame:
-    """The frame of a log: its layers, or one row for the whole network where it lists none."""
-    log = read_log(path, partial=partial)
+    """The frame of a log: its layers, or one row for the whole network where it lists none; of several runs one after the
+    other, `range` = the run.
+    """
+    runs = read_logs(path, partial=partial)
+    if len(runs) == 1:
+        return _of_run(runs[0], layers, times, metadata)
+    if layers is not None or times is not None or metadata is not None:
+        lines = ", ".join(str(one.line) for one in runs)
+        raise CollectError(
+            f"{path}: {len(runs)} runs, which begin at lines {lines}, and exports of one beside them",
+            fix="give the log alone, or the one run they belong to in a file of its own",
+        )
+    frames = [_of_run(one).assign(range=one.name) for one in runs]
+    frame: pd.DataFrame = pd.concat(frames, ignore_index=True)
+    frame["launch"] = np.arange(len(frame))
+    doubts = [
+        msgspec.structs.replace(doubt, about=run.name)
+        for run, one in zip(runs, frames, strict=True)
+        for doubt in one.attrs["doubts"]
+    ]
+    several = Doubt(
+        "several runs of trtexec stand in one file: what is added up over ranges, and its shares, are of all of them",
+        f"{len(runs)} runs",
+        "read each range by itself, or `profkit compare RUN:RANGE RUN:RANGE`",
+    )
+    frame.attrs = {
+        "report": "log",
+        "doubts": [several, *doubts],
+        "layers": [row for one in frames for row in one.attrs["layers"]],
+        "runs": {run.name: one.attrs["summary"] for run, one in zip(runs, frames, strict=True)},
+    }
+    return frame
+
+
+def _of_run(
+    log: Log,
+    layers: str | Path | None = None,
+    times: str | Path | None = None,
+    metadata: str | Path | None = None,
+) -> pd.DataFrame:
     table = log.table or _whole(log)
     profile = Profile(table.count, table.names, np.array(table.means), np.array(table.medians), log.doubts)
     frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
@@ -134,7 +173,7 @@ def _printed(
 
 def _whole(log: Log) -> Table:
     """One row that stands for all layers: the GPU's time of an inference, or the latency where that is all."""
-    by = "compute" if "compute" in log.summary else "latency"
+    by = "compute" if "compute" in log.known else "latency"
     one = log.summary[by]
     mean = one.get("mean", one.get("median", math.nan))
     log.doubts.append(

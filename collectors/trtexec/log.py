@@ -11,19 +11,24 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from collectors import text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
-_PREFIX = re.compile(r"^(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
+_PREFIX = re.compile(r"^(?:[ \t]+(?=\[))?(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
 _HEADING = re.compile(r"^=== Profile \((\d+) iterations ?\) ===")
 _COLUMNS = re.compile(r"^\s*(?:Layer\s+Time ?\(ms\).*%|Time ?\(ms\).*%\)?\s+Layer)\s*$")
 _MARK = re.compile(
-    r"^(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
+    r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
     re.M,
 )
+_BORDER = re.compile(r"&&&& |=== (?:Model Options|Device Information) ===|#{1,6} |```|~~~")
+"""What a line begins with that parts two runs."""
+_TITLE = re.compile(r"(#{1,6}) +(.*?)[ #]*$")
+_MODEL = re.compile(r"--(?:onnx|loadEngine|uff|deploy|model)=")
+_OUTPUT = re.compile(r"--(?:save|export|dump|verbose|timingCacheFile)")
 _STATISTIC = re.compile(r"(\w+(?:\(\d+(?:\.\d+)?%\))?) = ([\d.]+(?:e[-+]?\d+)?) ms")
 _RATE = re.compile(r"(\d[\d.]*(?:e[-+]?\d+)?) qps")
 _SUMMARY = {
@@ -48,7 +53,10 @@ class Table:
 
 @dataclass
 class Log:
-    """A log: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, throughput [1/s], device."""
+    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, throughput [1/s], device, the
+    command line and the Markdown headings above it, the line it begins at; `apart`: trtexec itself said that the one before it
+    had ended; `name`: what tells it from the others of its file.
+    """
 
     table: Table | None = None
     summary: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -56,6 +64,25 @@ class Log:
     device: str = ""
     cc: str = ""
     doubts: list[Doubt] = field(default_factory=list)
+    command: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
+    line: int = 1
+    apart: bool = False
+    name: str = ""
+
+    @property
+    def told(self) -> bool:
+        return self.table is not None or bool(self.summary)
+
+    @property
+    def figures(self) -> tuple[object, ...]:
+        table = self.table
+        return self.summary, table and (table.count, table.names, table.means)
+
+    @property
+    def known(self) -> set[str]:
+        """What of the summary has a mean or a median; a line that was cut or wrapped may have neither."""
+        return {name for name, one in self.summary.items() if {"mean", "median"} & one.keys()}
 
 
 def is_log(head: str) -> bool:
@@ -63,41 +90,110 @@ def is_log(head: str) -> bool:
     return bool(_MARK.search(head))
 
 
-def read_log(path: Path, *, partial: bool = False) -> Log:
-    """The table and the summary of a log. partial: a table without its Total row is read as far as it goes.
+def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
+    """The runs of a log, or of a page that several were copied to, each with its table and summary.
 
-    Raises CollectError for a log with neither, of several runs, or with a cut table.
+    A run begins where trtexec says so, where a Markdown heading or fence does, and where a table or a summary comes once more.
+    partial: a table without its Total row is read as far as it goes. Raises CollectError where no run told a time, and for a
+    cut table.
     """
-    log, told = Log(), False
+    log, runs, above = Log(), list[Log](), list[str]()
     lines = _lines(path)
     for number, text in lines:
-        # What a run has told is not put together with what another tells.
-        if told and "&&&& RUNNING" in text:
-            raise CollectError(f"{path}, line {number}: a second run in one log", fix="split the file")
-        told = log.table is not None or bool(log.summary)
-        heading = _HEADING.match(text)
-        if heading:
-            if log.table is not None:
-                raise CollectError(f"{path}, line {number}: a second profile in one log", fix="split the file")
+        heading, begun = _HEADING.match(text), text.startswith("&&&& RUNNING")
+        again = bool(heading and log.table) or (text.startswith("=== Performance summary") and bool(log.summary))
+        if again or (log.told and _BORDER.match(text)) or (begun and log.command):
+            if text.startswith("&&&& FAILED"):
+                log.doubts.append(Doubt("trtexec says that the run failed", f"line {number}", "run it to its end"))
+            runs.append(log)
+            log = Log(line=number, apart=text.startswith("&&&& "))
+        if title := _TITLE.match(text):
+            above[len(title[1]) - 1 :] = [""] * max(0, len(title[1]) - 1 - len(above)) + [title[2]]
+        log.above = log.above if log.told else tuple(above)
+        if begun:
+            log.command, log.line = tuple(text.partition("#")[2].split()[1:]), number
+        elif heading:
             log.table = _table(path, int(heading[1]), lines)
         elif _note(log, text):
-            raise CollectError(f"{path}, line {number}: a second performance summary in one log", fix="split the file")
-    if log.table is not None:
-        log.doubts += _checked(path, log.table, partial)
-    elif "compute" not in log.summary and "latency" not in log.summary:
+            raise CollectError(
+                f"{path}, line {number}: {text.strip().partition(':')[0]} stands twice in one summary",
+                fix="give each run in a file of its own",
+            )
+    return _told(path, _joined([*runs, log]), partial)
+
+
+def _joined(runs: list[Log]) -> list[Log]:
+    """The runs; a table and a summary that are alone in a file are of one run, whatever stands between them but another run."""
+    told = [one for one in runs if one.told]
+    if len(told) == 2 and sum(one.table is not None for one in told) == 1:
+        first, last = told
+        between = runs[runs.index(first) + 1 : runs.index(last) + 1]
+        if not (first.summary and last.summary) and not any(one.apart or one.command for one in between):
+            first.table, first.summary = first.table or last.table, first.summary or last.summary
+            first.throughput = last.throughput if math.isnan(first.throughput) else first.throughput
+            first.device, first.cc = first.device or last.device, first.cc or last.cc
+            runs = [one for one in runs if one is not last]
+    return runs
+
+
+def _told(path: Path, runs: list[Log], partial: bool) -> list[Log]:
+    """The runs that told times, with names where they are several, and doubts."""
+    found = [one for one in runs if one.table is not None or {"compute", "latency"} & one.known]
+    if not found:
         raise CollectError(
             f"{path}: a log of trtexec without a layer profile or a performance summary",
             fix="run it to its end, with --dumpProfile --separateProfileRun",
         )
-    return log
+    for one in found:
+        if one.table is not None:
+            one.doubts += _checked(path, one.table, partial)
+    silent = [str(one.line) for one in runs if one not in found and (one.command or one.summary)]
+    if silent:
+        found[0].doubts.append(
+            Doubt("runs of trtexec that told no times are left out", f"lines {', '.join(silent)}", "")
+        )
+    if len(found) > 1:
+        _name(found)
+    twins = [one.name for at, one in enumerate(found) if any(one.figures == other.figures for other in found[:at])]
+    if twins:
+        found[0].doubts.append(Doubt("runs stand in the file twice, to the last digit", ", ".join(twins), ""))
+    return found
+
+
+def _name(runs: list[Log]) -> None:
+    """Name runs by their model and the options that tell them apart, where these do not by the headings above as well."""
+    options = [[word for word in one.command if not _OUTPUT.match(word)] for one in runs]
+    names = []
+    for words in options:
+        model = [_leaf(word) for word in words if _MODEL.match(word)]
+        rest = [word for word in words if not all(word in other for other in options) and not _MODEL.match(word)]
+        names.append(" ".join([*model[:1], *(word.lstrip("-") for word in rest)]))
+    if len(set(names)) < len(runs):
+        titles = [
+            [text for text in one.above if text and not all(text in other.above for other in runs)] for one in runs
+        ]
+        names = [", ".join([*([name] if name else []), *above]) for name, above in zip(names, titles, strict=True)]
+    taken: dict[str, int] = {}
+    for at, (one, name) in enumerate(zip(runs, names, strict=True), 1):
+        # In the path of a range a slash parts what is inside another.
+        plain = name.replace("/", "-") or f"run {at}"
+        number = taken[plain] = taken.get(plain, 0) + 1
+        one.name = f"{plain} ({number})" if number > 1 else plain
+
+
+def _leaf(option: str) -> str:
+    """The name of a model's file without folder and ending."""
+    return PurePosixPath(option.partition("=")[2].replace("\\", "/")).stem
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without time and level; what is not [I] is passed over."""
-    for number, line in enumerate(text_of(path).splitlines(), 1):
+    """Numbered lines without indentation, time and level; what is not [I] or is empty is passed over."""
+    # A mark of byte order stands where files were put together.
+    for number, line in enumerate(text_of(path).replace("\ufeff", "").splitlines(), 1):
         prefix = _PREFIX.match(line)
-        if prefix is None or prefix["level"] in (None, "I"):
-            yield number, line[prefix.end() if prefix else 0 :]
+        if line.strip() and (prefix is None or prefix["level"] in (None, "I")):
+            rest = line[prefix.end() if prefix else 0 :]
+            yield number, rest.lstrip() if rest.lstrip().startswith(("=", "&", "#")) else rest
 
 
 def _note(log: Log, text: str) -> bool:

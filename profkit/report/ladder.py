@@ -46,6 +46,10 @@ def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
     from profkit.study.study import open_study  # pandas stays out of start-up
 
     path, _, impl = name.rpartition(":")
+    # The names of ranges may have colons of their own, and so may paths.
+    for at in (at for at in range(len(name) - 1, 0, -1) if name[at] == ":" and Path(name[:at]).exists()):
+        path, impl = name[:at], name[at + 1 :]
+        break
     # What stands behind the colon of a drive is a path.
     if Path(name).exists() or impl.startswith(("\\", "/")):
         path, impl = name, ""

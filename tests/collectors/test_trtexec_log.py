@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from frames import validate
@@ -169,11 +170,134 @@ def test_a_lost_row_is_noticed(write):
     [
         (log(heading(), ["what is this"]), "expected the columns"),
         (log(heading(), table(10)[:1]), "no layer after"),
-        (log(heading(), table(10), heading(), table(10)), "second profile"),
-        (log(SUMMARY, SUMMARY), "second performance summary"),
+        (log(SUMMARY, SUMMARY[-2:]), "GPU Compute Time stands twice"),
+        (log(["=== Performance summary ===", "GPU Compute Time: min = 0.9 ms, max = 1 ms, mean = 0."]), "without"),
         (log(["Building engine"]), "without a layer profile"),
     ],
 )
 def test_what_is_no_profile_is_refused(write, text, word):
     with pytest.raises(CollectError, match=word):
         collectors.read(write(text))
+
+
+def scaled(factor):
+    """The summary of a run that takes so many times as long."""
+    return [re.sub(r"= ([\d.]+) ms", lambda found: f"= {float(found[1]) * factor:.4g} ms", line) for line in SUMMARY]
+
+
+def batches(*sizes, layers=False):
+    """The log of a shell loop over batch sizes, and the GPU time [s] of each run."""
+    text = ""
+    for size in sizes:
+        rows = [heading(), table(10, [(name, mean * size) for name, mean in ROWS])] if layers else []
+        text += log(scaled(size), *rows).replace(
+            "# trtexec --dumpProfile",
+            f"# /opt/bin/trtexec --onnx=/home/me/resnet50.onnx --fp16 --shapes=x:{size}x3x8x8 --exportTimes=t{size}.json",
+        )
+    return text, [size * (sum(mean for _, mean in ROWS) if layers else 0.941) * 1e-3 for size in sizes]
+
+
+@pytest.mark.parametrize("layers", [False, True])
+def test_every_run_of_a_log_of_several_is_a_range(write, layers):
+    text, times = batches(1, 4, 16, layers=layers)
+    frame = collectors.read(write(text))
+    validate(frame)
+    names = [f"resnet50 shapes=x:{size}x3x8x8" for size in (1, 4, 16)]
+    assert list(frame["range"].unique()) == names
+    assert frame.groupby("range")["time"].sum()[names].tolist() == pytest.approx(times, rel=2e-3)
+    assert frame["launch"].tolist() == [*range(len(frame))]
+    assert len(frame.attrs["layers"]) == len(frame)
+    assert [frame.attrs["runs"][name]["compute_mean"] for name in names] == pytest.approx(
+        [0.941e-3, 3.764e-3, 15.06e-3]
+    )
+    told = [doubt for doubt in frame.attrs["doubts"] if doubt.what.startswith("several runs")]
+    assert [doubt.how_much for doubt in told] == ["3 runs"]
+
+
+PAGE = """# A network on two cards
+
+## FP16
+### Batch 1
+```bash
+{0}
+```
+### Batch 4
+
+```
+{1}
+```
+
+## INT8, 8/16 streams
+### Batch 1
+{2}
+"""
+
+
+def test_the_runs_of_a_page_are_named_by_the_headings_above_them(write):
+    blocks = ["\n\n".join(scaled(factor)[3:]) for factor in (1, 4, 0.5)]
+    frame = collectors.read(write(PAGE.format(*blocks), "README.md"))
+    assert list(frame["range"]) == ["FP16, Batch 1", "FP16, Batch 4", "INT8, 8-16 streams, Batch 1"]
+    assert frame["time"].tolist() == pytest.approx([0.941e-3, 3.764e-3, 0.4705e-3])
+    assert {doubt.about for doubt in frame.attrs["doubts"] if "no layers" in doubt.what} == set(frame["range"])
+
+
+def test_runs_that_nothing_tells_apart_are_numbered_and_twins_doubted(write):
+    frame = collectors.read(write(log(SUMMARY, scaled(2), stamp="") + log(SUMMARY)))
+    assert list(frame["range"]) == ["run 1", "run 2", "run 3"]
+    told = [doubt.how_much for doubt in frame.attrs["doubts"] if "twice" in doubt.what]
+    assert told == ["run 3"]
+
+
+def test_a_summary_and_a_table_are_of_one_run_only_where_no_other_begins_between_them(write):
+    one = "\n".join(["## Times", *SUMMARY, "## Layers", *heading(), *table(10)])
+    frame = collectors.read(write(one, "one.md"))
+    assert (set(frame["range"]), frame.attrs["latency"]) == ({""}, pytest.approx(0.95e-3))
+    frame = collectors.read(write(log(heading(), table(10)) + log(scaled(9))))
+    assert list(frame["range"]) == ["run 1"] * 3 + ["run 2"]
+    assert "latency" not in frame.attrs
+    frame = collectors.read(write(log(heading(), table(10)) + "\n".join(scaled(9))))
+    assert list(frame["range"]) == ["run 1"] * 3 + ["run 2"]
+    # The table of one run, and after a fence both of another: no latency goes to the first.
+    two = "\n".join(["```", *heading(), *table(10), "```", "```", *scaled(9), *heading(), *table(8), "```"])
+    frame = collectors.read(write(two, "two.md"))
+    assert frame.groupby("range", sort=False).size().tolist() == [3, 3]
+    assert [doubt.about for doubt in frame.attrs["doubts"] if "do not add up" in doubt.what] == ["run 2"]
+
+
+def test_a_run_without_times_and_one_that_failed_are_said(write):
+    text, _ = batches(1, 4)
+    silent = log(["Building engine"]).replace("PASSED", "FAILED")
+    frame = collectors.read(write(silent + text + log(scaled(2)).replace("PASSED", "FAILED")))
+    said = {doubt.what: doubt.how_much for doubt in frame.attrs["doubts"]}
+    assert frame["range"].nunique() == 3
+    assert said["runs of trtexec that told no times are left out"] == "lines 1"
+    assert "trtexec says that the run failed" in said
+
+
+def test_the_exports_of_one_run_are_not_given_to_several(write):
+    text, _ = batches(1, 4, layers=True)
+    info = write(json.dumps({"Layers": [name for name, _ in ROWS]}), "layers.json")
+    with pytest.raises(CollectError, match="2 runs, which begin at lines 1, "):
+        trtexec.read(write(text), layers=info)
+
+
+def test_a_cut_table_among_several_runs_is_refused(write):
+    text, _ = batches(1, 4, layers=True)
+    whole = collectors.read(write(text))
+    for cut in range(len(text) // 2 + 200, len(text), 17):
+        try:
+            frame = collectors.read(write(text[:cut]))
+        except CollectError:
+            continue
+        same = frame["time"].tolist() == whole["time"].tolist()
+        assert same or len(frame) < len(whole), cut
+        # What is left of the second run is none, or its summary alone, which says so.
+        assert same or frame["range"].nunique() == 1 or any("no layers" in one.what for one in frame.attrs["doubts"])
+
+
+@pytest.mark.parametrize("dress", ["    {}", "\t{}", "{}\n"])
+def test_a_log_that_is_indented_or_has_empty_lines_between(write, dress):
+    text = log(SUMMARY, heading(), table(10))
+    whole = collectors.read(write(text))
+    frame = collectors.read(write("\n".join(dress.format(line) for line in text.splitlines()) + "\n"))
+    assert frame.equals(whole)

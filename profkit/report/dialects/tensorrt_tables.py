@@ -149,6 +149,11 @@ def read_layers(paths: Sequence[Path]) -> pd.DataFrame | None:
         kinds[_kind(path)] = path
     if "other" in kinds:
         frame: pd.DataFrame = read(kinds["other"])
+        if "runs" in frame.attrs:
+            names = ", ".join(frame.attrs["runs"])
+            raise ProfkitError(
+                f"{kinds['other']}: several runs of trtexec: {names}", fix="give one of them in a file of its own"
+            )
         return frame
     if "profile" not in kinds:
         raise ProfkitError(f"{paths[0]}: no layer times", fix="export with trtexec --exportProfile=profile.json")
