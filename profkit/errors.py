@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collectors.errors import ProfkitError
 
-__all__ = ["CannotProfileError", "ProfkitError", "ProgramFailedError"]
+__all__ = ["BUG", "CannotProfileError", "ProfkitError", "ProgramFailedError"]
+
+BUG = 70
+"""Exit code of a traceback: 1 means that something was measured and found wanting."""
 
 
 class CannotProfileError(ProfkitError):

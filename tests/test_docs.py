@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from analyzers.causes import CAUSES
 from analyzers.metrics import as_markdown
+from profkit.cli.group import ALL, cli
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"])
@@ -39,6 +40,12 @@ def test_metrics_page_is_generated():
     """Made by `python -m analyzers.metrics`."""
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert as_markdown() in text, "put the output of `python -m analyzers.metrics` into docs/metrics.md"
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_the_help_of_every_verb_has_an_example(verb):
+    said = CliRunner().invoke(cli, [verb, "--help"]).output
+    assert re.search(rf"^ +profkit {verb}( |$)", said, re.M), said
 
 
 def test_images_are_small():

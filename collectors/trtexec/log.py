@@ -97,7 +97,7 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
     partial: a table without its Total row is read as far as it goes. Raises CollectError where no run told a time, and for a
     cut table.
     """
-    log, runs, above = Log(), list[Log](), list[str]()
+    log, runs, above, fenced = Log(), list[Log](), list[str](), False
     lines = _lines(path)
     for number, text in lines:
         heading, begun = _HEADING.match(text), text.startswith("&&&& RUNNING")
@@ -107,7 +107,9 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
                 log.doubts.append(Doubt("trtexec says that the run failed", f"line {number}", "run it to its end"))
             runs.append(log)
             log = Log(line=number, apart=text.startswith("&&&& "))
-        if title := _TITLE.match(text):
+        fenced ^= text.startswith(("```", "~~~"))
+        # In a fence such a line is a shell's comment.
+        if not fenced and (title := _TITLE.match(text)):
             above[len(title[1]) - 1 :] = [""] * max(0, len(title[1]) - 1 - len(above)) + [title[2]]
         log.above = log.above if log.told else tuple(above)
         if begun:

@@ -47,12 +47,13 @@ class Begun(msgspec.Struct):
 
 
 class State(msgspec.Struct):
-    """state.json. `running`: where -> what; `failed`: what -> why."""
+    """state.json. `running`: where -> what; `failed`: what -> why. `begun`: what campaign.json says, should that be damaged."""
 
     done: int = 0
     running: dict[str, str] = {}
     failed: dict[str, str] = {}
     pid: int = 0
+    begun: Begun | None = None
 
 
 class Ledger:
@@ -64,17 +65,16 @@ class Ledger:
         self._written = 0.0
 
     def __enter__(self) -> Ledger:
-        try:
-            self._handle = self._locked()
-            file = self.folder / "campaign.json"
+        with contextlib.ExitStack() as undo:
             try:
-                self.begun = msgspec.json.decode(file.read_bytes(), type=Begun)
-            except (FileNotFoundError, msgspec.DecodeError):
-                self.begun = Begun(secrets.token_hex(8), self._command, now(), self._total)
-            self.begun.total = self._total
-            write_atomic(file, msgspec.json.encode(self.begun))
-        except OSError as error:
-            raise unwritable(self.folder, error) from error
+                self._handle = self._locked()
+                undo.callback(os.close, self._handle)
+                self.begun = _begun(self.folder) or Begun(secrets.token_hex(8), self._command, now(), self._total)
+                self.begun.total = self._total
+                write_atomic(self.folder / "campaign.json", msgspec.json.encode(self.begun))
+            except OSError as error:
+                raise unwritable(self.folder, error) from error
+            undo.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,7 +125,8 @@ class Ledger:
         if at_once or time.monotonic() - self._written > _EVERY:
             self._written = time.monotonic()
             with contextlib.suppress(ProfkitError):
-                write_atomic(self.folder / "state.json", msgspec.json.encode(state))
+                kept = msgspec.structs.replace(state, begun=self.begun)
+                write_atomic(self.folder / "state.json", msgspec.json.encode(kept))
 
     def remove(self) -> None:
         """Nothing is left to do."""
@@ -158,19 +159,46 @@ class Seen:
 
     def document(self) -> Mapping[str, object]:
         """For programs."""
-        return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}
+        state = msgspec.structs.asdict(self.state)
+        del state["begun"]
+        return {**msgspec.structs.asdict(self.begun), **state, "alive": self.alive}
 
 
 def seen(folder: Path) -> Seen | None:
     """The campaign of a folder; None when there is none."""
     try:
-        begun = msgspec.json.decode((folder / "campaign.json").read_bytes(), type=Begun)
-    except (OSError, msgspec.DecodeError):
+        begun = _begun(folder)
+    except ProfkitError:
+        begun = Begun("", f"damaged, {folder / 'campaign.json'}", "", 0)
+    except OSError:
         return None
-    state = State()
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        state = msgspec.json.decode((folder / "state.json").read_bytes(), type=State)
-    return Seen(begun, state, _held(folder / "lock"))
+    return None if begun is None else Seen(begun, _state(folder), _held(folder / "lock"))
+
+
+def _begun(folder: Path) -> Begun | None:
+    """What campaign.json says, or state.json where that is damaged; None where neither is there. Raises ProfkitError where
+    both are damaged: what is done could not be told from what is not.
+    """
+    file = folder / "campaign.json"
+    try:
+        begun = msgspec.json.decode(file.read_bytes(), type=Begun)
+        datetime.fromisoformat(begun.created[:19])
+    except FileNotFoundError:
+        return _state(folder).begun
+    except ValueError as error:
+        if (kept := _state(folder).begun) is not None:
+            return kept
+        raise ProfkitError(
+            f"{file}: {error}",
+            fix=f"remove {folder}: the same command then begins anew, and the runs that are done stay",
+        ) from error
+    return begun
+
+
+def _state(folder: Path) -> State:
+    with contextlib.suppress(OSError, ValueError):
+        return msgspec.json.decode((folder / "state.json").read_bytes(), type=State)
+    return State()
 
 
 def _held(lock: Path) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from profkit.campaign.piece import Piece, decoded, encoded
-from profkit.errors import ProfkitError
+from profkit.errors import BUG, ProfkitError
 from profkit.launch import cache, gpu, isolation, process
 from profkit.launch.alone import CPU, alone
 from profkit.launch.environment import environment, sharing
@@ -32,7 +32,7 @@ from profkit.record.request import Request
 from profkit.report import derived
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.files import FULL, ROOM, temporary, write_atomic
-from profkit.rundir.manifest import Command, Manifest
+from profkit.rundir.manifest import Command, Manifest, read_manifest
 from profkit.study.study import Study
 
 Say = Callable[[str], None]
@@ -88,10 +88,11 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
     except OSError as error:
         traceback.print_exc()
         full = error.errno in FULL
-        answer = Answer(task.what, "", f"{error}", ROOM if full else "", 2, full)
+        fix = ROOM if full else f"is there what a campaign needs, may it be written? {task.folder}"
+        answer = Answer(task.what, "", f"{error}", fix, 2, full)
     except Exception as error:
         traceback.print_exc()
-        answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", 2)
+        answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
     where = f"{socket.gethostname()}:{os.getpid()}"
     return msgspec.structs.replace(answer, seconds=time.monotonic() - began, where=where, memory=_resident())
 
@@ -229,10 +230,11 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
 
 
 def measured(folder: Path) -> Answer | None:
-    """What `_measure` left in a piece's folder when it came to its end; None when it did not."""
+    """What `_measure` left in a piece's folder when it came to its end; None when it did not, or its run is not whole."""
     try:
         answer: Answer = decoded((folder / MEASURED).read_bytes(), Answer)
-    except (OSError, msgspec.DecodeError):
+        read_manifest(Path(answer.run) / "run.json")
+    except (OSError, msgspec.DecodeError, ProfkitError):
         return None
     return answer
 

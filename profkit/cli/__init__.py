@@ -27,15 +27,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     except Exception:
         import traceback
 
+        from profkit.errors import BUG
+
         traceback.print_exc()
         sys.exit(BUG)
     # The process gives all its memory back at once: Python need not look through what modules defined for cycles first.
     gc.freeze()
     sys.exit(_flushed(code))
-
-
-BUG = 70
-"""Exit code of a traceback: 1 means that something was measured and found wanting."""
 
 
 def _flushed(code: int) -> int:

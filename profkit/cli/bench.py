@@ -47,6 +47,9 @@ def command(
 ) -> int:
     """Profile FOLDER, run its run_code.py, and print that script's lines plus 吞吐量 and 内存带宽.
 
+    \b
+    profkit bench S1/ICVXKH --device cpu
+
     Exit code 1 when the script or a candidate fails.
     """
     from profkit.contests.gpucodeforces import bench  # pandas

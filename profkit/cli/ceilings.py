@@ -20,13 +20,18 @@ from profkit.record.ceilings import Measured
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
-    """Measure DRAM, cache and arithmetic roofs of this device (about 90 s) and keep them for later runs.
+    """Measure DRAM, cache and arithmetic roofs of this GPU (half a minute on an H200) and keep them for later runs.
+
+    \b
+    profkit ceilings                 once a device and driver
+    profkit ceilings --list          what is kept of this one
+    profkit ceilings --device cpu    to look at: a run on a CPU measures its own each time
 
     --sustained adds what a tensor roof is worth without a rest (tensor_bf16_sustained) and after idling, as a server's GPU
     meets it (tensor_bf16_server); the figures without those endings are short bursts. The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
     if only_list:
-        found = _known()
+        found = _known(kind)
         if found is None:
             click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
             return 1
@@ -40,10 +45,14 @@ def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
     return 0
 
 
-def _known() -> Measured | None:
+def _known(kind: str) -> Measured | None:
     device = identity()
-    if not device:
-        raise CannotProfileError("no NVIDIA GPU here", fix="`profkit ceilings --device cpu` measures this CPU")
+    if kind == "cpu" or not device:
+        none = "" if device else "no NVIDIA GPU here; "
+        raise CannotProfileError(
+            f"{none}a CPU's ceilings are not kept, each run measures its own",
+            fix="`profkit ceilings --device cpu` measures them now",
+        )
     return ceilings.known(device)
 
 

@@ -24,6 +24,9 @@ def command(folder: Path, l2_mib: float, as_json: bool) -> int:
     """Check FOLDER, a GPUCodeForces submission, every submission of a season, or of the seasons in it; runs nothing.
 
     \b
+    profkit check S1/ICVXKH
+
+    \b
     F1..F8   what gets it rejected: files, definitions, the lines run_code.py prints, signatures
     T1..T13  advice: the template's known defects, each once, with its places and its fix
 

@@ -26,7 +26,11 @@ from profkit.targets import resolve
 def command(
     folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool
 ) -> int:
-    """Write the prompt of FOLDER from its reference: example, rules, measured evidence, the architecture."""
+    """Write the prompt of FOLDER from its reference: example, rules, measured evidence, the architecture.
+
+    \b
+    profkit prompt S1/ICVXKH -o -
+    """
     from profkit.study.study import open_study  # pandas
 
     sample = resolve(folder)

@@ -28,6 +28,9 @@ SCHEMA = "profkit-score/1"
 def command(folder: Path, runs: Path, as_json: bool) -> int:
     """Score every sample of FOLDER: 2 + 5 + 4 + 3 base points, bonus, and the contestants' ranking.
 
+    \b
+    profkit score S1 --json
+
     A sample is accepted when its form is right and its newest run (or a transcript saved beside it) passed.
     The contestant comes from metadata.json or a line `参赛者: NAME` in readme.md.
     """

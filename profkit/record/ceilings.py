@@ -19,7 +19,7 @@ from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
-"""Seconds after which measuring counts as hung; it takes about a minute and a half."""
+"""Seconds after which measuring counts as hung; it takes half a minute on an H200."""
 LIMIT_SUSTAINED = 600.0
 """The same where every tensor roof is held as well, 40 s each."""
 

@@ -224,6 +224,7 @@ PAGE = """# A network on two cards
 ### Batch 4
 
 ```
+# Set the batch size
 {1}
 ```
 

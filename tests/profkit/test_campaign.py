@@ -178,7 +178,8 @@ def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, mo
     prepared = []
     monkeypatch.setattr("profkit.launch.warm.Warm.prepare", lambda _, env: prepared.append(env))
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run="there")))
+    there = made_run(tmp_path / "a")
+    (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(there))))
     run([piece("a")], tmp_path)
     assert fake.asked == [("report", "a")]
     assert prepared == []
@@ -212,6 +213,39 @@ def test_a_campaign_is_run_by_one_process_at_a_time(place):
         assert ledger.begun.id == first
         ledger.remove()
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[]", b'{"id":"a","command":"c","created":"banana","total":3}']
+)
+def test_a_damaged_campaign_goes_on_by_what_its_state_says(place, content):
+    with Ledger(place, "key", "profkit profile S1", 3) as ledger:
+        ledger.note(State(1), at_once=True)
+        first = ledger.begun
+    (place / ".campaigns/key/campaign.json").write_bytes(content)
+    (seen,) = unfinished(place)
+    assert seen.begun == first
+    assert set(seen.document()) == {"id", "command", "created", "total", "done", "running", "failed", "pid", "alive"}
+    with Ledger(place, "key", "profkit profile S1", 3) as ledger:
+        assert ledger.begun == first
+    (place / ".campaigns/key/campaign.json").write_bytes(content)
+    (place / ".campaigns/key/state.json").write_bytes(content)
+    (seen,) = unfinished(place)
+    assert "campaign.json" in seen.lines()[0]
+    for _ in range(2):  # The lock is let go.
+        with pytest.raises(ProfkitError, match=r"campaign\.json") as told, Ledger(place, "key", "", 3):
+            pass
+        assert str(place / ".campaigns/key") in told.value.fix
+
+
+def test_a_measurement_whose_run_is_gone_or_damaged_is_made_again(place):
+    run = made_run(place / "work")
+    (place / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", str(run))))
+    assert measured(place) is not None
+    (run / "run.json").write_text("{")
+    assert measured(place) is None
+    (run / "run.json").unlink()
+    assert measured(place) is None
 
 
 def made_run(root: Path, mark: str = "") -> Path:
@@ -605,7 +639,7 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
     assert measured(place / "w") is None
     monkeypatch.setattr(Piece, "measure", lambda *_: 1 / 0)
     answer = perform(given)
-    assert (answer.full, answer.code) == (False, 2)
+    assert (answer.full, answer.code) == (False, 70)
     assert "ZeroDivisionError" in answer.error
 
 

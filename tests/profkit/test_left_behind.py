@@ -16,6 +16,7 @@ from test_process import alive
 
 from profkit.api import profile
 from profkit.cli.group import invoke
+from profkit.errors import BUG
 from profkit.launch import cache, process
 from profkit.launch.protocol import BARE
 from profkit.rundir import files
@@ -209,7 +210,7 @@ def test_a_bug_is_never_exit_1(monkeypatch, capsys):
     monkeypatch.setattr("profkit.cli.group.invoke", broken)
     with pytest.raises(SystemExit) as ended:
         cli.main(["list"])
-    assert ended.value.code == cli.BUG == 70
+    assert ended.value.code == BUG == 70
     assert "RuntimeError: a bug" in capsys.readouterr().err
 
 
