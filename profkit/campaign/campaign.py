@@ -118,8 +118,10 @@ def _done(heard: Heard, ledger: Ledger) -> Done | None:
         return None
     run = Path(answer.run) if answer.run else None
     if run is None and answer.what == "report":
-        # Who delivered it may have died before saying so.
+        # Who delivered it may have died before saying so, or was asked by a command that did.
         run = ledger.delivered([heard.piece]).get(heard.piece.key)
+        if run is not None:
+            return Done(heard.piece, run)
     return Done(heard.piece, run, answer.error, answer.fix, answer.code)
 
 

@@ -24,7 +24,7 @@ from candidates import _HEAD, BODIES, REFERENCE
 from test_process import alive
 
 from profkit.campaign import local, task, worker
-from profkit.campaign.campaign import Campaign, places
+from profkit.campaign.campaign import Campaign, _done, places
 from profkit.campaign.ledger import Ledger, State, unfinished
 from profkit.campaign.local import Heard, Local, Place
 from profkit.campaign.piece import Piece, of_folder, of_pair
@@ -273,6 +273,15 @@ def test_what_is_done_is_known_from_the_runs_of_this_campaign(place):
         made_run(place, "another/b")
         (place / "S" / "29990101T000000Z").mkdir()
         assert ledger.delivered([piece("a"), piece("b")]) == {"a": mine}
+
+
+def test_a_report_that_was_delivered_for_somebody_else_is_no_failure(place):
+    gone = Answer("report", "", "the measurement is gone", "", 2)
+    with Ledger(place, "key", "", 2) as ledger:
+        mine = made_run(place, f"{ledger.begun.id}/a")
+        found, lost = (_done(Heard("failed", "report", piece(key), "w", "", gone), ledger) for key in "ab")
+    assert (found.run, found.error, found.code) == (mine, "", 0)
+    assert (lost.run, lost.error, lost.code) == (None, "the measurement is gone", 2)
 
 
 def test_runs_of_a_campaign_that_goes_on_are_not_found_as_runs(place):
