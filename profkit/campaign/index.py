@@ -269,7 +269,7 @@ class Index:
         verdicts; without any, all but those of what was skipped. references: those, too.
         """
         wanted = {
-            "sample glob ?": [sample] if sample else [],
+            "sample glob ?": [sample.replace("[", "[[]")] if sample else [],
             "instr(lower(device), ?)": [device.lower()] if device else [],
             "created >= ?": [since] if since else [],
             f"word in ({', '.join('?' * len(words))})": list(words),

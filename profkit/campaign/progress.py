@@ -90,9 +90,12 @@ class Lines:
 
     def hear(self, heard: Heard) -> None:
         if heard.kind == "failed":
-            self._say(f"{self._count.head()}: {heard.piece.label}: failed: {heard.text}")
+            self._tell(heard, f"failed: {heard.text}")
         elif heard.reported and heard.answer is not None:
-            self._say(f"{self._count.head()}: {heard.piece.label}: {heard.answer.line}")
+            self._tell(heard, heard.answer.line)
+
+    def _tell(self, heard: Heard, what: str) -> None:
+        self._say(f"{self._count.head()}: {harmless.line(f'{heard.piece.label}: {what}')}")
 
 
 class Screen:

@@ -103,9 +103,11 @@ def _text(found: Sequence[Series], answers: Sequence[Again | None], whole: bool)
 def _series(one: Series, answer: Again | None) -> Iterator[str]:
     first, last = one.rows[0].created, one.rows[-1].created
     count = len(one.rows)
-    yield f"{one.sample} {one.impl} on {one.device or 'an unknown device'}: {count} run{'s' if count > 1 else ''}, {first} to {last}"
+    named = harmless.line(f"{one.sample} {one.impl} on {one.device or 'an unknown device'}")
+    yield f"{named}: {count} run{'s' if count > 1 else ''}, {first} to {last}"
     for level in one.levels:
-        yield f"  from {level.since}  {level.runs:4} runs  {_time(level.time, level.floor)}"
+        runs = "runs" if level.runs > 1 else "run "
+        yield f"  from {level.since}  {level.runs:4} {runs}  {_time(level.time, level.floor)}"
     if not one.changes:
         yield "  no change"
     for change in one.changes:
@@ -153,4 +155,4 @@ def _devices(found: Sequence[Series], whole: bool) -> Iterator[str]:
         own = [one for one in found if (one.sample, one.impl) == (sample, impl)]
         if len(own) > 1 and whole:
             said = [f"{one.device} {units.digits(one.levels[-1].floor)}x" for one in own]
-            yield f"{sample} {impl} over the floor of each device: {', '.join(said)}"
+            yield harmless.line(f"{sample} {impl} over the floor of each device: {', '.join(said)}")

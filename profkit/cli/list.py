@@ -65,7 +65,9 @@ def command(
     given = click.get_current_context().get_parameter_source("folder") is not ParameterSource.DEFAULT
     if given and not folder.is_dir():
         raise ProfkitError(f"{folder}: no such folder of samples", fix="leave it out to see the runs alone")
-    samples = [row for row in _samples(folder) if not sample or fnmatch.fnmatchcase(row["id"], sample)]
+    samples = [
+        row for row in _samples(folder) if not sample or fnmatch.fnmatchcase(row["id"], sample.replace("[", "[[]"))
+    ]
     rows: list[Row] = []
     damaged: list[tuple[str, str]] = []
     campaigns = list(unfinished(runs))

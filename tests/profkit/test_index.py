@@ -127,6 +127,19 @@ def test_filters_and_ranks(runs):
     assert speed == sorted(speed, reverse=True)
 
 
+def test_a_bracket_in_a_name_is_a_letter(tmp_path, capsys):
+    run_json, metrics = recorded("ICVXKH")
+    for name in ("IC[1]", "IC1", "IC\n2"):
+        write(tmp_path / "runs", run_json | {"sample": run_json["sample"] | {"id": name}}, metrics)
+    assert {row.sample for row in rows(tmp_path / "runs", sample="IC[1]")} == {"IC[1]"}
+    assert len({row.sample for row in rows(tmp_path / "runs", sample="IC?[?]")}) == 0
+    assert {row.sample for row in rows(tmp_path / "runs", sample="*[*")} == {"IC[1]"}
+    code, out, _ = run(capsys, "history", "IC[1]", "--runs", tmp_path / "runs")
+    assert (code, out.startswith("IC[1] cuda on ")) == (0, True)
+    code, out, _ = run(capsys, "history", "IC\n2", "--runs", tmp_path / "runs")
+    assert (code, out.startswith("IC\\n2 cuda on ")) == (0, True)
+
+
 def test_a_win_that_counts_as_none_stands_behind_those_that_count(tmp_path):
     run_json, metrics = recorded("ICVXKH")
     said = {"impl": "cuda", "word": "faster", "speedup": 99.0, "low": 98.0, "high": 99.5, "conditions": ["unexplained"]}
