@@ -192,7 +192,24 @@ def _write(
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", target.name if target is not None else found[0].path.stem)
     sample = SampleInfo(id=name or "import", path="", kind="import")
     run = create_run(sample, RUNS) if target is None else _directory(target, sample)
-    manifest = run.manifest
+    with contextlib.ExitStack() as undo:
+        # The same command is to work once there is room.
+        undo.callback(shutil.rmtree, run.path, ignore_errors=True)
+        frames = _filled(run, found, partial, device, failures, scrub)
+        undo.pop_all()
+    return Imported(run, failures, frames)
+
+
+def _filled(
+    run: Run,
+    found: list[_Found],
+    partial: bool,
+    device: str,
+    failures: list[ProfkitError],
+    scrub: bool,
+) -> dict[str, pd.DataFrame]:
+    """Copy the files into a new run and write its manifest; the frames by file."""
+    manifest, sample = run.manifest, run.manifest.sample
     (run.path / FOLDER).mkdir()
     taken: set[str] = set()
     frames: dict[str, pd.DataFrame] = {}
@@ -224,7 +241,7 @@ def _write(
     ]
     manifest.status, manifest.finished = "done", now()
     run.save()
-    return Imported(run, failures, frames)
+    return frames
 
 
 def _directory(target: Path, sample: SampleInfo) -> Run:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -26,7 +28,7 @@ from collectors.ncu.raw import RawReader
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.dialects import trace
+from profkit.report.dialects import tensorrt_tables, trace
 from profkit.report.writers import markdown, page_data
 from profkit.report.writers.json import metrics as metrics_of
 
@@ -76,6 +78,34 @@ def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
     assert {"metrics.json", "kernels.csv", "roofline.png", "roofline.svg", "report.md"} <= {
         p.name for p in run.path.iterdir()
     }
+
+
+def test_an_import_that_found_no_room_leaves_nothing_and_works_again(tmp_path, monkeypatch):
+    export = NCU
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as change:
+        change.setattr("profkit.record.importing.shutil.copy2", full)
+        with pytest.raises(ProfkitError, match="No space left"):
+            import_files([export], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert import_files([export], tmp_path / "run").run.manifest.status == "done"
+
+
+def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
+    summary = "GPU Compute Time: min = {0} ms, max = {0} ms, mean = {0} ms, median = {0} ms"
+    parts = (f"## x:{n}\n```\n=== Performance summary ===\n{summary.format(n)}\n```\n" for n in (1.5, 6.0))
+    (tmp_path / "README.md").write_text("".join(parts))
+    study = Study(import_files([tmp_path / "README.md"], tmp_path / "run").run)
+    times = {part.name: part.row["time"] for part in study.parts}
+    assert times == pytest.approx({"x:1.5": 1.5e-3, "x:6.0": 6e-3})
+    run = tmp_path / "run"
+    assert invoke(["compare", f"{run}:x:1.5", f"{run}:x:6.0"]) == 0
+    assert "0.25x" in capsys.readouterr().out
+    with pytest.raises(ProfkitError, match=r"several runs of trtexec: x:1\.5, x:6\.0"):
+        tensorrt_tables.read_layers([tmp_path / "README.md"])
 
 
 def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):
