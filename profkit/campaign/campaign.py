@@ -15,7 +15,7 @@ from profkit.campaign.local import Engine, Heard, Local, Place, pool
 from profkit.campaign.piece import Piece, encoded
 from profkit.campaign.progress import Count, board
 from profkit.campaign.task import Task
-from profkit.errors import ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device
 from profkit.record.request import Request
@@ -59,7 +59,15 @@ class Campaign:
                 if piece.key in there:
                     yield Done(piece, there[piece.key])
             todo = [piece for piece in self.pieces if piece.key not in there]
-            yield from self._rest(ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet)
+            try:
+                yield from self._rest(
+                    ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet
+                )
+            except CannotProfileError:
+                # No scheduler, say: of what never began there is nothing to go on with.
+                if not there and ledger.untouched:
+                    ledger.remove()
+                raise
             ledger.remove()
 
     def _key(self) -> str:

@@ -106,6 +106,11 @@ class Ledger:
         """The folder of a piece while it is not delivered."""
         return self.folder / "work" / piece.key
 
+    @property
+    def untouched(self) -> bool:
+        """Whether no piece was begun."""
+        return not any(self.folder.glob("work/*"))
+
     def delivered(self, pieces: Sequence[Piece]) -> dict[str, Path]:
         """Key of a piece -> its run, of those that are done."""
         # A day earlier: the clocks of other machines may differ.

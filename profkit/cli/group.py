@@ -100,9 +100,9 @@ def _invoke(arguments: Sequence[str]) -> int:
         with _tidy_when_terminated():
             result = cli.main(list(arguments), prog_name="profkit", standalone_mode=False)
     except Terminated:
-        return _interrupted(143)
+        return _interrupted(143, arguments)
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
-        return _interrupted(143 if isinstance(error.__context__, Terminated) else 130)
+        return _interrupted(143 if isinstance(error.__context__, Terminated) else 130, arguments)
     except click.ClickException as error:
         error.show()
         failed_for(_reader(arguments), error.format_message(), "see --help", error.exit_code)
@@ -166,6 +166,12 @@ def _tidy_when_terminated() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _interrupted(code: int) -> int:
-    click.echo("interrupted; what was measured is in the run directory", err=True)
+def _interrupted(code: int, arguments: Sequence[str]) -> int:
+    own = {word.partition("=")[0] for word in itertools.takewhile(lambda word: word != "--", arguments)}
+    kept = (
+        "the same command goes on where it stopped"
+        if own & {"--jobs", "--dask"}
+        else "what was measured is in the run directory"
+    )
+    click.echo(f"interrupted; {kept}", err=True)
     return code

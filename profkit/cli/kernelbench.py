@@ -90,7 +90,7 @@ def eval_(
     again: bool,
     quiet: bool,
     jobs: int | None,
-    dask: str,
+    dask: str | None,
     **options: Any,
 ) -> int:
     """Evaluate the candidates of RUN_DIR against the problems of CHECKOUT; writes eval_results.json there.
@@ -99,7 +99,7 @@ def eval_(
     wrong.
     """
     if jobs is not None or dask:
-        begin(dask)
+        begin(dask or "")
     from profkit.contests.kernelbench.evaluation import evaluate  # pandas, numpy
     from profkit.contests.kernelbench.fastp import pass_at_k
 
@@ -107,7 +107,9 @@ def eval_(
     failed: list[str] = []
     if jobs is not None or dask:
         runner = _campaign(
-            f"profkit kernelbench eval {checkout} {run_dir} --level {level}", Runners(jobs or 0, dask, quiet), failed
+            f"profkit kernelbench eval {checkout} {run_dir} --level {level}",
+            Runners(jobs or 0, dask or "", quiet),
+            failed,
         )
     # A campaign draws its own table.
     with progress(quiet or runner is not None) as now:

@@ -184,15 +184,28 @@ class Runners:
     quiet: bool
 
 
+def _engine(context: click.Context, param: click.Parameter, text: str | None) -> Any:
+    """--jobs or --dask: a cluster's workers decide themselves how many build."""
+    if text and any(context.params.get(name) is not None for name in ("jobs", "dask")):
+        raise click.UsageError("--jobs is for this machine, --dask for a cluster: give one of them")
+    return _count(text) if param.name == "jobs" and text is not None else text
+
+
 campaign = shared(
     option(
         "--jobs",
         section=WHERE,
         metavar="auto|N",
-        callback=lambda _ctx, _param, text: _count(text) if text is not None else None,
+        callback=_engine,
         help="As a campaign: N builds run ahead, every GPU measures; the same command again goes on.",
     ),
-    option("--dask", section=WHERE, default="", metavar="ADDRESS", help="As a campaign on this Dask cluster."),
+    option(
+        "--dask",
+        section=WHERE,
+        metavar="ADDRESS",
+        callback=_engine,
+        help="As a campaign on this Dask cluster.",
+    ),
 )
 
 

@@ -133,7 +133,7 @@ def command(
     hot: int | None,
     steps: int | None,
     jobs: int | None,
-    dask: str,
+    dask: str | None,
     **options: Any,
 ) -> int:
     """Measure SAMPLE, a folder with a reference and candidates, every sample of a folder, or a command after --.
@@ -164,7 +164,7 @@ def command(
         return 0
     form = reader or ("json" if as_json else "")
     if jobs is not None or dask:
-        return _campaign(sample, targets, request, shared.Runners(jobs or 0, dask, quiet), form)
+        return _campaign(sample, targets, request, shared.Runners(jobs or 0, dask or "", quiet), form)
     if len(targets) == 1:
         return _one(targets[0], request, form, verbose=verbose, quiet=quiet)
     return _many(targets, request, form, verbose=verbose, quiet=quiet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profkit.errors import ProfkitError
 from profkit.report import figures
 from profkit.report.writers import json, markdown
 from profkit.rundir.files import write_atomic
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
 
 def write(study: Study, *, pictures: bool = True) -> list[Path]:
     """Write metrics.json, kernels.csv, report.md and, unless told not to, roofline.png, roofline.svg, waterfall.png and
-    waterfall.svg; the paths written. No waterfall where nothing has a time.
+    waterfall.svg; the paths written. No waterfall where nothing has a time. Raises ProfkitError where files that they were
+    made of are gone: what they say of those is said nowhere else.
     """
+    if (gone := study.run.gone) and (study.path / "metrics.json").exists():
+        raise ProfkitError(
+            f"{study.path / gone[0]} is gone, which run.json tells of",
+            fix="put the file back, or measure again; metrics.json and the report stay as they are",
+        )
     metrics, kernels, text = (study.path / name for name in ("metrics.json", "kernels.csv", "report.md"))
     write_atomic(metrics, json.metrics(study).encode())
     write_atomic(kernels, study.kernels.to_csv(index=False).encode())

@@ -49,6 +49,15 @@ class Run:
         before = (*own, Capture("cupti.csv", "cupti", "times")) if self.manifest.impls else ()
         return listed + [one for one in before if (one.file, one.role) not in known and (self.path / one.file).exists()]
 
+    @property
+    def gone(self) -> list[str]:
+        """Files that run.json tells of and that are not there any more: the times, the counters of a sample."""
+        manifest = self.manifest
+        timed = manifest.status == "done" and manifest.timing.rounds > 0
+        counted = manifest.impls and manifest.counters.state == "collected" and manifest.counters.file
+        told = [*([self.timings_csv.name] if timed else []), *([manifest.counters.file] if counted else [])]
+        return [name for name in told if not (self.path / name).exists()]
+
     def annotations(self, tool: str) -> Path:
         """Where a program that runs under `tool` writes its declared work."""
         return self.path / f"{tool}.annotations.jsonl"

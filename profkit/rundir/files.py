@@ -34,6 +34,8 @@ def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     fix = (
         "the directory is gone: run it again where nothing removes it"
         if error.errno == errno.ENOENT
+        else "a file stands where a directory would be: name another"
+        if error.errno == errno.ENOTDIR
         else "check the directory's permissions"
     )
     return ProfkitError(f"cannot write {os.fspath(path)}: {error.strerror}", fix=ROOM if error.errno in FULL else fix)

@@ -210,6 +210,12 @@ class Study:
     def _own_doubts(self) -> Iterator[Doubt]:
         """Doubts noted while measuring, and what is unknown about the device."""
         yield from self.manifest.doubts
+        if gone := self.run.gone:
+            yield Doubt(
+                f"files of this run are gone: {', '.join(gone)}",
+                "what they held is missing here",
+                "put them back, or measure again",
+            )
         yield from (doubt for one in self.budgets.values() if (doubt := one.doubt()) is not None)
         roof = self.roofline
         if not roof.ceilings:

@@ -20,6 +20,7 @@ from typing import ClassVar
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 from candidates import _HEAD, BODIES, REFERENCE
 from test_process import alive
 
@@ -789,6 +790,14 @@ def test_without_a_scheduler_it_is_said(place, monkeypatch):
     with pytest.raises(ProfkitError, match="no Dask scheduler answers") as raised:
         list(campaign.run(lambda _: None))
     assert raised.value.exit_code == 3
+    assert list(unfinished(place)) == []  # Nothing of it was begun.
+
+
+@pytest.mark.parametrize("order", [("--jobs", "2", "--dask", "x:1"), ("--dask", "x:1", "--jobs", "auto")])
+def test_a_campaign_has_one_engine(place, order):
+    found = CliRunner().invoke(profile_command, [str(place), *order], standalone_mode=False)
+    assert isinstance(found.exception, click.UsageError)
+    assert "--jobs" in str(found.exception)
 
 
 # Whole campaigns

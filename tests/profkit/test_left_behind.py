@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -219,3 +220,28 @@ def test_a_number_of_6000_digits_is_refused(tmp_path, capsys):
     file.write_text(f"Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,{'9' * 6000},1,5,k\n")
     assert invoke(["import", str(file), "-o", str(tmp_path / "run")]) == 2
     assert "total" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(errno.ENOENT, "is gone"), (errno.ENOTDIR, "a file stands"), (errno.EACCES, "permissions")]
+)
+def test_what_to_do_about_a_file_that_cannot_be_written(number, word):
+    assert word in files.unwritable("x", OSError(number, os.strerror(number))).fix
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        (["profile", "S1", "--jobs", "auto"], "the same command"),
+        (["kernelbench", "eval", "A", "B", "--jobs=2"], "the same command"),
+        (["profile", "S1/A"], "run directory"),
+        (["profile", "--", "make", "--jobs"], "run directory"),
+    ],
+)
+def test_who_is_interrupted_is_told_what_stays(monkeypatch, capsys, line, word):
+    def pressed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("profkit.cli.group.cli.main", pressed)
+    assert invoke(line) == 130
+    assert word in capsys.readouterr().err

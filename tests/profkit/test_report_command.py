@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
 from synthetic_runs import make_run
 
 from profkit.cli.report import command
+from profkit.errors import ProfkitError
 from profkit.report.dialects import DIALECTS
+from profkit.study.study import open_study
+
+RECORDED = Path(__file__).parents[2] / "examples/h200/ICJTRP"
 
 
 @pytest.fixture
@@ -29,6 +36,23 @@ def test_the_page_by_extension_and_no_overwriting(folder):
     assert isinstance(refused.exception, click.UsageError)
     assert "--force" in str(refused.exception)
     assert report(folder / "r", "-o", page, "--force").return_value == 0
+
+
+@pytest.mark.parametrize("name", ["timings.csv", "ncu.csv"])
+def test_a_run_that_lost_its_files_keeps_what_its_metrics_say(tmp_path, name):
+    run = tmp_path / "run"
+    shutil.copytree(RECORDED, run)
+    before = (run / "metrics.json").read_bytes()
+    (run / name).unlink()
+    refused = report(run)
+    assert isinstance(refused.exception, ProfkitError)
+    assert str(run / name) in str(refused.exception)
+    assert "put the file back" in refused.exception.fix
+    assert (run / "metrics.json").read_bytes() == before
+    told = [doubt for doubt in open_study(run).analysis.doubts if "are gone" in doubt.what]
+    assert [doubt.what for doubt in told] == [f"files of this run are gone: {name}"]
+    shutil.copy(RECORDED / name, run)
+    assert report(run).return_value == 0
 
 
 def test_pr_is_written_into_the_run(folder):
