@@ -150,13 +150,14 @@ def composed() -> Iterator[Callable[[], AbstractContextManager[None]]]:
             yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(derived, "image", lambda figure, file: f"composed, not printed: {file.name}".encode())
+        patch.setattr(derived, "image", runpy.run_path(str(FAKES / "warm/given_pictures.py"))["image"])
         yield really
 
 
 @pytest.fixture
-def printed(composed: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """A run's pictures are real ones in this test."""
+def printed(composed: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run's pictures are real ones in this test, and in the processes that it starts."""
+    monkeypatch.setenv("PRINTED", "1")
     with composed():
         yield
 
@@ -196,7 +197,7 @@ def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def given_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for the runners of commands that a test starts as processes of their own."""
+    """The same for the runners of commands that a test starts as processes of their own, which print no pictures."""
     path = filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
 

@@ -282,9 +282,15 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def _status(pid: int, field: str) -> int:
-    """A number of /proc/PID/status, 0 when the process is gone."""
+    """A number of /proc/PID/status, 0 when the process is gone. Without a stream: each call that is asked about takes ten."""
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
-            return next((int(line.split()[1]) for line in stream if line.startswith(field)), 0)
+        file = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return 0
+    try:
+        text = os.read(file, 1 << 12).decode("utf-8", "replace")
+    except OSError:
+        return 0
+    finally:
+        os.close(file)
+    return int(text.partition(f"\n{field}")[2].split(maxsplit=1)[0] or 0) if f"\n{field}" in text else 0

@@ -27,7 +27,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter, getitem, is_
+from operator import attrgetter, is_, itemgetter
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -47,7 +47,7 @@ _Made = tuple[CodeType, Any, Any]
 _Held = dict[tuple[str, str], tuple[Any, Any, _Made | None]]
 """(place, name) -> the holder, the object and, of Python functions, what it is made of."""
 _MISSING = object()
-_ALL, _ANY, _MAP = all, any, map
+_ALL, _ANY, _MAP, _PARTS = all, any, map, gc.get_referents
 """Python's own, whatever a candidate calls so."""
 _TORCH = str(Path(torch.__file__).parent)
 _SHOWN = 4
@@ -77,8 +77,60 @@ class Seal:
 _SEAL = Seal()
 
 
+@dataclass
+class _Found:
+    """What `seal` finds before it hears of a reference, as in Seal, and how many names each holder had then."""
+
+    held: _Held
+    names: dict[type, frozenset[str]]
+    hiding: dict[str, tuple[ModuleType, frozenset[str]]]
+    tables: dict[str, Any]
+    sizes: dict[Any, int]
+    glance: _Glance
+
+    def lasts(self) -> bool:
+        """Whether it is what would be found now."""
+        return _ALL(len(vars(holder)) == size for holder, size in self.sizes.items()) and self.glance.same()
+
+
+_found: list[_Found] = []
+"""The last one, which a process inherits that is a fork."""
+
+
+def prepare() -> None:
+    """Find what `seal` writes down, for all processes that are forked from this one: it takes a fifth of what a candidate's
+    process does.
+    """
+    _find()
+    glance = _Glance(_SEAL.held, {})
+    sizes = {
+        base: len(vars(base)) for holder, _, _ in _SEAL.held.values() for base in getattr(holder, "__mro__", (holder,))
+    }
+    tables = {name: table for name, (table, _) in _SEAL.tables.items()}
+    _found[:] = [_Found(_SEAL.held, _SEAL.names, _SEAL.hiding, tables, sizes, glance)]
+    # What it is made of is known by the second look.
+    glance.same()
+
+
 def seal(reference: ModuleType | None = None) -> None:
     """Write down the state that later `check`s compare with; that of the reference's module as well."""
+    if _found and _found[0].lasts():
+        found = _found[0]
+        _SEAL.held, _SEAL.names, _SEAL.hiding = dict(found.held), dict(found.names), dict(found.hiding)
+        _SEAL.tables = {name: (table, copy.copy(table)) for name, table in found.tables.items()}
+        _SEAL.glance = found.glance
+        _include_own()
+    else:
+        _find()
+    if reference is not None:
+        include(reference)
+    _SEAL.modes, _SEAL.overrides, _SEAL.hooks, _SEAL.tools = _modes(), _overrides(), _hooks(), _tools()
+    _listen()
+    _SEAL.listening = len(_listeners)
+
+
+def _find() -> None:
+    """Write down what torch, Python and profkit have."""
     _SEAL.held, _SEAL.tables, _SEAL.names, _SEAL.hiding = {}, {}, {}, {}
     for place, holder in _places():
         _SEAL.held |= {(place, name): (holder, value, _made(value)) for name, value in _members(holder)}
@@ -88,14 +140,15 @@ def seal(reference: ModuleType | None = None) -> None:
         _hold(place, kind, vars(kind))
     for name, table in _hook_tables():
         _SEAL.tables[name] = (table, copy.copy(table))
+    _include_own()
+
+
+def _include_own() -> None:
+    """Write down what those modules of profkit's have that are not written down."""
     for module in _own_modules():
-        include(module)
-        _SEAL.hiding[module.__name__] = module, _hidden(module)
-    if reference is not None:
-        include(reference)
-    _SEAL.modes, _SEAL.overrides, _SEAL.hooks, _SEAL.tools = _modes(), _overrides(), _hooks(), _tools()
-    _listen()
-    _SEAL.listening = len(_listeners)
+        if module.__name__ not in _SEAL.hiding:
+            include(module)
+            _SEAL.hiding[module.__name__] = module, _hidden(module)
 
 
 def include(module: ModuleType, *, data: bool = True) -> None:
@@ -243,7 +296,7 @@ _PYTHONS = frozenset(name for name in vars(builtins) if not name.startswith("_")
 
 def _hidden(module: ModuleType) -> frozenset[str]:
     """Python's own names that stand for something else in the functions of a module."""
-    return _PYTHONS & vars(module).keys()
+    return frozenset() if vars(module).keys().isdisjoint(_PYTHONS) else _PYTHONS & vars(module).keys()
 
 
 def _restore_hiding() -> list[str]:
@@ -356,23 +409,18 @@ def _lawful(now: Any, before: Any) -> bool:
 
 
 class _Glance:
-    """Tells whether what is held is as it was, but for what is `left` to be looked at one by one. In columns: a candidate
-    is looked at after each of its steps, and a step of the interpreter's for each thing held takes twice as long.
+    """Tells whether what is held is as it was, but for what is `left` to be looked at one by one. In columns, and of functions
+    by all that each refers to: a candidate is looked at after each of its steps, and a step of the interpreter's for each thing
+    held takes four times as long, as asking a function for its code is an event that Python's audit hooks are told of.
     """
 
     def __init__(self, held: _Held, left: _Held) -> None:
         self.left = left
-        self._places: list[Mapping[str, Any]] = []
-        self._names: list[str] = []
-        self._values: list[Any] = []
-        self._functions: list[Any] = []
-        self._codes: list[CodeType] = []
-        self._defaults: list[Any] = []
-        self._bare: list[Any] = []
-        self._keywords: list[tuple[Any, _Made]] = []
         self._orders: dict[type, tuple[type, ...]] = {}
         self._hiding: dict[type, set[str]] = {}
         """Names that a class has from one behind it in the order: of its own it would hide that."""
+        self._made: dict[int, tuple[Any, _Made]] = {}
+        places: dict[Any, dict[str, Any]] = {}
         for (place, name), (holder, value, made) in held.items():
             if (place, name) in left:
                 continue
@@ -383,30 +431,50 @@ class _Glance:
                     if name in found.__dict__:
                         break
                     self._hiding.setdefault(found, set()).add(name)
-            self._places.append(found.__dict__)
-            self._names.append(name)
-            self._values.append(value)
+            places.setdefault(found, {})[name] = value
             if made is not None:
                 inner = _inner(value)
-                self._functions.append(inner)
-                self._codes.append(made[0])
-                self._defaults.append(made[1])
-                self._keywords.append((inner, made)) if made[2] else self._bare.append(inner)
+                self._made[id(inner)] = inner, made
+        # The first name twice: of one alone an itemgetter gives no tuple.
+        self._columns = [
+            (itemgetter(next(iter(own)), *own), holder.__dict__, [next(iter(own.values())), *own.values()])
+            for holder, own in places.items()
+        ]
+        self._functions = [function for function, _ in self._made.values()]
+        self._parts: list[Any] = []
+        self._keywords: list[tuple[dict[str, Any], list[Any]]] = []
 
     def same(self) -> bool:
         """Whether it is; False too where that cannot be told."""
         try:
             return (
-                _ALL(_MAP(is_, _MAP(getitem, self._places, self._names), self._values))
+                _ALL(_ALL(_MAP(is_, names(place), values)) for names, place, values in self._columns)
                 and _ALL(_MAP(is_, _MAP(attrgetter("__mro__"), self._orders), self._orders.values()))
-                and _ALL(names.isdisjoint(kind.__dict__) for kind, names in self._hiding.items())
-                and _ALL(_MAP(is_, _MAP(attrgetter("__code__"), self._functions), self._codes))
-                and _ALL(_MAP(is_, _MAP(attrgetter("__defaults__"), self._functions), self._defaults))
-                and not _ANY(_MAP(attrgetter("__kwdefaults__"), self._bare))
-                and _ALL(_is_made_of(function, made) for function, made in self._keywords)
+                and _ALL(kind.__dict__.keys().isdisjoint(names) for kind, names in self._hiding.items())
+                and self._same_functions()
             )
         except (AttributeError, KeyError):
             return False
+
+    def _same_functions(self) -> bool:
+        parts = _PARTS(*self._functions)
+        if _identical(parts, self._parts) and _ALL(
+            _identical([*own, *own.values()], kept) for own, kept in self._keywords
+        ):
+            return True
+        self._parts = []
+        if not _ALL(_is_made_of(function, made) for function, made in self._made.values()):
+            return False
+        keywords = [function.__kwdefaults__ for function, made in self._made.values() if made[2] is not None]
+        # Looked at twice, lest another thread had changed some while the first were written down.
+        if _identical(parts, _PARTS(*self._functions)):
+            self._parts, self._keywords = parts, [(own, [*own, *own.values()]) for own in keywords]
+        return True
+
+
+def _identical(some: list[Any], others: list[Any]) -> bool:
+    """Whether the very same things are in both lists."""
+    return len(some) == len(others) and _ALL(_MAP(is_, some, others))
 
 
 def _put_back(holder: Any, name: str, value: Any, made: _Made | None) -> None:

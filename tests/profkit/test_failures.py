@@ -120,7 +120,7 @@ def limited(size):
 
 
 @pytest.mark.slow(10)
-@pytest.mark.usefixtures("given_to_others")
+@pytest.mark.usefixtures("given_to_others", "printed")
 def test_a_full_disk_names_the_file_and_keeps_what_is_there(tmp_path):
     folder = write_sample(tmp_path, "honest")
     argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]
