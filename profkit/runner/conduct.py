@@ -265,8 +265,10 @@ class Watched:
         self._events.send("doubt", self._name, **busy.unsure(unknown, f"{found}, on a busy machine: {watch.said()}"))
 
     def _spared(self, pairs: list[tuple[_Spent, _Spent]], times: float) -> bool:
-        """Whether the second calls spared this process its work on a CPU, however busy the machine."""
-        return self._device.type == "cpu" and _faster(pairs, times, "cpu")
+        """Whether the second calls spared this process its work on a CPU, however busy the machine. Of many pairs one may differ:
+        who remembers by a part of the data takes some for known by chance, and one in forty was acquitted by that.
+        """
+        return self._device.type == "cpu" and _faster(pairs, times, "cpu", but=int(len(pairs) > _PAIRS))
 
     def _timed(self, arguments: list[Any]) -> _Spent:
         self._stayed()
@@ -309,9 +311,9 @@ class Watched:
         return min(MEMORY, int(torch.cuda.mem_get_info(self._device)[0]) // 4)
 
 
-def _faster(pairs: list[tuple[_Spent, _Spent]], times: float, by: str = "wall") -> bool:
-    """Whether a middling second number is at least `times` smaller than every first: load only ever adds to some."""
-    first = float(min(getattr(new, by) for new, _ in pairs))
+def _faster(pairs: list[tuple[_Spent, _Spent]], times: float, by: str = "wall", but: int = 0) -> bool:
+    """Whether a middling second number is at least `times` smaller than every first but so many: load only ever adds to some."""
+    first = float(sorted(getattr(new, by) for new, _ in pairs)[but])
     second = float(statistics.median(getattr(old, by) for _, old in pairs))
     return first > times * second and first - second > _WORTH_WHILE[by]
 
