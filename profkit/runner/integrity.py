@@ -79,18 +79,26 @@ _SEAL = Seal()
 
 @dataclass
 class _Found:
-    """What `seal` finds before it hears of a reference, as in Seal, and how many names each holder had then."""
+    """What `seal` finds before it hears of a reference, as in Seal, and how many names each holder, and how many modules there
+    were then.
+    """
 
     held: _Held
     names: dict[type, frozenset[str]]
     hiding: dict[str, tuple[ModuleType, frozenset[str]]]
     tables: dict[str, Any]
     sizes: dict[Any, int]
+    modules: int
     glance: _Glance
 
     def lasts(self) -> bool:
         """Whether it is what would be found now."""
-        return _ALL(len(vars(holder)) == size for holder, size in self.sizes.items()) and self.glance.same()
+        return _ALL(_names(holder) == size for holder, size in self.sizes.items()) and self.glance.same()
+
+
+def _names(holder: Any) -> int:
+    """How many names a module or class has; the list of warnings that Python has given in a module is none of its own."""
+    return len(vars(holder)) - ("__warningregistry__" in vars(holder))
 
 
 _found: list[_Found] = []
@@ -104,10 +112,10 @@ def prepare() -> None:
     _find()
     glance = _Glance(_SEAL.held, {})
     sizes = {
-        base: len(vars(base)) for holder, _, _ in _SEAL.held.values() for base in getattr(holder, "__mro__", (holder,))
+        base: _names(base) for holder, _, _ in _SEAL.held.values() for base in getattr(holder, "__mro__", (holder,))
     }
     tables = {name: table for name, (table, _) in _SEAL.tables.items()}
-    _found[:] = [_Found(_SEAL.held, _SEAL.names, _SEAL.hiding, tables, sizes, glance)]
+    _found[:] = [_Found(_SEAL.held, _SEAL.names, _SEAL.hiding, tables, sizes, len(sys.modules), glance)]
     # What it is made of is known by the second look.
     glance.same()
 
@@ -119,7 +127,8 @@ def seal(reference: ModuleType | None = None) -> None:
         _SEAL.held, _SEAL.names, _SEAL.hiding = dict(found.held), dict(found.names), dict(found.hiding)
         _SEAL.tables = {name: (table, copy.copy(table)) for name, table in found.tables.items()}
         _SEAL.glance = found.glance
-        _include_own()
+        if len(sys.modules) != found.modules:
+            _include_own()
     else:
         _find()
     if reference is not None:

@@ -281,6 +281,27 @@ def test_whatever_is_replaced_is_named_and_put_back(name):
     integrity.check()
 
 
+def test_what_was_found_before_a_fork_holds_until_something_is_another(monkeypatch):
+    integrity.prepare()
+    try:
+        (found,) = integrity._found
+        integrity.seal()
+        assert found.lasts()
+        monkeypatch.setattr(statistics, "invented", lambda: 0, raising=False)
+        assert not found.lasts()
+        integrity.seal()
+        del statistics.invented
+        with pytest.raises(OffenceError, match=r"replaces statistics\.invented"):
+            integrity.check()
+        monkeypatch.delattr(statistics, "invented")
+        monkeypatch.setattr(statistics.mean, "__kwdefaults__", {})
+        assert not found.lasts()
+    finally:
+        monkeypatch.undo()
+        integrity._found.clear()
+        integrity.seal()
+
+
 def test_a_wrapper_of_torchs_own_is_none_once_it_wraps_something_else():
     real, made = torch.nn.functional.gelu, {}
     exec(compile("wrapper = lambda x: x", f"{torch.__path__[0]}/made.py", "exec"), made)

@@ -179,6 +179,7 @@ NOTEBOOK = [
 
 
 @pytest.mark.slow(20)
+@pytest.mark.usefixtures("given_to_others")
 def test_a_notebook_shows_them(tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
