@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ class Implementation:
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
     sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`: see weights.fixed. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`.
+    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`, `drawn`: see weights. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`.
     """
 
     subject: Subject
@@ -35,6 +36,7 @@ class Implementation:
     precision: str = ""
     switched: set[str] = field(default_factory=set)
     fixed: frozenset[str] = frozenset()
+    drawn: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     was: Any = None
 
@@ -132,13 +134,16 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
     model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision])
     other = seed ^ _OTHER
 
+    @functools.cache
     def again() -> Any:
         inputs.seed_all(other)
         return loading.instance(
             module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision]
         )
 
-    return Implementation(subject, module, lock, model, fixed=weights.fixed(model, again))
+    return Implementation(
+        subject, module, lock, model, fixed=weights.fixed(model, again), drawn=weights.drawn(model, again)
+    )
 
 
 _OTHER = 0x5BD1E995

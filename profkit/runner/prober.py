@@ -364,6 +364,28 @@ def room(
     return found
 
 
+def rounded(
+    model: Any, arguments: list[Any], usual: Mapping[str, float], pause: Pause = lambda: None
+) -> Mapping[str, float]:
+    """The usual tolerances, wider for floating outputs that the reference gives far less exactly for these inputs than for drawn ones:
+    differences of numbers that are nearly equal there, as the divergence of two distributions that are hardly any.
+    """
+    began = time.perf_counter()
+    answer = thinned(model(*inputs.clone(arguments)))
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    exact = Again(model, arguments, time.perf_counter() - began, pause).thinned("float64")
+    if exact is None:
+        return usual
+    found = Tolerances(usual)
+    found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    for where, far in distances(exact, answer).items():
+        leaf = answer[where]
+        if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * _WIDER < math.inf:
+            found[where] = far * _WIDER
+    return found
+
+
 def _in_common(leaf: torch.Tensor, again: Again) -> float:
     """The rtol of a mean, or a sum, of what a coarse type computed: rounding that its terms have in common does not average out."""
     inside = again.widest()

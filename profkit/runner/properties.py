@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, reach
+from profkit.runner.alike import Common, whole
 from profkit.runner.check import RTOL, Verdict, compare, rtol_of, tensors
 
 VALUES = ("values",)
@@ -37,7 +38,8 @@ Domain = Sequence[Any] | None
 class Trial:
     """Inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a candidate has to
     be right there; rough: whether only what is not finite tells anything; room: the tolerances that hold there, asked for where the usual
-    ones do not do, None from it where nobody can be held to any.
+    ones do not do, None from it where nobody can be held to any; rounding: those with room for what the reference is off from itself in
+    float64 there, of inputs that have no such.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Trial:
     binding: bool
     rough: bool = False
     room: Callable[[], Mapping[str, float] | None] | None = None
+    rounding: Callable[[], Mapping[str, float]] | None = None
 
     def judged(self, verdict: Verdict) -> Verdict:
         """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
@@ -77,22 +80,27 @@ def trials(
     other: list[Any] | None = None,
     room: Callable[[list[Any]], Mapping[str, float] | None] | None = None,
     clock: reach.Clock = time.monotonic,
+    writes: bool = False,
+    rounding: Callable[[list[Any]], Mapping[str, float]] | None = None,
 ) -> Iterator[Trial]:
     """The unusual inputs of these kinds that tell anything. ask: the reference's answer, as a copy; layouts: whether the
     task has to take any layout; other: inputs drawn once more, which show what of them is always the same; room: the
     tolerances that hold for inputs with which more is remembered, None where they tell nothing; clock: seconds in which others
-    are waited for not counted.
+    are waited for not counted; writes: whether the task changes its inputs; rounding: see Trial, of these inputs.
     """
     end = clock() + PATIENCE
-    for name, kind, arguments in reach.quietly(variants(drawn, allowed, other)):
-        if kind not in wanted:
+    common = _common(drawn, allowed, other)
+    for name, kind, arguments in reach.quietly(variants(drawn, allowed, other, common)):
+        # Nobody knows what lies in a row that several are written to.
+        if kind not in wanted or (name == ONE_ROW and writes):
             continue
         began = clock()
         answer, rough = _settled(arguments, ask, tolerances)
         took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
-            yield Trial(name, kind, arguments, answer, binding, rough)
+            own = functools.cache(functools.partial(rounding, arguments)) if rounding is not None else None
+            yield Trial(name, kind, arguments, answer, binding, rough, rounding=own)
             # The candidates' time is not the reference's.
             end += clock() - began - took
         if clock() + took > end:
@@ -104,6 +112,10 @@ def trials(
         """Inputs with which the answer depends on more."""
         found = reach.Reach(ask, drawn, other, tolerances, clock)
         for name, arguments in reach.remembering(found):
+            kept = common.kept(arguments) if common is not None else arguments
+            if kept is None:
+                continue
+            arguments = kept
             answer, rough = _settled(arguments, ask, tolerances)
             if answer is not None and not rough:
                 own = functools.cache(functools.partial(room, arguments))
@@ -168,10 +180,15 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
     return True
 
 
+def _common(drawn: list[Any], allowed: Domain, other: list[Any] | None) -> Common | None:
+    """What changed inputs have to have as well. Where the task says which numbers may come, all of these may."""
+    return Common(drawn, other) if other is not None and allowed is None else None
+
+
 def variants(
-    drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None
+    drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
 ) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change that makes a difference."""
+    """(name, kind, inputs) of every change that makes a difference. common: what they have to have as well, where anything."""
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -188,7 +205,10 @@ def variants(
     least = 1 if all(leaf.dim() == 1 for leaf in inputs.floating(drawn)) else 2
     for name, change in changes.items():
         # What has one dimension may say in which order the rows come.
-        yield name, "values", _floats(drawn, change, 1 if name == IN_TURN else least)
+        changed = _floats(drawn, change, 1 if name == IN_TURN else least)
+        kept = changed if common is None else common.kept(changed)
+        if kept is not None:
+            yield name, "values", kept
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
@@ -200,12 +220,13 @@ def variants(
         yield ONE_VALUE, "constant", changed
     yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
     yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
-    yield "rows that are one row in memory", "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
+    yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
     single = _single(drawn)
     if single is not None:
         yield "a batch of one", "shape", single
 
 
+ONE_ROW = "rows that are one row in memory"
 IN_TURN = "columns in order of size"
 CONSTANT = "inputs that are drawn the same every time, with other values"
 ONE_VALUE = "a mask or whole numbers that are all the same"
@@ -229,13 +250,17 @@ def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
 
 
 def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
-    """The inputs with one of the values alone in a mask, or in whole numbers that come again, where a second draw has others."""
+    """The inputs with one of the values alone in a mask, or in whole numbers that come again, of whatever type, where a second
+    draw has others.
+    """
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
-        if not isinstance(one, torch.Tensor) or one.is_floating_point() or one.is_complex() or _same(one, again):
+        if not isinstance(one, torch.Tensor) or one.is_complex() or _same(one, again):
+            continue
+        if one.is_floating_point() and not whole(one):
             continue
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
-            for value in (False, True) if one.dtype == torch.bool else (int(kinds[len(kinds) // 2]),):
+            for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
                 yield reach.one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
 
 
@@ -248,10 +273,13 @@ def _same(one: Any, again: Any) -> bool:
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
-    """A quarter smaller and one place on; drawn, where all of it is one number that this would leave as it is."""
+    """A quarter smaller and one place on, whole numbers of several kinds as large as they were; drawn, where all of it is one
+    number that this would leave as it is.
+    """
     if bool((tensor == 0).all()):
         return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
-    return (tensor.roll(1, -1) if tensor.dim() else tensor) * 0.75
+    moved = tensor.roll(1, -1) if tensor.dim() else tensor
+    return moved if whole(tensor) and not torch.equal(moved, tensor) else moved * 0.75
 
 
 def _another(one: Any) -> Any:

@@ -475,7 +475,7 @@ class Session:
 
     def _probed(self, reference: Implementation) -> prober.Probe:
         found = prober.probe(reference.model, self._fresh, judge.draw(2), self._company.step_aside)
-        if not (found.passing and found.repeatable):
+        if not found.passing or found.random:
             return found
         self._drawn = self._ask_reference(self._unseen())
         return prober.told_apart(found, self._unusual(properties.VALUES), self._drawn)
@@ -670,7 +670,8 @@ class Session:
         prepared what they need of them once.
         """
         names, still = weights.changeable(self.reference.model, self._live.live), weights.padded(self.reference.model)
-        if not (names and self.reference.probe.repeatable):
+        every = [*names, *sorted(self.reference.drawn.difference(names))]
+        if not every or self.reference.probe.random:
             return
         for candidate in sound:
             arguments, seed = self._unseen(), judge.draw(1)[0]
@@ -678,16 +679,16 @@ class Session:
             self._events.phase("work", self.reference.subject.name, factor=2.0)
             try:
                 before = self._answer_at(seed, arguments, candidate.alive)
-                later = functools.partial(self._later, names, still, seed, candidate.alive)
+                later = functools.partial(self._later, every, still, seed, candidate.alive)
                 after = later(arguments)
                 tells = weights.steady(before, after) and compare(after, before, own).status != "ok"
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
                 return
             answers = before, after, later
-            lacks = self._follow(candidate, (names, still), arguments, seed, answers) if tells else None
-            if lacks is not None and candidate.alive == self._live.live.keys():
-                self._bears_others(candidate, names, lacks)
+            lacks = self._follow(candidate, (every, still), arguments, seed, answers) if tells else None
+            if lacks is not None and names and candidate.alive == self._live.live.keys():
+                self._bears_others(candidate, names, every, lacks)
 
     def _later(self, names: list[str], still: list[str], seed: int, alive: frozenset[str], arguments: list[Any]) -> Any:
         """The reference's answer with these weights changed."""
@@ -738,21 +739,22 @@ class Session:
             self._forget([candidate])
         return None
 
-    def _bears_others(self, candidate: Implementation, names: list[str], lacks: list[str]) -> None:
+    def _bears_others(self, candidate: Implementation, names: list[str], every: list[str], lacks: list[str]) -> None:
         """Give a candidate that follows weights unlike those that are constructed: who takes for granted what they have in common,
-        or leaves out what does not count with them, is wrong then. Of those that it has not nobody knows.
+        or leaves out what does not count with them, is wrong then. Of those that it has not nobody knows. every: names of what was
+        changed before, and is to be as it was.
         """
         name = candidate.subject.name
         with self._blame(candidate.subject, "error") as failed:
             for one in self._memories_of(names):
                 self._events.phase("check", name)
                 held = self.reference.model.state_dict()
-                verdict = self._bears_memory(candidate, {w: held[w] for w in names}, one)
+                verdict = self._bears_memory(candidate, {w: held[w] for w in every}, one)
                 if verdict is None:
                     return
                 if verdict.status == "ok":
                     continue
-                candidate.take({w: held[w] for w in names}, every=True)
+                candidate.take({w: held[w] for w in every}, every=True)
                 if self._usual(candidate, self._live.live.keys()).status != "ok":
                     self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
                     return
@@ -875,7 +877,10 @@ class Session:
             yield from tried(f"they are {_GIVEN:g} times as large", given, binding=False)
 
     def _answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
+        """The reference's answer with the generators at this seed, to these inputs, which stay as they are."""
         inputs.seed_all(seed)
+        if self._state.tells:
+            state.put(self.reference.model, self._state.values)
         return inputs.clone(self._answer(inputs.clone(arguments), alive))
 
     def _doubt_unfollowed(self, name: str, how: str) -> None:
@@ -903,24 +908,23 @@ class Session:
         candidate.take(self._live.mixed(alive))
         arguments, seed = self._unseen(), judge.draw(1)[0]
         got = candidate.plain(inputs.clone(arguments), seed)
-        inputs.seed_all(seed)
-        return self._like(got, self._answer(arguments, alive), arguments, alive).status == "ok"
+        return self._like(got, self._answer_at(seed, arguments, alive), arguments, alive).status == "ok"
 
     def _like(self, got: Any, want: Any, arguments: list[Any], alive: Collection[str]) -> Verdict:
         """What a comparison with the reference's answer to these says, but for what jumps there."""
 
         def ask(near: list[Any]) -> Any:
-            return self._answer(near, frozenset(alive))
+            return self._answer_at(0, near, frozenset(alive))
 
         probe = self.reference.probe
-        return jumps.judged(got, want, arguments, ask if probe.repeatable else None, probe.tolerances)
+        return jumps.judged(got, want, arguments, None if probe.random else ask, probe.tolerances)
 
     # Properties
 
     def _hold(self, sound: list[Implementation], wanted: tuple[str, ...]) -> list[Implementation]:
         """Ask for answers to unusual inputs; those of the candidates that the declared task does not excuse go."""
         probe = self.reference.probe
-        if not sound or not probe.repeatable:
+        if not sound or probe.random:
             return sound
         names = [candidate.subject.name for candidate in sound]
         self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -947,6 +951,8 @@ class Session:
             other,
             self._room,
             self._company.clock,
+            self.reference.probe.mutates,
+            self._rounding,
         )
 
     def _room(
@@ -971,6 +977,17 @@ class Session:
         finally:
             weights.put(model, before)
 
+    def _rounding(self, arguments: list[Any]) -> Mapping[str, float]:
+        """The tolerances with what the reference is off from itself in float64 for these inputs; see prober.rounded."""
+        self._events.phase("work", self.reference.subject.name, factor=2.0)
+        loading.use(self.reference.lock)
+        self._put(frozenset(self._live.live))
+        if self._state.tells:
+            state.put(self.reference.model, self._state.values)
+        return prober.rounded(
+            self.reference.model, arguments, self.reference.probe.tolerances, self._company.step_aside
+        )
+
     def _held(self, candidate: Implementation, got: Any, want: Any, room: Callable[[], Any] | None) -> Verdict:
         """What a comparison says by the usual tolerances, and, where these fail somebody and others may hold, by those. To find
         them takes calls in float64: of a large convolution seconds.
@@ -983,8 +1000,7 @@ class Session:
         return Verdict("ok") if own is None else compare(got, want, own)
 
     def _ask_reference(self, arguments: list[Any]) -> Any:
-        inputs.seed_all(0)
-        return inputs.clone(self._answer(arguments, frozenset(self._live.live)))
+        return self._answer_at(0, arguments, frozenset(self._live.live))
 
     def _bears(self, candidate: Implementation, trial: properties.Trial) -> bool:
         """Whether the candidate stays: it is right, or nothing says that it has to be."""
@@ -996,12 +1012,13 @@ class Session:
         candidate.forgive(trial.kind in properties.FORMS)
         try:
             if candidate.alive != self._live.live.keys():
-                inputs.seed_all(0)
-                want = self._answer(inputs.clone(trial.arguments), candidate.alive)
+                want = self._answer_at(0, trial.arguments, candidate.alive)
             got = candidate.plain(inputs.clone(trial.arguments), 0)
             verdict = trial.judged(self._held(candidate, got, want, trial.room))
             if verdict.status == "mismatch" and trial.room is None:
                 verdict = trial.judged(self._like(got, want, trial.arguments, candidate.alive))
+            if verdict.status == "mismatch" and trial.rounding is not None:
+                verdict = trial.judged(compare(got, want, trial.rounding()))
         except CannotWriteError:
             raise
         except Exception as error:
@@ -1061,8 +1078,7 @@ class Session:
         drawn, last = [self._unseen() for _ in range(_CONTROLS)], Verdict("ok")
         for arguments in drawn:
             got = candidate.plain(inputs.clone(arguments), 0)
-            inputs.seed_all(0)
-            last = self._like(got, self._answer(arguments, frozenset(alive)), arguments, alive)
+            last = self._like(got, self._answer_at(0, arguments, frozenset(alive)), arguments, alive)
             if last.status != "ok":
                 break
         return last

@@ -32,15 +32,26 @@ class Trials:
         if not self._probe.mutates and not same(mine, arguments):
             return Verdict("mutates-inputs", f"changes its inputs: {_changes(mine, arguments)}")
         inputs.seed_all(seed)
+        given = inputs.clone(arguments) if self._probe.mutates else arguments
         want = self._reference(arguments)
-        ask = self._reference if self._probe.repeatable else None
-        verdict = jumps.judged(got, want, arguments, ask, self._probe.tolerances, figures=True)
+        ask = None if self._probe.random else self._reference
+        verdict = jumps.judged(got, want, given, ask, self._probe.tolerances, figures=True)
         if verdict.status != "ok" and self._is_old(got, want):
             return Verdict("caches-results", "gave the answer to the inputs of the trial before")
         self._last = inputs.clone(want)
-        if verdict.status == "ok" and self._probe.mutates and compare(mine, arguments).status != "ok":
+        left = None if self._probe.random else self._left
+        if (
+            verdict.status == "ok"
+            and self._probe.mutates
+            and jumps.judged(mine, arguments, given, left, {}).status != "ok"
+        ):
             return Verdict("mismatch", "leaves other values in its inputs than the reference does")
         return verdict
+
+    def _left(self, arguments: list[Any]) -> list[Any]:
+        """What the reference leaves of these."""
+        self._reference(arguments)
+        return arguments
 
     def _is_old(self, got: Any, want: Any) -> bool:
         """Whether this is the answer to the last trial, and another one than is wanted."""

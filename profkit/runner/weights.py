@@ -115,9 +115,36 @@ def fixed(model: Any, again: Callable[[], Any]) -> frozenset[str]:
     return frozenset(name for name, one in own.items() if _regular(one) and name in other and alike(other[name], one))
 
 
+def drawn(model: Any, again: Callable[[], Any]) -> frozenset[str]:
+    """Names of the kept buffers of a model that another construction from another seed gives other values: weights that nobody
+    trains, as codes of four bits and their scales are. What comes out the same is a table, a mask or a count.
+    """
+    if not isinstance(model, torch.nn.Module):
+        return frozenset()
+    trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    own = {name: one for name, one in model.state_dict().items() if name not in trained and _dense(one)}
+    own = {name: one for name, one in own.items() if bool((one != one.reshape(-1)[0]).any())}
+    if not own or too_many(model):
+        return frozenset()
+    try:
+        other = again().state_dict()
+    except Exception:
+        traceback.print_exc()
+        return frozenset()
+    return frozenset(name for name, one in own.items() if name in other and not alike(other[name], one))
+
+
+def _dense(tensor: Any) -> bool:
+    """Whether it holds real numbers, whole ones or truths that can be looked at."""
+    if not isinstance(tensor, torch.Tensor) or is_lazy(tensor) or tensor.layout is not torch.strided:
+        return False
+    return not tensor.is_quantized and not tensor.is_complex() and tensor.numel() > 0
+
+
 def too_many(model: torch.nn.Module) -> bool:
     """Whether a model holds more numbers than are to be held twice."""
-    return int(sum(one.numel() for one in model.parameters())) > _LARGEST
+    held = (one for one in model.state_dict().values() if isinstance(one, torch.Tensor) and not is_lazy(one))
+    return int(sum(one.numel() for one in held)) > _LARGEST
 
 
 def _regular(tensor: torch.Tensor) -> bool:
@@ -370,15 +397,27 @@ def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list
 
 def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
     """Give these tensors of a model other numbers, in place: half of what they were and one place on, of those that are to hold
-    `still` where they were; or take that back. Tensors that are one in memory are changed once.
+    `still` where they were, whole numbers and truths one place on alone; or take that back. Tensors that are one in memory are changed once.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
     with torch.no_grad():
         for name in chosen.values():
-            places = 0 if name in still else -1 if back else 1
-            moved = state[name].reshape(-1).roll(places).mul_(2.0 if back else 0.5)
-            state[name].copy_(moved.view(state[name].shape))
+            one, places = state[name], 0 if name in still else -1 if back else 1
+            if one.is_floating_point():
+                one.copy_(one.reshape(-1).roll(places).mul_(2.0 if back else 0.5).view(one.shape))
+            else:
+                one.copy_(_rolled(one, places))
+
+
+def _rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
+    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were."""
+    if not tensor.dim():
+        return tensor
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    # One step down, the last to the first, is what an order has, wherever it is moved.
+    falls = (tensor.roll(-1, axis) < tensor).sum(axis)
+    return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
 
 
 def shift_counterparts(
