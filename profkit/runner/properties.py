@@ -12,7 +12,7 @@ import functools
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -201,14 +201,19 @@ def variants(
         "rows with a single one": _one_hot,
         "every other row denormal": lambda t: _rows(t, _denormal),
     }
-    # One long row is as good as many; what has one dimension beside others is a scale or a bias.
-    least = 1 if all(leaf.dim() == 1 for leaf in inputs.floating(drawn)) else 2
+    # What is as long as a dimension of others is a scale or a bias of theirs; else one long row is as good as many.
+    sides = {size for leaf in inputs.floating(drawn) if leaf.dim() > 1 for size in leaf.shape}
+    rows = {len(leaf) for leaf in inputs.floating(drawn) if leaf.dim() == 1 and len(leaf) > 1} - sides
+    nothing: set[int] = set()
     for name, change in changes.items():
-        # What has one dimension may say in which order the rows come.
-        changed = _floats(drawn, change, 1 if name == IN_TURN else least)
-        kept = changed if common is None else common.kept(changed)
-        if kept is not None:
-            yield name, "values", kept
+        # What has one dimension may say in which order the rows come, and may bear less than the others.
+        for alone in (
+            [None] if name == IN_TURN else [rows] if rows and not sides else [nothing, rows] if rows else [nothing]
+        ):
+            changed = _floats(drawn, change, alone)
+            kept = changed if common is None or not (sides or rows) else common.kept(changed)
+            if kept is not None:
+                yield f"{name}{AS_WELL * bool(sides and alone)}", "values", kept
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
@@ -220,7 +225,7 @@ def variants(
         yield ONE_VALUE, "constant", changed
     yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
     yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
-    yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t))
+    yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t), set())
     single = _single(drawn)
     if single is not None:
         yield "a batch of one", "shape", single
@@ -228,6 +233,7 @@ def variants(
 
 ONE_ROW = "rows that are one row in memory"
 IN_TURN = "columns in order of size"
+AS_WELL = ", those of one dimension too"
 CONSTANT = "inputs that are drawn the same every time, with other values"
 ONE_VALUE = "a mask or whole numbers that are all the same"
 GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
@@ -318,11 +324,15 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
     return flat.roll(1).view(tensor.shape)
 
 
-def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], least: int = 2) -> Any:
-    """Copies with floating tensors of `least` dimensions and more changed."""
-    return inputs.mapped(
-        inputs.clone(item), lambda t: change(t) if t.is_floating_point() and t.dim() >= least and t.numel() else t
-    )
+def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
+    """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
+
+    def wanted(tensor: torch.Tensor) -> bool:
+        if not tensor.is_floating_point() or not tensor.numel() or not tensor.dim():
+            return False
+        return tensor.dim() > 1 or rows is None or len(tensor) in rows
+
+    return inputs.mapped(inputs.clone(item), lambda tensor: change(tensor) if wanted(tensor) else tensor)
 
 
 def _rows(tensor: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

@@ -627,8 +627,20 @@ class Session:
             return verdict
         if self._born(candidate):
             return self._compared(candidate)
-        what = f"ignores {self._live.named(ignored)}: it is right for the values they are constructed with alone"
+        named = self._live.named(ignored)
+        if self._uses(candidate, frozenset(ignored)):
+            what = f"right only for the values that {named} is constructed with: {verdict.what}"
+        else:
+            what = f"ignores {named}: it is right for the values they are constructed with alone"
         return Verdict("mismatch", what)
+
+    def _uses(self, candidate: Implementation, names: frozenset[str]) -> bool:
+        """Whether its answer is another with these weights drawn: it is wrong elsewhere then, where those as constructed hide it."""
+        arguments, seed, answers = self._unseen(), judge.draw(1)[0], []
+        for alive in (frozenset(), names):
+            candidate.take(self._live.mixed(alive))
+            answers.append(candidate.plain(inputs.clone(arguments), seed))
+        return compare(answers[1], answers[0], self.reference.probe.tolerances).status != "ok"
 
     def _born(self, candidate: Implementation) -> bool:
         """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has taken them in
