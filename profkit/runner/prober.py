@@ -39,7 +39,7 @@ _UNEVEN = 0.5
 """A trivial answer must miss the tolerance by this factor."""
 _DEEPEST = float(1 << 14)
 """Operations in a row from which rounding grows no more: longer sums are made in parts."""
-AS_IT_CAME = "an input as it came"
+AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Probe:
     `told`: trivial answers that pass for the inputs as drawn, and the unusual inputs on which they do not; `copies`:
     whether the answer is the input by all that was asked. `tolerances`: rtol by output, where it is not the usual one; `rounding`: largest error of the reference
     against itself in float64, in the units of rtol (None: not known); `passing`: trivial answers that pass
-    all the same; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
+    all the same; `still`: outputs of several that are the same for all inputs; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
     pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls
     before have left in it; `varied`: how inputs that are drawn the same every time are made other ones;
     `kinds`: what its outputs are made of.
@@ -58,6 +58,7 @@ class Probe:
     tolerances: Tolerances = field(default_factory=Tolerances)
     rounding: float | None = None
     passing: list[str] = field(default_factory=list)
+    still: list[str] = field(default_factory=list)
     tightened: list[str] = field(default_factory=list)
     told: dict[str, str] = field(default_factory=dict)
     copies: bool = False
@@ -87,6 +88,13 @@ class Probe:
                 "what": f"trivial answers pass for this task: {', '.join(self.passing)}",
                 "how_much": "no tolerance that leaves room for rounding tells them from the reference's answer",
                 "fix": "draw inputs on which the output depends",
+            }
+        if self.still:
+            yield {
+                "what": f"{', '.join(self.still)} of the answer is the same for all inputs that were tried",
+                "how_much": "who does not compute it is right",
+                "fix": "draw inputs on which it depends",
+                "code": "output-still",
             }
         for note in () if self.random else self.notes:
             if note.endswith(JUMPS):
@@ -129,19 +137,30 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pa
     floors = _floors(noise, depth, _made_in(answer, noise, again))
     tightened: list[str] = []
     passing: list[str] = []
+    still: set[str] = set()
     for name, trial in trivial(answer, given, other):
-        found = _tightened(distances(trial, answer, moved), answer, tolerances, floors)
+        far = distances(trial, answer, moved)
+        found = _tightened(far, answer, tolerances, floors)
         if found is not None:
             (tightened if found else passing).append(name)
             tolerances |= found
             if name == "zeros" and not found:
                 break  # so does every part of an answer
+        elif len(answer) > 1:
+            # One of several outputs may be as good as constant, and nobody has to compute it.
+            for where, leaf in answer.items():
+                if isinstance(leaf, torch.Tensor):
+                    floor = {where: floors[where]} if where in floors else {}
+                    own = _tightened({where: far[where]}, {where: leaf}, tolerances, floor)
+                    tolerances |= own or {}
+                    still |= {where} if own == {} and name == OTHERS else set()
     lower = _indistinct(again, answer, tolerances)
     tolerances |= _small(answer, exact or {}, tolerances)
     return Probe(
         tolerances=tolerances,
         rounding=_finite(noise),
         passing=passing,
+        still=sorted(still),
         tightened=tightened,
         indistinct=lower,
         mutates=mutates,
@@ -156,15 +175,17 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any) -> Probe:
     reference's answer to drawn inputs.
     """
     told: dict[str, str] = {}
-    copied = 0
+    copied, still = 0, found.still
     for trial in asked:
-        if trial.rough:
+        if trial.rough or trial.blank:
             continue
         # Where nobody can be held to anything nothing is told apart.
         own = found.tolerances if trial.room is None else trial.room()
         if own is None:
             continue
         answer = thinned(trial.answer)
+        differs = distances(answer, thinned(other), own) if still else {}
+        still = [where for where in still if differs.get(where, math.inf) <= _allowed(own, where, answer.get(where))]
         for name, given in _trivial(trial, other):
             far = distances(given, answer, own)
             if any(far[where] > _allowed(own, where, leaf) for where, leaf in answer.items()):
@@ -173,7 +194,8 @@ def told_apart(found: Probe, asked: Iterable[Trial], other: Any) -> Probe:
                 copied += 1
     copies = AS_IT_CAME in found.passing and AS_IT_CAME not in told and copied >= _COPIED
     left = [name for name in found.passing if name not in told and not (copies and name == AS_IT_CAME)]
-    return replace(found, passing=left, told={n: told[n] for n in found.passing if n in told}, copies=copies)
+    apart = {name: told[name] for name in found.passing if name in told}
+    return replace(found, passing=left, told=apart, copies=copies, still=still)
 
 
 _COPIED = 3

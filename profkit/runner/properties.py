@@ -39,7 +39,7 @@ class Trial:
     """Inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a candidate has to
     be right there; rough: whether only what is not finite tells anything; room: the tolerances that hold there, asked for where the usual
     ones do not do, None from it where nobody can be held to any; rounding: those with room for what the reference is off from itself in
-    float64 there, of inputs that have no such.
+    float64 there, of inputs that have no such; blank: numbers of the outputs that are not finite, which tell nothing.
     """
 
     name: str
@@ -50,6 +50,11 @@ class Trial:
     rough: bool = False
     room: Callable[[], Mapping[str, float] | None] | None = None
     rounding: Callable[[], Mapping[str, float]] | None = None
+    blank: frozenset[int] = frozenset()
+
+    def told(self, got: Any) -> Any:
+        """An answer as it is to be compared: with the reference's own outputs where these tell nothing."""
+        return _filled(got, self.answer, self.blank)
 
     def judged(self, verdict: Verdict) -> Verdict:
         """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
@@ -95,12 +100,12 @@ def trials(
         if kind not in wanted or (name == ONE_ROW and writes):
             continue
         began = clock()
-        answer, rough = _settled(arguments, ask, tolerances)
+        answer, rough, blank = _settled(arguments, ask, tolerances)
         took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
             own = functools.cache(functools.partial(rounding, arguments)) if rounding is not None else None
-            yield Trial(name, kind, arguments, answer, binding, rough, rounding=own)
+            yield Trial(name, kind, arguments, answer, binding, rough, rounding=own, blank=blank)
             # The candidates' time is not the reference's.
             end += clock() - began - took
         if clock() + took > end:
@@ -116,8 +121,8 @@ def trials(
             if kept is None:
                 continue
             arguments = kept
-            answer, rough = _settled(arguments, ask, tolerances)
-            if answer is not None and not rough:
+            answer, rough, blank = _settled(arguments, ask, tolerances)
+            if answer is not None and not rough and not blank:
                 own = functools.cache(functools.partial(room, arguments))
                 with found.patience.aside():
                     yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
@@ -127,38 +132,53 @@ def trials(
 
 def _settled(
     arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float]
-) -> tuple[Any, bool]:
-    """The reference's answer to these, None when it fails, is not finite, or not the same again but for the last digits, as
-    of sums in the order that they come in; and whether it is another on nearly the same: numbers that rounding of the
-    inputs' last digit changes say nothing of a candidate.
+) -> tuple[Any, bool, frozenset[int]]:
+    """The reference's answer to these, None when it fails, no output is finite, or it is not the same again but for the last digits, as
+    of sums in the order that they come in; whether it is another on nearly the same: numbers that rounding of the
+    inputs' last digit changes say nothing of a candidate; and the numbers of the outputs that are not finite.
     """
+    nothing: frozenset[int] = frozenset()
     try:
         answer = ask(inputs.clone(arguments))
-        if not all(bool(leaf.isfinite().all()) for leaf in inputs.floating(answer)):
-            return None, False
+        leaves = [leaf for _, leaf in tensors(answer)]
+        blank = frozenset(n for n, leaf in enumerate(leaves) if not _finite(leaf))
+        if blank and not any(isinstance(leaf, torch.Tensor) and n not in blank for n, leaf in enumerate(leaves)):
+            return None, False, nothing
         close = {
             where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
             for where, leaf in tensors(answer)
             if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
         }
-        if compare(ask(inputs.clone(arguments)), answer, close).status != "ok":
-            return None, False
-        near = ask(inputs.mapped(inputs.clone(arguments), _nudged))
+        if compare(_filled(ask(inputs.clone(arguments)), answer, blank), answer, close).status != "ok":
+            return None, False, nothing
+        near = _filled(ask(inputs.mapped(inputs.clone(arguments), _nudged)), answer, blank)
         whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]
         # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that.
         moved = ask(inputs.mapped(inputs.clone(arguments), inputs.stirred)) if whole else answer
     except Exception:
         traceback.print_exc()
-        return None, False
+        return None, False, nothing
     tighter = {where: rtol / _GUARD for where, rtol in tolerances.items()}
     tighter |= {
         where: RTOL[leaf.dtype] / _GUARD
         for where, leaf in tensors(answer)
         if isinstance(leaf, torch.Tensor) and leaf.dtype in RTOL and where not in tolerances
     }
-    leaves = zip(tensors(moved), tensors(answer), strict=True)
-    same = all(torch.equal(a, b) for (_, a), (_, b) in leaves if any(b is one for one in whole))
-    return answer, not same or compare(near, answer, tighter).status != "ok"
+    pairs = zip(tensors(moved), tensors(answer), strict=True)
+    same = all(torch.equal(a, b) for (_, a), (_, b) in pairs if any(b is one for one in whole))
+    return answer, not same or compare(near, answer, tighter).status != "ok", blank
+
+
+def _finite(leaf: Any) -> bool:
+    return not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or bool(leaf.isfinite().all())
+
+
+def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
+    """An answer with the outputs of these numbers as another has them, where it has as many."""
+    theirs = [leaf for _, leaf in tensors(answer)] if blank else []
+    if not blank or len(list(tensors(got))) != len(theirs):
+        return got
+    return inputs.numbered(got, lambda number, leaf: theirs[number] if number in blank else leaf)
 
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:

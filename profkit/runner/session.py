@@ -475,7 +475,7 @@ class Session:
 
     def _probed(self, reference: Implementation) -> prober.Probe:
         found = prober.probe(reference.model, self._fresh, judge.draw(2), self._company.step_aside)
-        if not found.passing or found.random:
+        if not (found.passing or found.still) or found.random:
             return found
         self._drawn = self._ask_reference(self._unseen())
         return prober.told_apart(found, self._unusual(properties.VALUES), self._drawn)
@@ -1024,8 +1024,8 @@ class Session:
         candidate.forgive(trial.kind in properties.FORMS)
         try:
             if candidate.alive != self._live.live.keys():
-                want = self._answer_at(0, trial.arguments, candidate.alive)
-            got = candidate.plain(inputs.clone(trial.arguments), 0)
+                want = trial.told(self._answer_at(0, trial.arguments, candidate.alive))
+            got = trial.told(candidate.plain(inputs.clone(trial.arguments), 0))
             verdict = trial.judged(self._held(candidate, got, want, trial.room))
             if verdict.status == "mismatch" and trial.room is None:
                 verdict = trial.judged(self._like(got, want, trial.arguments, candidate.alive))
@@ -1076,7 +1076,7 @@ class Session:
         if trial.kind in properties.FORMS or not (verdict.max_rel or 0.0) > prober.WIDEST:
             return False
         try:
-            again = candidate.plain(inputs.clone(trial.arguments), 0)
+            again = trial.told(candidate.plain(inputs.clone(trial.arguments), 0))
         except CannotWriteError:
             raise
         except Exception:
