@@ -12,6 +12,7 @@ import re
 _INPUTS = {
     "inputs with the other sign": "符号相反的输入",
     "inputs times 1e-3": "缩小到 1e-3 倍的输入",
+    "inputs times 10": "放大到 10 倍的输入",
     "inputs times 1e3": "放大到 1e3 倍的输入",
     "rows that are all the first": "各行都与首行相同的输入",
     "rows in order of size": "各行按大小排序的输入",
@@ -23,11 +24,14 @@ _INPUTS = {
     "the highest values allowed": "取允许的最大值",
     "inputs that are drawn the same every time, with other values": "每次抽取都相同的输入换成别的值",
     "a mask, whole numbers or a setting drawn the same every time, with another value": "每次抽取都相同的掩码、整数或设定换成别的值",
+    "a mask or whole numbers that are all the same": "全部相同的掩码或整数",
     "inputs with gaps between the elements": "元素之间有间隔的输入",
     "inputs that start one element later": "起点后移一个元素的输入",
     "rows that are one row in memory": "各行共用同一行内存的输入",
     "a batch of one": "批大小为 1",
 }
+_AS_WELL = ", those of one dimension too"
+_INPUTS |= {f"{name}{_AS_WELL}": f"{said}（含一维输入）" for name, said in _INPUTS.items()}
 _ANSWERS = {
     "zeros": "全零",
     "ones": "全一",
@@ -66,14 +70,21 @@ _STATUS = {
 }
 """What became of an implementation, as `status` has it."""
 _WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
-_LISTED = "|".join(re.escape(one) for one in _WORDS)
+_LISTED = "|".join(re.escape(one) for one in sorted(_WORDS, key=len, reverse=True))
 _DONE = {"refuses": "拒绝", "wrong for": "答错", "crashes on": "崩溃于"}
 _DID = "|".join(_DONE)
-_KINDS = {"layout": "内存布局", "shape": "形状", "value": "取值"}
+_KINDS = {
+    "layout": "内存布局",
+    "shape": "形状",
+    "unusual input": "特殊输入",
+    "unusual weight": "特殊权重",
+    "value": "取值",
+}
+_KIND = "|".join(_KINDS)
 _SENTENCES = [
-    (rf"(?P<did>{_DID}) (?P<n>\d+) (?P<kind>layout|shape|value)s?", "{did} {n} 种{kind}"),
+    (rf"(?P<did>{_DID}) (?P<n>\d+) (?P<kind>{_KIND})s?", "{did} {n} 种{kind}"),
     (
-        rf"(?P<did>{_DID}) (?P<n>\d+) (?P<kind>layout|shape|value)s?, (?P<rest>(?:{_DID}) .+)",
+        rf"(?P<did>{_DID}) (?P<n>\d+) (?P<kind>{_KIND})s?, (?P<rest>(?:{_DID}) .+)",
         "{did} {n} 种{kind}、{rest}",
     ),
     (rf"(?P<what>{_LISTED})", "{what}"),
@@ -117,6 +128,22 @@ _SENTENCES = [
     (
         r"ignores (?P<names>.+): it is right for the values they are constructed with alone",
         "忽略了 {names}：只对构造时的取值正确",
+    ),
+    (
+        r"right only for the values that (?P<names>.+?) is constructed with: (?P<rest>.+)",
+        "只对 {names} 构造时的取值正确：{rest}",
+    ),
+    (
+        r"right for weights as they are constructed, wrong where they have other signs and sizes \((?P<names>.+?)\): (?P<rest>.+)",
+        "只对构造时的权重正确，权重（{names}）换了符号和大小则错误：{rest}",
+    ),
+    (
+        r"right for weights as they are constructed, wrong where some that hardly count are larger \((?P<names>.+?)\): (?P<rest>.+)",
+        "只对构造时的权重正确，几乎不起作用的权重（{names}）变大则错误：{rest}",
+    ),
+    (
+        r"right for weights as they are constructed, wrong where they have it remember longer \((?P<names>.+?)\): (?P<rest>.+)",
+        "只对构造时的权重正确，权重（{names}）使其记得更久则错误：{rest}",
     ),
     (
         rf"gives (?P<what>{_LISTED}), which is right for the inputs as they are drawn alone; wrong for (?P<more>{_LISTED})",

@@ -75,6 +75,7 @@ CONDITIONS: Mapping[str, Language] = {
     "switched": ("by switches of torch's that the reference has not", "靠改动 torch 的开关，参考实现没有这样做"),
     "frozen": ("by weights prepared once: later ones do not reach it", "权重只预处理一次：之后的改动不起作用"),
     "fragile": ("fragile: {what}", "不稳健：{what}"),
+    "still": ("{what} never changes, so whether it is computed is not known", "{what} 从不变化，是否真的计算无从判断"),
 }
 SPOILS = ("reduced", "unexplained")
 _KINDS = {
@@ -117,7 +118,7 @@ def brief(text: str) -> str:
 
 
 def weakness(notes: Sequence[str]) -> str:
-    """What a fragile implementation does on how many unusual inputs, "refuses 2 layouts, wrong for 1 value"; "" without.
+    """What a fragile implementation does on how many unusual inputs, "refuses 2 layouts, wrong for 1 unusual input"; "" without.
 
     notes: "the input: what came of it", as the runner writes them; an exception is a refusal, unless it says of a crash.
     """
@@ -125,7 +126,7 @@ def weakness(notes: Sequence[str]) -> str:
     for note in notes:
         name, _, what = note.partition(": ")
         did = "crashes on" if _CRASHED.match(what) else "wrong for" if _COMPARED.match(what) else "refuses"
-        key = did, _KINDS.get(name, "value")
+        key = did, _KINDS.get(name, "unusual weight" if name.startswith("weights where") else "unusual input")
         counts[key] = counts.get(key, 0) + 1
     return ", ".join(f"{did} {n} {kind}{'s' if n > 1 else ''}" for (did, kind), n in sorted(counts.items()))
 
@@ -201,7 +202,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
     timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
     `switched`: it sets torch's switches in its calls.
-    `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on.
+    `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on. `still`: outputs of several that were the
+    same for all inputs.
     """
 
     impl: str
@@ -230,6 +232,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     frozen: bool = False
     switched: bool = False
     fragile: Sequence[str] = ()
+    still: Sequence[str] = ()
 
 
 def decide(known: Evidence) -> Verdict:
@@ -284,4 +287,6 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
         found.append(Condition("frozen"))
     if known.fragile:
         found.append(Condition("fragile", {"what": weakness(known.fragile)}))
+    if known.still:
+        found.append(Condition("still", {"what": ", ".join(known.still)}))
     return tuple(found)

@@ -74,6 +74,7 @@ def _evidence(
         frozen=_told(manifest, impl.name, "weights-frozen"),
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
+        still=tuple(manifest.probe.get("still", ())),
     )
 
 

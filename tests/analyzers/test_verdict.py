@@ -166,7 +166,7 @@ def test_fragile_is_counted_by_kind_in_the_sentence():
     assert weakness([GAPS, SHIFTED]) == "refuses 2 layouts"
     wrong = "inputs times 1e3: output: 3 of 4 elements are infinite where the reference is not"
     assert weakness([GAPS, wrong, "a batch of one: 1 outputs, the reference has 2"]) == (
-        "refuses 1 layout, wrong for 1 shape, wrong for 1 value"
+        "refuses 1 layout, wrong for 1 shape, wrong for 1 unusual input"
     )
     assert weakness([]) == ""
     lost = "a batch of one: the process of fast has ended"
