@@ -23,7 +23,7 @@ from profkit.runner import inputs, precision
 from profkit.runner.check import Tolerances, equal, rest, rest_off, rtol_of, share_off, small, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
-from profkit.runner.lowered import PRECISIONS, Again, thin, thinned
+from profkit.runner.lowered import PRECISIONS, Again, lowered, thin, thinned
 from profkit.runner.properties import Trial
 from profkit.runner.trivial import trivial
 from profkit.runner.work import FlopModel
@@ -406,6 +406,24 @@ def rounded(
         if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * _WIDER < math.inf:
             found[where] = far * _WIDER
     return found
+
+
+def left(model: Any, arguments: list[Any]) -> list[Any]:
+    """What a call in float64 leaves of these inputs, which are used up."""
+    found: list[Any] = lowered(_Left(model), arguments, "float64")
+    return found
+
+
+class _Left(torch.nn.Module):  # type: ignore[misc]
+    """Gives back its inputs as a call of a model has left them."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *arguments: Any) -> list[Any]:
+        self.model(*arguments)
+        return list(arguments)
 
 
 def _in_common(leaf: torch.Tensor, again: Again) -> float:

@@ -569,7 +569,8 @@ class Session:
             settings.keep(switches, name, self._events, called=candidate.switched)
             return output
 
-        return Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe)
+        exact = functools.partial(prober.left, self.reference.model)
+        return Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe, exact)
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
         """(seed, which of get_more_inputs) of every trial; None: get_inputs."""

@@ -5,23 +5,33 @@ When the candidate is called, the reference's answer to these inputs exists nowh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from profkit.runner import inputs, jumps
-from profkit.runner.check import Verdict, compare, tensors
-from profkit.runner.prober import Probe, same
+from profkit.runner.check import Verdict, compare, rtol_of, tensors
+from profkit.runner.prober import WIDEST, Probe, same
 
 
 class Trials:
-    """`candidate` and `reference` are called with lists of arguments, generators at the trial's seed."""
+    """`candidate` and `reference` are called with lists of arguments, generators at the trial's seed. exact: what the reference
+    leaves of its inputs in float64.
+    """
 
     def __init__(
-        self, candidate: Callable[[list[Any]], Any], reference: Callable[[list[Any]], Any], probe: Probe
+        self,
+        candidate: Callable[[list[Any]], Any],
+        reference: Callable[[list[Any]], Any],
+        probe: Probe,
+        exact: Callable[[list[Any]], list[Any]] | None = None,
     ) -> None:
         self._candidate = candidate
         self._reference = reference
         self._probe = probe
+        self._exact = exact
         self._last: Any = None
 
     def on(self, arguments: list[Any], seed: int) -> Verdict:
@@ -39,14 +49,31 @@ class Trials:
         if verdict.status != "ok" and self._is_old(got, want):
             return Verdict("caches-results", "gave the answer to the inputs of the trial before")
         self._last = inputs.clone(want)
-        left = None if self._probe.random else self._left
-        if (
-            verdict.status == "ok"
-            and self._probe.mutates
-            and jumps.judged(mine, arguments, given, left, {}).status != "ok"
-        ):
-            return Verdict("mismatch", "leaves other values in its inputs than the reference does")
+        if verdict.status == "ok" and self._probe.mutates:
+            left = None if self._probe.random else self._left
+            if jumps.judged(mine, arguments, given, left, {}).status != "ok":
+                return Verdict("mismatch", "leaves other values in its inputs than the reference does")
+            if off := self._changed(mine, arguments, given):
+                return Verdict("mismatch", off)
         return verdict
+
+    def _changed(self, mine: list[Any], after: list[Any], given: list[Any]) -> str:
+        """Where what a call adds to its inputs is another: it may be little beside them, as a step of an optimiser is, and is all
+        of the work. What the reference itself is off there by is found out for whoever is.
+        """
+        if self._probe.random or self._exact is None or not _far(mine, after, given, {}):
+            return ""
+        try:
+            exact = self._exact(inputs.clone(given))
+        except Exception:
+            traceback.print_exc()
+            return ""
+        least = max((rtol for rtol in self._probe.tolerances.values() if rtol < WIDEST), default=0.0)
+        room = {where: max(least, off * _WIDER) for where, off in _far(exact, after, given, {}, most=0.0).items()}
+        far = _far(mine, after, given, room)
+        return "; ".join(
+            f"adds something else to {where}: off by {off:.2g} of what is added" for where, off in far.items()
+        )
 
     def _left(self, arguments: list[Any]) -> list[Any]:
         """What the reference leaves of these."""
@@ -59,6 +86,34 @@ class Trials:
         if self._last is None or compare(self._last, want, own).status == "ok":
             return False
         return compare(got, self._last, own).status == "ok"
+
+
+_WIDER = 4.0
+"""Times what the reference is off from itself in float64 that an honest candidate may be."""
+_ULPS = 16.0
+_MOST = 0.01
+"""Share of the elements that may be off, for what is rounded to levels on its way."""
+
+
+def _far(
+    mine: list[Any], after: list[Any], given: list[Any], room: Mapping[str, float], most: float = _MOST
+) -> dict[str, float]:
+    """By input, how far what was added to it is off, in units of what the reference adds and the rms of that, where more
+    elements are than may be. room: the rtol of some; most: the share of elements.
+    """
+    found = {}
+    triples = zip(tensors(mine, "input"), tensors(after, "input"), tensors(given, "input"), strict=True)
+    for (where, got), (_, want), (_, old) in triples:
+        if not isinstance(want, torch.Tensor) or not want.is_floating_point() or torch.equal(want, old):
+            continue
+        a, b, c = (one.to(torch.float64) for one in (got, want, old))
+        added = (b - c).nan_to_num(0.0, 0.0, 0.0)
+        size = added.abs() + added.square().sum().div((added != 0).sum().clamp_min(1)).sqrt()
+        rounding = _ULPS * torch.finfo(want.dtype).eps * (b.abs() + c.abs())
+        off = ((a - b).nan_to_num(0.0, 0.0, 0.0).abs() - rounding).clamp_min(0.0) / size.clamp_min(1e-300)
+        if float((off > max(room.get(where, 0.0), rtol_of(want.dtype))).to(torch.float64).mean()) > most or not most:
+            found[where] = float(off.max())
+    return found
 
 
 def _changes(mine: Any, given: Any) -> str:

@@ -85,7 +85,10 @@ def parts(task: str) -> list[Part]:
     return found
 
 
-_BENCHMARKS = frozenset({"codes", "edges", "nucleus", "paths", "points", "resample", "turned"})
+_BENCHMARKS = frozenset(
+    {"birnn", "codes", "decode", "edges", "level2", "moe", "nucleus", "paths", "points", "resample", "runs", "ssd"}
+    | {"swin", "turned", "vlad"}
+)
 """Tasks that the benchmark alone judges: nothing had to be mended for any of theirs, and other tasks have all of their kinds."""
 _CPUS = frozenset({"process", "tricks", "schemes", "blocks", "bytes"})
 """Tasks whose candidates do what makes no sense on a GPU, end more than themselves, or multiply whole numbers, which torch cannot there."""
@@ -104,6 +107,7 @@ MENDED = {
     "beyond": ("nicer_than_it_has_to_be",),
     "blocks": ("library", "a_pool_that_is_made_late", "a_worker_that_waits"),
     "bytes": ("by_the_reciprocal",),
+    "cache8": ("by_the_reciprocal", "one_product_in_parts", "scales_taken_out", "weights_put_together_once"),
     "chosen": ("by_kind_of_layer",),
     "consts": ("folded_in_the_constructor", "names_of_its_own", "turned_in_its_constructor"),
     "folded": (
@@ -116,8 +120,10 @@ MENDED = {
     "hidden": ("in_place",),
     "layers": ("plans_by_place_of_the_data",),
     "levels": ("in_two_parts", "by_the_reciprocal"),
+    "losses": ("distances_by_the_product", "divergence_by_sums", "targets_are_whole"),
     "masked": ("in_double",),
     "outs": ("fused",),
+    "packed": ("even_and_odd", "unpacked_when_loaded"),
     "peaks": ("by_parts",),
     "process": ("one_more_thread_joined", "reads_the_clock", "warms_up_in_the_constructor"),
     "ragged": ("bags_that_leave_the_padding_out",),
@@ -125,10 +131,15 @@ MENDED = {
     "square": ("stored_transposed_under_the_same_name",),
     "states": ("without_buffers",),
     "terms": ("root_at_once", "mean_by_a_product"),
+    "triangle": ("its_own_forward_substitution", "not_cut", "upper_half_of_the_symmetrical"),
     "tricks": ("answer_of_a_pool_that_is_asked", "no_forward_but_a_call"),
     "turns": ("asks_for_gradients_of_its_copy", "lets_go_with_a_finalizer", "marks_its_input"),
 }
 """Honest candidates that came with a mending of the judge, or do what one was about: those it is likeliest to wrong again."""
+
+
+STURDY = frozenset({"cache8", "decode", "losses", "muon", "packed", "swin"})
+"""Tasks of whose honest candidates nothing is to be told of unusual inputs either: they make use of what all draws have in common."""
 
 
 def some(every: Iterable[Part]) -> list[Part]:

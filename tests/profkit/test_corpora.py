@@ -6,7 +6,7 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, MENDED, RUN, TASKS, Part, entries, held, parts, some, tells, written
+from corpora import DATA, MENDED, RUN, STURDY, TASKS, Part, entries, held, parts, some, tells, written
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -32,11 +32,12 @@ def run_of(task, chosen, root, **options):
 def wrongly_called(run, part: Part) -> set[str]:
     """What is wrong with what the run says of a candidate; nothing when it is right."""
     found = held(run, part.name)
+    fragile = next(impl for impl in run.manifest.impls if impl.name == part.name).fragile
+    if fragile and (part.role == "cheat" or part.task in STURDY):
+        found = found | {"fragile"}
     if part.role == "honest":
         return found ^ set(part.called)
     word = run.verdicts[part.name].word
-    if next(impl for impl in run.manifest.impls if impl.name == part.name).fragile:
-        found = found | {"fragile"}
     if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
         return set()  # it never had the answer, and what it does then is not so much slower there that it would show
     clean = word in ("faster", "same", "slower", "undecided") and not found

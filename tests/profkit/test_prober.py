@@ -85,6 +85,43 @@ def test_what_no_tolerance_can_tell_is_reported(model, passes):
     assert passes in probed(model, 64, 64).passing
 
 
+def test_one_of_several_outputs_that_never_changes_is_told():
+    def model(x):
+        return x.sum(-1), (x.abs() + 2).clamp_max(1.9)
+
+    found = probed(model, 16, 16)
+    assert found.still == ["output[1]"]
+    assert found.passing == []
+    assert [doubt["code"] for doubt in found._doubts()] == ["output-still"]
+    other = model(torch.randn(16, 16))
+    # For none of these inputs it is another one: nothing tells it apart.
+    same, small = torch.randn(16, 16) * 1e3, torch.full((16, 16), -1.0)
+    asked = Trial("inputs times 1e3", "values", [same], model(same), False)
+    assert prober.told_apart(found, [asked], other).still == ["output[1]"]
+    moved = Trial("another", "values", [small], (small.sum(-1), small), False)
+    assert prober.told_apart(found, [asked, moved], other).still == []
+
+
+def test_one_of_several_outputs_that_hardly_changes_has_a_tolerance_of_its_own():
+    found = probed(lambda x: (x, 1 + 1e-5 * x), 64, 64)
+    assert set(found.tolerances) == {"output[1]"}
+    assert found.tolerances["output[1]"] < 5e-5
+    assert found.still == []
+
+
+def test_what_a_reference_is_off_for_these_inputs_is_room_for_others():
+    """A divergence of two distributions that are hardly any: of the difference of their logarithms little is left."""
+
+    def model(a, b):
+        return (b.softmax(-1) * (b.log_softmax(-1) - a.log_softmax(-1))).sum(), a.sum(-1)
+
+    a, b = torch.randn(64, 32), torch.randn(64, 32)
+    assert prober.rounded(model, [a, b], {}) == {}
+    found = prober.rounded(model, [a * 1e-3, b * 1e-3], {})
+    assert set(found) == {"output[0]"}
+    assert found["output[0]"] > 1e-3
+
+
 def test_precisions_that_pass_are_named():
     assert probed(lambda x: x.mean(0), 10_000, 16, draw=torch.rand).indistinct == ["tf32"]
     assert probed(nn.Linear(256, 32).eval(), 16, 256).indistinct == []

@@ -49,6 +49,34 @@ def test_where_the_reference_is_not_finite_or_not_sure_nothing_is_tried():
     assert tried(lambda x: x + torch.rand_like(x), torch.randn(8, 16)) == {}
 
 
+def test_an_output_that_is_not_finite_does_not_hide_the_others():
+    drawn = torch.randn(8, 16)
+    ask = lambda arguments: (torch.cumprod(1 + arguments[0] ** 2, 1), arguments[0].sum(-1))  # noqa: E731
+    found = {trial.name: trial for trial in properties.trials([drawn], None, ask, {}, ("values",))}
+    trial = found["inputs times 1e3"]
+    assert trial.blank == {0}
+    product, total = trial.answer
+    told = trial.told((torch.zeros(8, 16), total + 1))
+    assert torch.equal(told[0], product)
+    assert torch.equal(told[1], total + 1)
+    assert trial.told(total) is total
+    assert found["inputs times 1e-3"].blank == frozenset()
+
+
+def test_nobody_knows_what_is_in_a_row_that_several_are_written_to():
+    drawn, rows = torch.randn(8, 16), torch.arange(4)
+
+    def ask(arguments):
+        arguments[0][rows] = 1.0
+        return arguments[0].clone()
+
+    found = {
+        writes: {trial.name for trial in properties.trials([drawn], None, ask, {}, ("layout",), writes=writes)}
+        for writes in (False, True)
+    }
+    assert found[False] - found[True] == {properties.ONE_ROW}
+
+
 def test_sums_in_the_order_that_they_come_in_are_no_reason_to_try_nothing():
     found = tried(lambda x: x * (1 + 1e-7 * torch.rand_like(x)), torch.randn(8, 16))
     assert found.keys() == tried(lambda x: x * 1.5, torch.randn(8, 16)).keys()

@@ -214,6 +214,37 @@ def test_a_shift_is_taken_back_and_what_is_tied_is_shifted_once():
     assert weights.changeable(object(), []) == []
 
 
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("codes", torch.randint(0, 256, (6, 16), dtype=torch.uint8))
+        self.register_buffer("scales", torch.rand(6))
+        self.register_buffer("bounds", torch.randint(1, 9, (12,)).cumsum(0))
+        self.register_buffer("places", torch.randint(0, 5, (2, 40)))
+        self.register_buffer("mask", torch.ones(4, 4).tril().bool())
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        self.register_buffer("own", torch.randn(3), persistent=False)
+
+
+def test_buffers_that_every_construction_draws_are_weights():
+    assert weights.drawn(Packed(), Packed) == {"codes", "scales", "bounds", "places"}
+    assert weights.drawn(nn.BatchNorm1d(4), lambda: 0 / 0) == set(), "nothing has to be constructed for these"
+    assert weights.drawn(Packed(), lambda: 0 / 0) == weights.drawn(object(), Packed) == set()
+
+
+def test_whole_numbers_are_moved_and_taken_back_and_what_is_in_order_stays():
+    model = Packed()
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    names = ["codes", "scales", "bounds", "places", "mask", "count"]
+    weights.shift(model, names)
+    assert torch.equal(model.codes, before["codes"].roll(1, 1))
+    assert torch.equal(model.scales, before["scales"].roll(1) / 2)
+    assert torch.equal(model.places, before["places"].roll(1, 1)), "pairs of places stay pairs"
+    assert all(torch.equal(model.get_buffer(name), before[name]) for name in ("bounds", "count"))
+    weights.shift(model, names, back=True)
+    assert all(torch.equal(one, before[name]) for name, one in model.state_dict().items())
+
+
 def test_the_row_of_a_table_that_is_padding_stays_zero():
     """Nothing that trains or loads a table changes it: who leaves it out has prepared nothing."""
     model = nn.Module()
