@@ -92,8 +92,8 @@ _SENTENCES = [
     (rf"(?P<what>(?:{_LISTED})(?:, (?:{_LISTED}))*) would pass", "{what}也会被判为正确"),
     ("the reference draws its answers", "参考实现的结果是随机的"),
     (
-        "not run: a cpp candidate does not run on this device, or was not asked for",
-        "cpp 候选实现不能在此设备上运行，或没有要求运行",
+        r"(?:not run: )?a (?P<name>\S+) candidate does not run on this device, or was not asked for",
+        "{name} 候选实现不能在此设备上运行，或没有要求运行",
     ),
     (r"get_more_inputs\(\)\[(?P<n>\d+)\]: (?P<rest>.+)", "get_more_inputs()[{n}]：{rest}"),
     (

@@ -238,7 +238,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 def decide(known: Evidence) -> Verdict:
     """The verdict on one implementation."""
     if known.status == "skipped":
-        return Verdict(known.impl, "skipped", "skipped", known.reason)
+        # The sentence says that it was not run; the reason, which also stands by itself, may begin so.
+        return Verdict(known.impl, "skipped", "skipped", known.reason.removeprefix("not run: "))
     if known.status in BROKE:
         return Verdict(known.impl, "failed", known.status, known.reason)
     if known.status != "ok":

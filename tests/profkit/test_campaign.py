@@ -20,8 +20,8 @@ from typing import ClassVar
 import click
 import msgspec
 import pytest
-from click.testing import CliRunner
 from candidates import _HEAD, BODIES, REFERENCE
+from click.testing import CliRunner
 from test_process import alive
 
 from profkit.campaign import local, task, worker
