@@ -151,6 +151,9 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         manifest.ceilings = known.ceilings if known is not None else []
     elif wanted.require_counters and manifest.counters.state != "collected":
         raise CannotProfileError(f"no counters: {manifest.counters.why}", fix=manifest.counters.fix)
+    if wanted.energy and manifest.timing.rounds and not manifest.timing.energy:
+        what = "the energy of a call was asked for and not measured: nothing here counts it"
+        manifest.doubts.append(Doubt(what, "no joules", "measure on an NVIDIA GPU whose driver has an energy counter"))
     for name, error in trouble.items():
         # Why there are no counters stands with the counters.
         if name != "ncu":

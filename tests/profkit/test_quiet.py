@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,10 @@ from recorded_runs import H200, recorded, write
 
 from profkit.errors import CannotProfileError
 from profkit.launch import quiet
+from profkit.record import profile
+from profkit.record.request import Request
 from profkit.report.writers.json import document
+from profkit.rundir.manifest import Manifest, SampleInfo
 from profkit.runner import energy, outside
 from profkit.runner.timing import Sample
 from profkit.study.study import open_study
@@ -91,3 +95,12 @@ def test_energy_stands_in_the_metrics_of_who_was_measured(tmp_path):
     assert rows.pop("reference") == 1.5
     assert rows
     assert set(rows.values()) == {None}
+
+
+@pytest.mark.parametrize(("asked", "joules", "said"), [(True, {}, 1), (True, {"reference": 1.5}, 0), (False, {}, 0)])
+def test_energy_that_was_asked_for_and_is_not_there_is_said(asked, joules, said):
+    manifest = Manifest(SampleInfo("S", "s"), "now")
+    manifest.timing.rounds, manifest.timing.energy = 3, joules
+    session = SimpleNamespace(run=SimpleNamespace(manifest=manifest), request=Request(energy=asked), target=None)
+    profile._close(session, {})
+    assert sum("energy" in doubt.what for doubt in manifest.doubts) == said
