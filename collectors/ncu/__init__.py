@@ -131,8 +131,8 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
     frame = pd.DataFrame(frame, copy=False)
     ids = frame["launch"]
     one_by_one = "instances" not in frame
-    gaps = min(_missing_ids(ids), sum(_missing_ids(part) for _, part in ids.groupby(frame["process"])))
-    if gaps and one_by_one:
+    gaps = _missing_ids(ids)
+    if gaps and one_by_one and (gaps := min(gaps, sum(_missing_ids(p) for _, p in ids.groupby(frame["process"])))):
         found.append(
             Doubt(
                 "ncu numbers its launches from 0 without gaps, this file does not",
@@ -140,7 +140,9 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
                 "export again",
             )
         )
-    if twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum()):
+    # All columns are compared where one of them may tell two launches apart no more.
+    alike = not (one_by_one and ids.is_unique)
+    if alike and (twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())):
         found.append(_twice(twice))
     lacks = (frame[["grid", "block"]] == "").any(axis=1)
     # Old pages have no shapes at all, and no compute capability.
