@@ -152,6 +152,10 @@ _SENTENCES = [
     (r"changes its inputs: (?P<rest>.+)", "改动了输入：{rest}"),
     (r"(?P<a>\d+) of (?P<b>\d+) elements of (?P<where>\S+)", "{where} 的 {b} 个元素中的 {a} 个"),
     ("gave the answer to the inputs of the trial before", "给出的是上一组输入的答案"),
+    (
+        r"adds something else to (?P<where>\S+): off by (?P<n>\S+) of what is added",
+        "加到 {where} 上的值与参考实现不同，相差增量的 {n}",
+    ),
     ("leaves other values in its inputs than the reference does", "在输入里留下的值与参考实现不同"),
     (
         r"(?P<where>output\S*): what is not filled with one number is off by (?P<n>\S+) of its size",

@@ -53,6 +53,23 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
             "对同样的数据，各次调用的结果时有不同（再调用 4 次，2 次正确）：output：12 个元素中有 9 个不符，最大相差 0.5（均方根 1）",
         ),
         ("changes its inputs: 3 of 4 elements of input[0]", "改动了输入：input[0] 的 4 个元素中的 3 个"),
+        (
+            "adds something else to input[0]: off by 0.025 of what is added",
+            "加到 input[0] 上的值与参考实现不同，相差增量的 0.025",
+        ),
+        (
+            "right only for the values that gamma of Model is constructed with: output: 2 of 4 elements differ",
+            "只对 gamma of Model 构造时的取值正确：output：4 个元素中有 2 个不符",
+        ),
+        (
+            "right for weights as they are constructed, wrong where they have other signs and sizes (a of Model): output: 2 of 4 elements differ",
+            "只对构造时的权重正确，权重（a of Model）换了符号和大小则错误：output：4 个元素中有 2 个不符",
+        ),
+        (
+            "inputs times 10, those of one dimension too: output: 2 of 4 elements differ",
+            "放大到 10 倍的输入（含一维输入）：output：4 个元素中有 2 个不符",
+        ),
+        ("wrong for 2 unusual inputs, wrong for 1 unusual weight", "答错 2 种特殊输入、答错 1 种特殊权重"),
         ("killed by SIGSEGV during check", "在 check 阶段被 SIGSEGV 终止"),
         ("RuntimeError: an exception's own words", "RuntimeError: an exception's own words"),
     ],
@@ -70,7 +87,7 @@ def test_a_verdict_says_why_in_the_language_asked_for():
     assert "zeros would pass" in void.text("en")
     assert "全零也会被判为正确" in void.text("zh")
     fragile = decide(Evidence(impl="x", fragile=["every other row zero: output: 3 of 4 elements differ"]))
-    assert "不稳健：答错 1 种取值" in fragile.text("zh")
+    assert "不稳健：答错 1 种特殊输入" in fragile.text("zh")
 
 
 def test_every_sentence_of_the_judge_is_known():
