@@ -12,6 +12,7 @@ import os
 import statistics
 import threading
 import time
+import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -232,22 +233,21 @@ class Watched:
         seen = [pairs[-_PAIRS:] for pairs in (self._times, self._repeats)]
         if not any(_faster(pairs, _FASTER) or self._spared(pairs, _FASTER) for pairs in seen):
             return
-        watch, pairs, scaled, arguments = busy.Watch(), [], [], inputs.clone(arguments)
-        # Two places that are known before anything is timed: what is made once for a place, of whatever data, is no answer.
-        other, place = arguments, inputs.clone(arguments)
-        for known in (arguments, place):
-            self._timed(known)
-        for _ in range(2 * _PAIRS):
-            # All calls of a pair follow on another call at once: threads that sleep between calls are awake for them.
-            woken, other = _unseen(other), _unseen(_unseen(other))
-            inputs.refill(place, woken)
-            _nudge(arguments)
-            self._timed(place)
-            inputs.refill(place, other)
-            unlike, new = self._timed(place), self._timed(arguments)
-            pairs.append((new, self._timed(arguments)))
-            scaled.append((unlike, new))
-            watch.look()
+        watch = busy.Watch()
+        try:
+            pairs, scaled = self._seen_and_new(inputs.clone(arguments), watch, moved=True)
+        except OffenceError:
+            raise
+        except Exception:
+            # Data that are made of others may be none that a task has to bear: a matrix is positive definite no longer.
+            traceback.print_exc()
+            try:
+                pairs, scaled = self._seen_and_new(inputs.clone(arguments), watch, moved=False)
+            except OffenceError:
+                raise
+            except Exception:
+                traceback.print_exc()
+                return
         like = self._spared(scaled, _FASTER) or _faster(scaled, _FASTER)
         pairs = scaled if like else pairs
         # A core's seconds grow with what others do to its caches: they take more to be sure.
@@ -263,6 +263,31 @@ class Watched:
             raise OffenceError("caches-results", found)
         unknown = f"whether {self._name} keeps answers could not be told"
         self._events.send("doubt", self._name, **busy.unsure(unknown, f"{found}, on a busy machine: {watch.said()}"))
+
+    def _seen_and_new(
+        self, arguments: list[Any], watch: busy.Watch, *, moved: bool
+    ) -> tuple[list[tuple[_Spent, _Spent]], list[tuple[_Spent, _Spent]]]:
+        """What calls took on new data and on the same again, and on data unlike any and then on new ones like those before.
+        moved: see _unseen.
+        """
+        pairs: list[tuple[_Spent, _Spent]] = []
+        scaled: list[tuple[_Spent, _Spent]] = []
+        # Two places that are known before anything is timed: what is made once for a place, of whatever data, is no answer.
+        other, place = arguments, inputs.clone(arguments)
+        for known in (arguments, place):
+            self._timed(known)
+        for _ in range(2 * _PAIRS):
+            # All calls of a pair follow on another call at once: threads that sleep between calls are awake for them.
+            woken, other = _unseen(other, moved=moved), _unseen(_unseen(other, moved=moved), moved=moved)
+            inputs.refill(place, woken)
+            _nudge(arguments, moved=moved)
+            self._timed(place)
+            inputs.refill(place, other)
+            unlike, new = self._timed(place), self._timed(arguments)
+            pairs.append((new, self._timed(arguments)))
+            scaled.append((unlike, new))
+            watch.look()
+        return pairs, scaled
 
     def _spared(self, pairs: list[tuple[_Spent, _Spent]], times: float) -> bool:
         """Whether the second calls spared this process its work on a CPU, however busy the machine. Of many pairs one may differ:
@@ -292,7 +317,17 @@ class Watched:
         leftovers.leave(answer)
         mine = _unseen(arguments)
         inputs.seed_all(seed)
-        held = streams.behind_hold(lambda: self._model(*mine), answer, self._device, self._host)
+        try:
+            held = streams.behind_hold(lambda: self._model(*mine), answer, self._device, self._host)
+        except OffenceError:
+            raise
+        except Exception as error:
+            if facts.context_lost(error):
+                raise
+            # As above: other numbers of the same signs and order are none that it need not bear.
+            mine = _unseen(arguments, moved=False)
+            inputs.seed_all(seed)
+            held = streams.behind_hold(lambda: self._model(*mine), answer, self._device, self._host)
         if compare(held.output, answer).status == "ok" or not streams.own_memory(held.output, mine, self._state()):
             return
         if held.early is not None and compare(held.early, held.output).status == "ok":
@@ -326,24 +361,24 @@ def _unwatched(name: str) -> dict[str, str]:
     }
 
 
-def _unseen(arguments: list[Any]) -> list[Any]:
-    """Other data of the same kind: floating numbers a quarter smaller, and one place on."""
+def _unseen(arguments: list[Any], *, moved: bool = True) -> list[Any]:
+    """Other data of the same kind: floating numbers a quarter smaller and, with `moved`, one place on."""
     mine: list[Any] = inputs.clone(arguments)
     for _, leaf in tensors(mine):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim():
             # Where several elements are one in memory, they cannot be written by their places.
             memory = inputs.memory(leaf)
-            memory.copy_(memory.roll(1, -1) * 0.75)
+            memory.copy_((memory.roll(1, -1) if moved else memory) * 0.75)
     return mine
 
 
-def _nudge(arguments: list[Any]) -> None:
-    """Change the data a little, in place; whole numbers change places."""
+def _nudge(arguments: list[Any], *, moved: bool = True) -> None:
+    """Change the data a little, in place; with `moved` whole numbers change places, but for those in order."""
     for _, leaf in tensors(arguments):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             inputs.memory(leaf).mul_(_NUDGE)
-        elif isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.is_contiguous():
-            leaf.copy_(leaf.flatten().roll(1).view_as(leaf))
+        elif moved and isinstance(leaf, torch.Tensor) and leaf.is_contiguous() and not leaf.is_complex():
+            leaf.copy_(inputs.rolled(leaf, 1))
 
 
 def _size(item: Any) -> int:

@@ -173,6 +173,16 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
 
 
+def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
+    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were."""
+    if not tensor.dim():
+        return tensor
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    # One step down, the last to the first, is what an order has, wherever it is moved.
+    falls = (tensor.roll(-1, axis) < tensor).sum(axis)
+    return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
+
+
 def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
     """Every element so many units in the last place of the largest ones off, each by another number, in place."""
     if tensor.is_floating_point() and tensor.numel():

@@ -282,12 +282,23 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or _same(one, again):
             continue
-        if one.is_floating_point() and not whole(one):
+        # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
+        if (one.is_floating_point() and not whole(one)) or (
+            _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])
+        ):
             continue
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
             for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
                 yield reach.one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
+
+
+def _bounds(one: Any, again: Any) -> bool:
+    """Whether both are numbers in order."""
+    pair = one, again
+    if not all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[-1] > 2 for leaf in pair):
+        return False
+    return one.shape[:-1] == again.shape[:-1] and all(bool((leaf[..., 1:] >= leaf[..., :-1]).all()) for leaf in pair)
 
 
 def _same(one: Any, again: Any) -> bool:

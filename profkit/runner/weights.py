@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from profkit.runner import inputs
 from profkit.runner.check import tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
@@ -407,17 +408,7 @@ def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), ba
             if one.is_floating_point():
                 one.copy_(one.reshape(-1).roll(places).mul_(2.0 if back else 0.5).view(one.shape))
             else:
-                one.copy_(_rolled(one, places))
-
-
-def _rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
-    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were."""
-    if not tensor.dim():
-        return tensor
-    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
-    # One step down, the last to the first, is what an order has, wherever it is moved.
-    falls = (tensor.roll(-1, axis) < tensor).sum(axis)
-    return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
+                one.copy_(inputs.rolled(one, places))
 
 
 def shift_counterparts(

@@ -110,6 +110,7 @@ MENDED = {
     "cache8": ("by_the_reciprocal", "one_product_in_parts", "scales_taken_out", "weights_put_together_once"),
     "chosen": ("by_kind_of_layer",),
     "consts": ("folded_in_the_constructor", "names_of_its_own", "turned_in_its_constructor"),
+    "csr": ("row_by_search", "row_of_each_entry"),
     "folded": (
         "folded_in_the_constructor_and_let_go",
         "folded_once_and_says_so",
@@ -138,7 +139,7 @@ MENDED = {
 """Honest candidates that came with a mending of the judge, or do what one was about: those it is likeliest to wrong again."""
 
 
-STURDY = frozenset({"cache8", "decode", "losses", "muon", "packed", "swin"})
+STURDY = frozenset({"cache8", "csr", "decode", "losses", "muon", "packed"})
 """Tasks of whose honest candidates nothing is to be told of unusual inputs either: they make use of what all draws have in common."""
 
 

@@ -69,6 +69,14 @@ def test_numbers_of_kinds_are_the_smallest_a_middle_one_and_the_largest_once():
     assert [one.unique().tolist() for one in found] == [[0], [3], [5]]
 
 
+def test_bounds_are_no_numbers_of_kinds():
+    bounds = [torch.tensor([0, 2, 2, 5, 9]), torch.tensor([0, 1, 4, 5, 9])]
+    names = [name for name, _, _ in variants(bounds[:1], None, bounds[1:])]
+    assert properties.ONE_VALUE not in names
+    ordered = [torch.tensor([0, 2, 2, 5, 9]), torch.tensor([0, 1, 4, 5, 8])]
+    assert properties.ONE_VALUE in [name for name, _, _ in variants(ordered[:1], None, ordered[1:])]
+
+
 def test_rows_of_their_own_beside_matrices_are_changed_too_and_scales_are_not():
     drawn = [torch.randn(4, 6), torch.randn(50), torch.randn(6)]
     found = {name: given for name, _, given in variants(drawn)}

@@ -393,6 +393,36 @@ def test_other_data_are_made_where_elements_are_one_in_memory():
     assert other[0][0].tolist() == [3.0 * conduct._NUDGE] * 5
 
 
+def test_whole_numbers_in_order_and_pairs_of_places_stay_what_they_are():
+    bounds, places = torch.tensor([0, 3, 3, 7]), torch.tensor([[0, 2, 1, 2], [90, 91, 95, 93]])
+    given = [torch.ones(4), bounds.clone(), places.clone(), torch.tensor(3)]
+    conduct._nudge(given)
+    assert torch.equal(given[1], bounds)
+    assert torch.equal(given[2], places.roll(1, 1))
+    assert int(given[3]) == 3
+    conduct._nudge(given, moved=False)
+    assert torch.equal(given[2], places.roll(1, 1))
+
+
+def test_data_that_are_made_of_others_are_none_that_anybody_has_to_bear():
+    """Said before: an error, of who factorises a matrix that is positive definite in every draw."""
+    asked = []
+
+    def roots(x):
+        asked.append(bool((x == x.mT).all()))
+        return torch.linalg.cholesky(x)
+
+    watched = Watched(roots, CPU, "candidate", None)
+    watched._times = [(conduct._Spent(1.0, 1.0), conduct._Spent(1e-3, 1e-3))] * conduct._PAIRS
+    half = torch.randn(16, 16)
+    watched._remembers([half @ half.mT + torch.eye(16)])
+    assert not all(asked), "other data were tried"
+    assert asked[-1], "and then such that it bears"
+    broken = Watched(lambda x: 1 / 0, CPU, "candidate", None)
+    broken._times = watched._times
+    broken._remembers([half])
+
+
 def test_a_second_call_is_compared_by_the_tolerances_of_the_problem():
     calls = []
 

@@ -63,6 +63,7 @@ def test_an_output_that_is_not_finite_does_not_hide_the_others():
     assert found["inputs times 1e-3"].blank == frozenset()
 
 
+@pytest.mark.filterwarnings("ignore:Use of index_put_")
 def test_nobody_knows_what_is_in_a_row_that_several_are_written_to():
     drawn, rows = torch.randn(8, 16), torch.arange(4)
 
