@@ -789,7 +789,12 @@ class Session:
         candidate.forgive(not one.binding)
         try:
             candidate.take({**held, **one.values}, every=True)
-            return self._held(candidate, candidate.plain(inputs.clone(one.arguments), 0), one.answer, one.room)
+            got = candidate.plain(inputs.clone(one.arguments), 0)
+            verdict = self._held(candidate, got, one.answer, one.room)
+            if verdict.status == "mismatch":
+                ask = functools.partial(self._answer_with, one.values)
+                return jumps.judged(got, one.answer, one.arguments, ask, self.reference.probe.tolerances)
+            return verdict
         except CannotWriteError:
             raise
         except Exception as error:
@@ -800,6 +805,17 @@ class Session:
             return None
         finally:
             candidate.forgive(False)
+
+    def _answer_with(self, values: Mapping[str, torch.Tensor], arguments: list[Any]) -> Any:
+        """The reference's answer with these of its weights."""
+        self._put(frozenset(self._live.live))
+        now = self.reference.model.state_dict()
+        before = {name: now[name].clone() for name in values}
+        try:
+            weights.put(self.reference.model, values)
+            return self._ask_reference(arguments)
+        finally:
+            weights.put(self.reference.model, before)
 
     def _where(self, one: Memory) -> str:
         return f"{one.like} ({weights.said(self.reference.model, one.values)})"
@@ -1028,7 +1044,7 @@ class Session:
                 want = trial.told(self._answer_at(0, trial.arguments, candidate.alive))
             got = trial.told(candidate.plain(inputs.clone(trial.arguments), 0))
             verdict = trial.judged(self._held(candidate, got, want, trial.room))
-            if verdict.status == "mismatch" and trial.room is None:
+            if verdict.status == "mismatch":
                 verdict = trial.judged(self._like(got, want, trial.arguments, candidate.alive))
             if verdict.status == "mismatch" and trial.rounding is not None:
                 verdict = trial.judged(compare(got, want, trial.rounding()))

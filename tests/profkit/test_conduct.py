@@ -21,7 +21,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from profkit.runner import busy, conduct, inputs, integrity, lazy, leftovers, settings
+from profkit.runner import busy, conduct, inputs, integrity, lazy, leftovers, prober, settings
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
@@ -624,3 +624,31 @@ def test_a_library_may_listen_and_nobody_in_its_name(tmp_path, monkeypatch):
     assert not integrity._of_library(made("def register():\n    spy()\n", str(file))), "code under another's name"
     assert not integrity._of_library(made(file.read_text("utf-8"), "candidate.py"))
     assert not integrity._of_library(made("def register():\n    listen()\n", str(tmp_path / "gone.py")))
+
+
+def step(weight, grad, size=4e-5, kind=torch.float32):
+    """A step of an optimiser, in place: two thousandths of what it is added to."""
+    weight.sub_((grad.to(kind) @ grad.to(kind).t() @ grad.to(kind)).to(weight.dtype), alpha=size)
+    return len(weight)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "status"),
+    [
+        (lambda w, g: step(w, g), "ok"),
+        (lambda w, g: step(w, g, kind=torch.float64), "ok"),
+        (lambda w, g: step(w, g, kind=torch.bfloat16), "mismatch"),
+        (lambda w, g: step(w, g, size=3.98e-5), "mismatch"),
+    ],
+)
+def test_what_is_added_in_place_is_compared_however_small_it_is(candidate, status):
+    def told(exact):
+        drawn = [torch.randn(32, 32), torch.randn(32, 32)]
+        probe = Probe(mutates=True)
+        trials = Trials(lambda given: candidate(*given), lambda given: step(*given), probe, exact)
+        return trials.on(drawn, 0)
+
+    verdict = told(lambda given: prober.left(step, given))
+    assert verdict.status == status, verdict.what
+    assert status == "ok" or "input[0]" in verdict.what
+    assert told(None).status == "ok", "what is left in them alone does not tell"
