@@ -158,7 +158,7 @@ LAZY: dict[str, str] = {
 
 INSIDE: dict[str, int] = {
     "profkit.campaign.site": 6,
-    "profkit.cli": 2,
+    "profkit.cli": 3,
     "profkit.cli.ceilings": 6,
     "profkit.cli.doctor": 1,
     "profkit.cli.history": 6,
