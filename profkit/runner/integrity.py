@@ -72,6 +72,8 @@ class Seal:
     listening: int = 0
     hiding: dict[str, tuple[ModuleType, frozenset[str]]] = field(default_factory=dict)
     """By module, which of Python's own names it has something else for."""
+    found: _Found | None = None
+    """What was found before a fork, which a process inherits."""
 
 
 _SEAL = Seal()
@@ -101,10 +103,6 @@ def _names(holder: Any) -> int:
     return len(vars(holder)) - ("__warningregistry__" in vars(holder))
 
 
-_found: list[_Found] = []
-"""The last one, which a process inherits that is a fork."""
-
-
 def prepare() -> None:
     """Find what `seal` writes down, for all processes that are forked from this one: it takes a fifth of what a candidate's
     process does.
@@ -115,15 +113,14 @@ def prepare() -> None:
         base: _names(base) for holder, _, _ in _SEAL.held.values() for base in getattr(holder, "__mro__", (holder,))
     }
     tables = {name: table for name, (table, _) in _SEAL.tables.items()}
-    _found[:] = [_Found(_SEAL.held, _SEAL.names, _SEAL.hiding, tables, sizes, len(sys.modules), glance)]
+    _SEAL.found = _Found(_SEAL.held, _SEAL.names, _SEAL.hiding, tables, sizes, len(sys.modules), glance)
     # What it is made of is known by the second look.
     glance.same()
 
 
 def seal(reference: ModuleType | None = None) -> None:
     """Write down the state that later `check`s compare with; that of the reference's module as well."""
-    if _found and _found[0].lasts():
-        found = _found[0]
+    if (found := _SEAL.found) is not None and found.lasts():
         _SEAL.held, _SEAL.names, _SEAL.hiding = dict(found.held), dict(found.names), dict(found.hiding)
         _SEAL.tables = {name: (table, copy.copy(table)) for name, table in found.tables.items()}
         _SEAL.glance = found.glance

@@ -284,7 +284,7 @@ def test_whatever_is_replaced_is_named_and_put_back(name):
 def test_what_was_found_before_a_fork_holds_until_something_is_another(monkeypatch):
     integrity.prepare()
     try:
-        (found,) = integrity._found
+        found = integrity._SEAL.found
         integrity.seal()
         assert found.lasts()
         monkeypatch.setattr(statistics, "invented", lambda: 0, raising=False)
@@ -298,7 +298,7 @@ def test_what_was_found_before_a_fork_holds_until_something_is_another(monkeypat
         assert not found.lasts()
     finally:
         monkeypatch.undo()
-        integrity._found.clear()
+        integrity._SEAL.found = None
         integrity.seal()
 
 
