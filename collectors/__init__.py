@@ -130,7 +130,7 @@ class Format:
     """All that reading and importing ask of a format.
 
     sniff(head, path): whether a file is one, by its beginning. read(path, *, partial, progress, **companions): its
-    launches frame, by a function that is `alone`; what a format has no use for it ignores. role(frame): what the file is good for.
+    launches frame, by a function that is `guarded`; what a format has no use for it ignores. role(frame): what the file is good for.
     companions(heads): which of the files of this format, given with their beginnings, are read together.
     says: how its times were taken, by language. vendor: whose GPUs it tells of: a column of counters.Counter.recipes.
     remedy: what to import beside times to have counters. options: what a run's files are read with.
@@ -147,9 +147,9 @@ class Format:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def alone(reads: _Reads) -> _Reads:
-    """A format's reader of a file that holds no other tool's tables beside: it raises CollectError where there are any; with
-    `partial` they are left out, with a doubt.
+def guarded(reads: _Reads) -> _Reads:
+    """A format's reader of what a tool wrote, without what a paste put about its lines, and of a file that holds no other tool's
+    tables beside: it raises CollectError where there are any; with `partial` they are left out, with a doubt.
     """
 
     @wraps(reads)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, alone
+from collectors import Format, guarded
 from collectors.doubt import SLOWED, Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
@@ -47,7 +47,7 @@ def sniff(head: str, path: Path) -> bool:
     return head.startswith((",".join(TRACE), ",".join(ACTIVITY)))
 
 
-@alone
+@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None, **facts: str) -> pd.DataFrame:
     """The launches frame (tool cupti): kernels and memory operations with their times [s], no counters.
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, alone
+from collectors import Format, guarded
 from collectors.cupti import ONE_PROCESS, RAN_ALONG, SAYS
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
@@ -45,7 +45,7 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
-@alone
+@guarded
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
     """The launches frame (tool kineto). Raises CollectError where the file is damaged, or holds no GPU work."""
     file = Path(path)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, alone, nvprof_metrics, text_of
+from collectors import Format, guarded, nvprof_metrics, text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
@@ -63,7 +63,7 @@ def sniff(head: str, path: Path) -> bool:
     return "NVPROF is profiling process" in head
 
 
-@alone
+@guarded
 def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, alone, text_of
+from collectors import Format, guarded, text_of
 from collectors.counters import evaluate_columns, metric_names
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
@@ -63,7 +63,7 @@ def sniff(head: str, path: Path) -> bool:
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
 
 
-@alone
+@guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an export: times where it has them, and the counters that have a counterpart.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from collectors import Format, alone
+from collectors import Format, guarded
 from collectors.counters import COUNTERS, metric_names
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
@@ -43,7 +43,7 @@ def sniff(head: str, path: Path) -> bool:
     return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 
 
-@alone
+@guarded
 def read(
     path: str | os.PathLike[str],
     *,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Role, alone
+from collectors import Format, Role, guarded
 from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError
 from collectors.nsys import sqlite
@@ -68,7 +68,7 @@ def sniff(head: str, path: Path) -> bool:
     )
 
 
-@alone
+@guarded
 def read(
     path: str | Path,
     *,
@@ -84,7 +84,7 @@ def read(
     partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports, from more than one thread but never at once.
     coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "doubts", "report", and where found "copies", "devices", "api", "numbered" (see `collectors.alone`).
+    attrs: "doubts", "report", and where found "copies", "devices", "api", "numbered" (see `collectors.guarded`).
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)

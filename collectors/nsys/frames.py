@@ -51,7 +51,7 @@ def table_frame(
 
     A last row without its newline is refused, or with `partial` left out with a doubt. Raises CollectError
     naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report", and
-    "numbered" (see `collectors.alone`) where the table was `ready`, which goes on to the end of the file.
+    "numbered" (see `collectors.guarded`) where the table was `ready`, which goes on to the end of the file.
     """
     columns, unsure = fields(table.header, kind, table.unit)
     doubts = [_no_unit(name) for name in unsure]

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from collectors import Format, Groups, Role, alone, head_of
+from collectors import Format, Groups, Role, guarded, head_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build
@@ -81,7 +81,7 @@ def sniff(head: str, path: Path) -> bool:
     return start == "{" and bool(re.search(r'^\s*\{\s*"(Layers|Bindings|performance_summary|model_options)"\s*:', head))
 
 
-@alone
+@guarded
 def read(
     path: str | Path,
     layers: str | Path | None = None,
