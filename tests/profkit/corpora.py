@@ -139,7 +139,7 @@ MENDED = {
 """Honest candidates that came with a mending of the judge, or do what one was about: those it is likeliest to wrong again."""
 
 
-STURDY = frozenset({"cache8", "csr", "decode", "losses", "muon", "packed"})
+STURDY = frozenset({"cache8", "csr", "decode", "muon", "packed"})
 """Tasks of whose honest candidates nothing is to be told of unusual inputs either: they make use of what all draws have in common."""
 
 
