@@ -67,17 +67,15 @@ def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterat
         yield
         return
     handle = _opened(folder() / f"{_named(device)}.counters")
-    end, told = time.monotonic() + COUNTERS_WAIT, False
+    end, waits = time.monotonic() + COUNTERS_WAIT, functools.cache(say)
     try:
         while time.monotonic() < end:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not told:
-                    say(f"waiting: another process counts on {device}")
-                told = True
-            time.sleep(_LOOK)
+                waits(f"waiting: another process counts on {device}")
+                time.sleep(_LOOK)
         yield
     finally:
         os.close(handle)

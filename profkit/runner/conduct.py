@@ -234,20 +234,17 @@ class Watched:
         if not any(_faster(pairs, _FASTER) or self._spared(pairs, _FASTER) for pairs in seen):
             return
         watch = busy.Watch()
-        try:
-            pairs, scaled = self._seen_and_new(inputs.clone(arguments), watch, moved=True)
-        except OffenceError:
-            raise
-        except Exception:
-            # Data that are made of others may be none that a task has to bear: a matrix is positive definite no longer.
-            traceback.print_exc()
+        # Data that are made of others may be none that a task has to bear: a matrix is positive definite no longer.
+        for moved in (True, False):
             try:
-                pairs, scaled = self._seen_and_new(inputs.clone(arguments), watch, moved=False)
+                pairs, scaled = self._seen_and_new(inputs.clone(arguments), watch, moved=moved)
+                break
             except OffenceError:
                 raise
             except Exception:
                 traceback.print_exc()
-                return
+        else:
+            return
         like = self._spared(scaled, _FASTER) or _faster(scaled, _FASTER)
         pairs = scaled if like else pairs
         # A core's seconds grow with what others do to its caches: they take more to be sure.

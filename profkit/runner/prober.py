@@ -31,7 +31,7 @@ from profkit.runner.work import FlopModel
 _SAFETY = {torch.float32: 16.0, torch.float64: 16.0, torch.complex64: 16.0}
 _SAFETY_OTHER = 4.0
 JUMPS = "it jumps, or cancels"
-_WIDER, _NARROW = 4.0, 2.0
+WIDER, _NARROW = 4.0, 2.0
 """Times the reference's own rounding, and times what TF32 changes at most, that an honest answer may be off."""
 WIDEST = 0.05
 """The largest rtol that rounding explains."""
@@ -328,18 +328,34 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
         usual = rtol_of(inside.get(where, leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
         if isinstance(leaf, torch.Tensor) and _inexact(leaf):
             usual = max(usual, _in_common(leaf, again))
-        if not isinstance(leaf, torch.Tensor) or max(own * _WIDER, tf32 * _NARROW, usual) <= rtol_of(leaf.dtype):
+        if not isinstance(leaf, torch.Tensor) or max(own * WIDER, tf32 * _NARROW, usual) <= rtol_of(leaf.dtype):
             continue
         if tf32 > WIDEST:
             again.notes.append(
                 f"{where} is off by {tf32:.2g} of its size from itself in TF32, which is allowed: {JUMPS}"
             )
             tf32 = 0.0
-        if own * _WIDER > WIDEST:
+        if own * WIDER > WIDEST:
             again.notes.append(f"{where} is off by {own:.2g} of its size from itself in float64: {JUMPS}")
-        elif (room := max(own * _WIDER, tf32 * _NARROW, usual)) > rtol_of(leaf.dtype):
+        elif (room := max(own * WIDER, tf32 * _NARROW, usual)) > rtol_of(leaf.dtype):
             found[where] = min(room, WIDEST)
     return found
+
+
+def _answered(model: Any, arguments: list[Any], pause: Pause) -> tuple[dict[str, Any], Again]:
+    """The reference's answer to these, thinned, and it to be asked again."""
+    began = time.perf_counter()
+    answer = thinned(model(*inputs.clone(arguments)))
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return answer, Again(model, arguments, time.perf_counter() - began, pause)
+
+
+def _of_kind(usual: Mapping[str, float], found: Mapping[str, float]) -> Tolerances:
+    """These tolerances, for answers of any type where the usual ones are."""
+    made = Tolerances(found)
+    made.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    return made
 
 
 def room(
@@ -348,22 +364,17 @@ def room(
     """The tolerances for weights or inputs unlike those that the usual ones were found with, never finer than a type's; None
     where rounding may change the answer by more than any allows, or how much is not known.
     """
-    began = time.perf_counter()
-    answer = thinned(model(*inputs.clone(arguments)))
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    again = Again(model, arguments, time.perf_counter() - began, pause)
+    answer, again = _answered(model, arguments, pause)
     exact, stirred = again.thinned("float64"), again.stirred(1.0 if again.coarse else _UNITS)
     narrow = _narrowed(answer, again)
     # What was to be tried and was not may move the answer.
     if exact is None or stirred is None or (narrow is None and again.notes):
         return None
-    found = Tolerances(_moved(answer, exact, again))
-    found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    found = _of_kind(usual, _moved(answer, exact, again))
     # Of floating numbers alone nothing is asked of it.
     whole = any(isinstance(leaf, torch.Tensor) and not _inexact(leaf) for leaf in answer.values())
     strong = again.stirred(_STRONG * inputs.STIRRED) if whole else None
-    far = [(distances(exact, answer), _WIDER), (distances(stirred, answer), _WIDER)]
+    far = [(distances(exact, answer), WIDER), (distances(stirred, answer), WIDER)]
     far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
     for where, leaf in answer.items():
         if not isinstance(leaf, torch.Tensor):
@@ -392,19 +403,15 @@ def rounded(
     """The usual tolerances, wider for floating outputs that the reference gives far less exactly for these inputs than for drawn ones:
     differences of numbers that are nearly equal there, as the divergence of two distributions that are hardly any.
     """
-    began = time.perf_counter()
-    answer = thinned(model(*inputs.clone(arguments)))
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-    exact = Again(model, arguments, time.perf_counter() - began, pause).thinned("float64")
+    answer, again = _answered(model, arguments, pause)
+    exact = again.thinned("float64")
     if exact is None:
         return usual
-    found = Tolerances(usual)
-    found.any_dtype = isinstance(usual, Tolerances) and usual.any_dtype
+    found = _of_kind(usual, usual)
     for where, far in distances(exact, answer).items():
         leaf = answer[where]
-        if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * _WIDER < math.inf:
-            found[where] = far * _WIDER
+        if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * WIDER < math.inf:
+            found[where] = far * WIDER
     return found
 
 
@@ -456,7 +463,7 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
         return {}
     # So many units of a coarse type would be all that its numbers are.
     units, strong = (_COARSE_UNITS, _COARSE_UNITS) if again.coarse else (_STRONG * inputs.STIRRED, _STRONG)
-    others = [(again.stirred(units), 1 / strong), (exact, _WIDER), (_narrowed(answer, again), _NARROW)]
+    others = [(again.stirred(units), 1 / strong), (exact, WIDER), (_narrowed(answer, again), _NARROW)]
     found: dict[str, float] = {}
     for where, leaf in whole.items():
         moved = [times * _differing((one or {}).get(where), leaf) for one, times in others]
@@ -526,11 +533,11 @@ def _small(answer: Mapping[str, Any], exact: Mapping[str, Any], tolerances: Mapp
         if real.numel() < _FEWEST:
             continue
         larger = torch.where(sizes >= real.median(), leaf, torch.zeros_like(leaf))
-        most = max(_OFF, _WIDER * share_off(exact[where], leaf))
+        most = max(_OFF, WIDER * share_off(exact[where], leaf))
         usual = _allowed(tolerances, where, leaf)
         if _distance(larger, leaf) <= usual and most < _MOST_OFF:
             found[small(where)] = most
-            if (room := max(usual, rtol_of(leaf.dtype), _WIDER * rest_off(exact[where], leaf))) <= WIDEST:
+            if (room := max(usual, rtol_of(leaf.dtype), WIDER * rest_off(exact[where], leaf))) <= WIDEST:
                 found[rest(where)] = room
     return found
 

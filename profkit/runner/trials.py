@@ -14,7 +14,7 @@ import torch
 from profkit.runner import inputs, jumps
 from profkit.runner.check import Verdict, compare, rtol_of, tensors
 from profkit.runner.lowered import thin
-from profkit.runner.prober import WIDEST, Probe, same
+from profkit.runner.prober import WIDER, WIDEST, Probe, same
 
 
 class Trials:
@@ -70,7 +70,7 @@ class Trials:
             traceback.print_exc()
             return ""
         least = max((rtol for rtol in self._probe.tolerances.values() if rtol < WIDEST), default=0.0)
-        room = {where: max(least, off * _WIDER) for where, off in _far(exact, after, given, {}, most=0.0).items()}
+        room = {where: max(least, off * WIDER) for where, off in _far(exact, after, given, {}, most=0.0).items()}
         far = _far(mine, after, given, room)
         return "; ".join(
             f"adds something else to {where}: off by {off:.2g} of what is added" for where, off in far.items()
@@ -89,8 +89,6 @@ class Trials:
         return compare(got, self._last, own).status == "ok"
 
 
-_WIDER = 4.0
-"""Times what the reference is off from itself in float64 that an honest candidate may be."""
 _ULPS = 2.0
 _MOST = 0.01
 """Share of the elements that may be off, for what is rounded to levels on its way."""
