@@ -127,8 +127,8 @@ class Child(threading.Thread):
         return 0.0 if gone else None
 
     def _fate(self, ended: process.Exit) -> tuple[str, str, str]:
-        name = self.subject.name
-        phase, limit = self._follower.overdue.get(name, (self._follower.phase_of(name), None))
+        name, follower = self.subject.name, self._follower
+        phase, limit = follower.overdue.get(name, (follower.lost.get(name) or follower.phase_of(name), None))
         return verdict(phase, ended, limit, self._job.memory)
 
     @property
@@ -153,7 +153,8 @@ def run_isolated(
     caller shares; the judge has it alone while it times.
 
     Should the judge itself fall while it deals with a candidate, everything starts again without that one. Should a
-    candidate be ended from outside in another's turn, everything starts again; see _Strikes.
+    candidate be ended from outside in another's turn, everything starts again; see _Strikes. So it does when inputs that nobody
+    has to bear have ended somebody, who is not asked for these again.
     """
     outcome = outcome if outcome is not None else Outcome()
     subjects = list(job.subjects)
@@ -169,6 +170,14 @@ def run_isolated(
             subjects = [subject for subject in subjects if subject.name not in outcome.fallen]
             if len(subjects) > 1:
                 continue
+        elif spared := [event for event in follower.events if event.kind == "spared"]:
+            del outcome.events[told:]
+            outcome.fallen.clear()
+            outcome.fallen.update(fallen)
+            job = msgspec.structs.replace(job, spared={name: dict(of) for name, of in job.spared.items()})
+            for event in spared:
+                job.spared.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
+            continue
         outcome.events += strikes.doubts(outcome.fallen)
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
@@ -335,6 +344,7 @@ def _child(
         mode="candidate",
         subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, place / "code")), content=b"")],
         seeds=[],
+        spared={},
         trials=0,
         timings="",
         channels={subject.name: line},

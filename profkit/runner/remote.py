@@ -199,7 +199,11 @@ class Remote:
                 "doubt", self.subject.name, **{k: str(doubt.get(k, "")) for k in ("what", "how_much", "fix", "code")}
             )
         if "failed" in reply:
-            raise RemoteError(self.subject.name, failed)
+            error = RemoteError(self.subject.name, failed)
+            if self.forgiven and error.status == "corrupt":
+                # Nothing can run there any more, and that is as little a fault as an end of the process.
+                self._lost()
+            raise error
         return reply
 
     def _received(self, limit: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import random
 import sys
 import time
@@ -62,6 +63,11 @@ _MOST_ASKED = 32
 
 
 _MOST_NAMED = 4
+_PREPARED, _NEARER = 24, 4.0
+"""Weights of which it is looked for who goes on with old ones, at most: of each the reference is asked once, or several times.
+And times by which an answer is nearer to the one with these than to one with others of their size."""
+_SPARED = 3
+"""Unusual inputs that a candidate's process may end over before it is timed: each has all begin anew."""
 _KEPT = 1 << 30
 """Bytes of answers with other weights that are kept for the next candidate."""
 _LOUDEST = 1e4
@@ -155,6 +161,7 @@ class Session:
         self._state = state.State()
         self._afresh: Any = None
         self._memories: list[Memory] | None = None
+        self._spared = False
         self._varied = ""
         self._own: list[Any] | None = None
         self._drawn: Any = None
@@ -199,6 +206,11 @@ class Session:
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
         sound = sound if again else self._hold(sound, properties.VALUES)
+        if self._spared:
+            # Nothing can be timed of who is gone: all begin anew, and these are not asked for that again.
+            judge.let_go(candidates)
+            self._company.leave()
+            return
         judge.let_go(c for c in candidates if c not in sound)
         if self._afresh is not None:
             self._afresh.remove()
@@ -207,11 +219,11 @@ class Session:
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
             sound = self._backward(sound)
+        asked = self._outlive([] if again else [one for one in sound if not one.gone])
         # What may bring a process down comes last, and only where there is one for each.
-        apart = [c for c in sound if c.remote and not again]
+        apart = [c for c in asked if c.remote and not c.gone]
         left = self._hold(apart, properties.FORMS)
         self._forget([one for one in apart if one not in left])
-        self._outlive([] if again else [one for one in sound if not one.gone and (one in left or not one.remote)])
         others = {file: timing.digest(Path(self._job.timings).parent / file) for file in self._apart}
         self._events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
@@ -678,15 +690,16 @@ class Session:
         finally:
             settings.keep(switches, candidate.subject.name, self._events)
 
-    def _outlive(self, sound: list[Implementation]) -> None:
+    def _outlive(self, sound: list[Implementation]) -> list[Implementation]:
         """Say of right candidates whether their answers follow when the weights change after they were given: they may have
-        prepared what they need of them once.
+        prepared what they need of them once. Those are given that are right when the weights are as they were.
         """
         names, still = weights.changeable(self.reference.model, self._live.live), weights.padded(self.reference.model)
         every = [*names, *sorted(self.reference.drawn.difference(names))]
         if not every or self.reference.probe.random:
-            return
-        for candidate in sound:
+            return sound
+        left: list[Implementation] = []
+        for number, candidate in enumerate(sound):
             arguments, seed = self._unseen(), judge.draw(1)[0]
             own = self.reference.probe.tolerances
             self._events.phase("work", self.reference.subject.name, factor=2.0)
@@ -697,11 +710,35 @@ class Session:
                 tells = weights.steady(before, after) and compare(after, before, own).status != "ok"
             except Exception as error:
                 self._unknown("whether weights that change later are followed is not known", error)
-                return
+                return [*left, *sound[number:]]
             answers = before, after, later
-            lacks = self._follow(candidate, (every, still), arguments, seed, answers) if tells else None
-            if lacks is not None and names and candidate.alive == self._live.live.keys():
-                self._bears_others(candidate, names, every, lacks)
+            with self._blame(candidate.subject, "error") as failed:
+                lacks = self._follow(candidate, (every, still), arguments, seed, answers) if tells else None
+                if lacks is not None and names and candidate.alive == self._live.live.keys():
+                    self._bears_others(candidate, names, every, lacks, failed)
+            if failed:
+                self._forget([candidate])
+            elif not tells or self._as_before(candidate, every):
+                left.append(candidate)
+        self._memories = None
+        return left
+
+    def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
+        """Give a candidate these weights as it had them when it was timed; whether it is right then."""
+        candidate.forgive(True)
+        try:
+            self._put(candidate.alive)
+            held = self.reference.model.state_dict()
+            candidate.take({name: held[name] for name in names}, every=True)
+            return self._usual(candidate, candidate.alive).status == "ok"
+        except CannotWriteError:
+            raise
+        except Exception as error:
+            self._refuse_lost(error)
+            integrity.restore()
+            return False
+        finally:
+            candidate.forgive(False)
 
     def _later(self, names: list[str], still: list[str], seed: int, alive: frozenset[str], arguments: list[Any]) -> Any:
         """The reference's answer with these weights changed."""
@@ -725,64 +762,60 @@ class Session:
         before, after, later = answers
         name, own = candidate.subject.name, self.reference.probe.tolerances
         self._events.phase("check", name)
-        with self._blame(candidate.subject, "error") as failed:
-            try:
-                missing = candidate.shift(*which)
-            except Exception as error:
-                if not _is_refusal(error):
-                    raise
-                self._doubt_unfollowed(name, f"they cannot be changed: {str(error).partition(chr(10))[0][:200]}")
-                return None
-            try:
-                got = candidate.plain(arguments, seed)
-            except Exception as error:
-                if not _is_refusal(error):
-                    raise
-                self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
-                return None
-            if jumps.judged(got, after, arguments, later, own).status == "ok":
-                return missing
-            if missing:
-                lacks = ", ".join(missing[:_MOST_NAMED])
-                self._doubt_unfollowed(name, f"it has no weights of the name of {lacks}")
-            else:
-                kept = compare(got, before, own).status == "ok"
-                self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
-        if failed:
-            self._forget([candidate])
+        try:
+            missing = candidate.shift(*which)
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            self._doubt_unfollowed(name, f"they cannot be changed: {str(error).partition(chr(10))[0][:200]}")
+            return None
+        try:
+            got = candidate.plain(arguments, seed)
+        except Exception as error:
+            if not _is_refusal(error):
+                raise
+            self._doubt_frozen(name, f"it refuses them: {str(error).partition(chr(10))[0][:200]}")
+            return None
+        if jumps.judged(got, after, arguments, later, own).status == "ok":
+            return missing
+        if missing:
+            lacks = ", ".join(missing[:_MOST_NAMED])
+            self._doubt_unfollowed(name, f"it has no weights of the name of {lacks}")
+        else:
+            kept = compare(got, before, own).status == "ok"
+            self._doubt_frozen(name, "it goes on with those it had" if kept else "its answer is wrong then")
         return None
 
-    def _bears_others(self, candidate: Implementation, names: list[str], every: list[str], lacks: list[str]) -> None:
+    def _bears_others(
+        self, candidate: Implementation, names: list[str], every: list[str], lacks: list[str], failed: list[str]
+    ) -> None:
         """Give a candidate that follows weights unlike those that are constructed: who takes for granted what they have in common,
         or leaves out what does not count with them, is wrong then. Of those that it has not nobody knows. every: names of what was
-        changed before, and is to be as it was.
+        changed before, and is to be as it was. failed: see `_blame`.
         """
         name = candidate.subject.name
-        with self._blame(candidate.subject, "error") as failed:
-            for one in self._memories_of(names):
-                self._events.phase("check", name)
-                held = self.reference.model.state_dict()
-                verdict = self._bears_memory(candidate, {w: held[w] for w in every}, one)
-                if verdict is None:
-                    return
-                if verdict.status == "ok":
-                    continue
-                candidate.take({w: held[w] for w in every}, every=True)
-                if self._usual(candidate, self._live.live.keys()).status != "ok":
-                    self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
-                    return
-                if others := [w for w in lacks if w in one.values]:
-                    self._doubt_unfollowed(name, f"it has no weights of the name of {', '.join(others[:_MOST_NAMED])}")
-                    return
-                if not one.binding:
-                    self._fragile_where(name, one, verdict.what)
-                    continue
-                what = f"right for weights as they are constructed, wrong where {self._where(one)}: {verdict.what}"
-                self._events.send("impl", name, status="mismatch", reason=what)
-                failed.append("mismatch")
-                break
-        if failed:
-            self._forget([candidate])
+        for one in self._memories_of(names):
+            self._events.phase("check", name)
+            held = self.reference.model.state_dict()
+            verdict = self._bears_memory(candidate, {w: held[w] for w in every}, one)
+            if verdict is None:
+                return
+            if verdict.status == "ok":
+                continue
+            candidate.take({w: held[w] for w in every}, every=True)
+            if self._usual(candidate, self._live.live.keys()).status != "ok":
+                self._doubt_unfollowed(name, "it followed them once, and does not when they are as they were")
+                return
+            if others := [w for w in lacks if w in one.values]:
+                self._doubt_unfollowed(name, f"it has no weights of the name of {', '.join(others[:_MOST_NAMED])}")
+                return
+            if not one.binding:
+                self._fragile_where(name, one, verdict.what)
+                continue
+            what = f"right for weights as they are constructed, wrong where {self._where(one)}: {verdict.what}"
+            self._events.send("impl", name, status="mismatch", reason=what)
+            failed.append("mismatch")
+            return
 
     def _bears_memory(self, candidate: Implementation, held: Mapping[str, torch.Tensor], one: Memory) -> Verdict | None:
         """What its answer with these weights is called; None where it broke down on some that it need not bear."""
@@ -793,7 +826,11 @@ class Session:
             verdict = self._held(candidate, got, one.answer, one.room)
             if verdict.status == "mismatch":
                 ask = functools.partial(self._answer_with, one.values)
-                return jumps.judged(got, one.answer, one.arguments, ask, self.reference.probe.tolerances)
+                verdict = jumps.judged(got, one.answer, one.arguments, ask, self.reference.probe.tolerances)
+            if verdict.status == "mismatch" and one.binding and (old := self._goes_on_with(got, held, one)):
+                told = weights.said(self.reference.model, old)
+                self._doubt_frozen(candidate.subject.name, f"it goes on with those it had of {told}")
+                return None
             return verdict
         except CannotWriteError:
             raise
@@ -805,6 +842,34 @@ class Session:
             return None
         finally:
             candidate.forgive(False)
+
+    def _goes_on_with(self, got: Any, held: Mapping[str, torch.Tensor], one: Memory) -> list[str]:
+        """Names of weights with whose old numbers a wrong answer to new ones is right, nearer than with others of their size: it has
+        prepared them once, and they counted too little for that to show before. Nothing is said of what is constant as
+        constructed: to go on with that and to take it for granted is the same.
+        """
+        old = {name: held[name] for name in one.values if name in held and not weights.constant(held[name])}
+        kept: dict[str, torch.Tensor] = {}
+
+        def as_with(values: Mapping[str, torch.Tensor]) -> tuple[bool, float]:
+            """Whether it is wrong by the reference's answer with these, and by how much."""
+            self._events.phase("work", self.reference.subject.name, factor=2.0)
+            answer = self._answer_with({**one.values, **values}, inputs.clone(one.arguments))
+            found = compare(got, answer, self.reference.probe.tolerances)
+            return found.status != "ok", math.inf if found.max_rel is None else found.max_rel
+
+        off = math.inf
+        while 0 < len(old) <= _PREPARED:
+            tried = {name: as_with({**kept, name: value}) for name, value in old.items()}
+            best = min(tried, key=tried.__getitem__)
+            (differs, now), kept[best] = tried[best], old.pop(best)
+            if not differs:
+                others = {name: value.neg().reshape(-1).roll(1).view(value.shape) for name, value in kept.items()}
+                return [*kept] if now * _NEARER < as_with(others)[1] else []
+            if not now < off:
+                break
+            off = now
+        return []
 
     def _answer_with(self, values: Mapping[str, torch.Tensor], arguments: list[Any]) -> Any:
         """The reference's answer with these of its weights."""
@@ -959,7 +1024,7 @@ class Session:
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         for trial in self._unusual(wanted):
             for candidate in list(sound):
-                if not self._bears(candidate, trial):
+                if not (candidate.gone or self._bears(candidate, trial)):
                     sound = [one for one in sound if one is not candidate]
             self._events.phase("work", self.reference.subject.name, factor=2.0)
         self._events.send("properties", names=names, kinds=list(wanted))
@@ -1034,11 +1099,13 @@ class Session:
     def _bears(self, candidate: Implementation, trial: properties.Trial) -> bool:
         """Whether the candidate stays: it is right, or nothing says that it has to be."""
         name = candidate.subject.name
-        if candidate.gone:
+        known = self._job.spared.get(name, {})
+        if trial.name in known:
+            self._fragile(name, trial, known[trial.name])
             return True
         self._events.phase("check", name)
-        want = trial.answer
-        candidate.forgive(trial.kind in properties.FORMS)
+        want, timed = trial.answer, trial.kind in properties.FORMS
+        candidate.forgive(timed or (not trial.binding and len(known) < _SPARED))
         try:
             if candidate.alive != self._live.live.keys():
                 want = trial.told(self._answer_at(0, trial.arguments, candidate.alive))
@@ -1058,7 +1125,11 @@ class Session:
             integrity.restore()
             line = str(error).partition("\n")[0]
             there = isinstance(error, (RemoteError, LostCandidateError))
-            self._fragile(name, trial, line if there else f"{type(error).__name__}: {line}")
+            line = line if there else f"{type(error).__name__}: {line}"
+            self._fragile(name, trial, line)
+            if candidate.gone and not timed and len(known) < _SPARED:
+                self._spared = True
+                self._events.send("spared", name, input=trial.name, what=line[:300])
             return True
         finally:
             candidate.forgive(False)
