@@ -304,7 +304,8 @@ class Session:
         found = classified(error, getattr(error, "status", status))
         if found.lost:
             # Who has a process of its own has lost the context of this one for nobody: a call of the reference has.
-            whose = self.reference.subject if self._job.mode == "judge" else subject
+            judged = self._job.mode == "judge" and subject.role != "reference"
+            whose = self.reference.subject if judged else subject
             self._events.send("corrupt", whose.name, reason=found.reason, tail=found.tail)
             raise LostContextError(found.reason) from error
         integrity.restore()

@@ -6,7 +6,7 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, MENDED, RUN, STURDY, TASKS, Part, entries, held, parts, some, tells, written
+from corpora import DATA, MENDED, RUN, STURDY, TASKS, TORCHS, Part, entries, held, parts, some, tells, written
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -33,7 +33,8 @@ def wrongly_called(run, part: Part) -> set[str]:
     """What is wrong with what the run says of a candidate; nothing when it is right."""
     found = held(run, part.name)
     fragile = next(impl for impl in run.manifest.impls if impl.name == part.name).fragile
-    if fragile and (part.role == "cheat" or part.task in STURDY):
+    excused = run.manifest.device.get("kind") == "cuda" and (part.task, part.name) in TORCHS
+    if fragile and not excused and (part.role == "cheat" or part.task in STURDY):
         found = found | {"fragile"}
     if part.role == "honest":
         return found ^ set(part.called)

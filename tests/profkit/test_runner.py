@@ -103,6 +103,27 @@ def get_init_inputs():
 """
 
 
+def test_a_context_that_cannot_be_made_for_the_reference_is_said(tmp_path, monkeypatch):
+    """As where others have taken the memory of the device."""
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "IFULL"
+    folder.mkdir()
+    text = "CUDA error: out of memory"
+    lost = LOSES.replace("an illegal memory access was encountered", "out of memory").replace("{where}", "nowhere")
+    lost = lost.replace(
+        "    def forward",
+        "    def to(self, *_):\n        torch.cuda.is_initialized, torch.cuda.synchronize = lambda: True, self.lost\n        self.lost()\n\n    def forward",
+    )
+    (folder / "reference.py").write_text(lost)
+    (folder / "honest.py").write_text(
+        "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp_min(0)\n"
+    )
+    run = profile(folder, device="cpu", budget=0.05, trials=1, runs=tmp_path / "runs")
+    assert run.manifest.reference.status == "corrupt"
+    assert text in run.manifest.reference.reason
+    assert run.manifest.candidates[0].status == "skipped"
+
+
 @pytest.mark.parametrize("where", ["on", "_settled", "recheck"])
 def test_a_context_that_the_reference_loses_is_no_candidates_fault(tmp_path, monkeypatch, where):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
