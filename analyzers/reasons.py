@@ -71,7 +71,7 @@ _STATUS = {
 """What became of an implementation, as `status` has it."""
 _WORDS = {**_INPUTS, **_ANSWERS, "NaN": "NaN", "infinite": "无穷大"}
 _LISTED = "|".join(re.escape(one) for one in sorted(_WORDS, key=len, reverse=True))
-_DONE = {"refuses": "拒绝", "wrong for": "答错", "crashes on": "崩溃于"}
+_DONE = {"refuses": "拒绝", "wrong for": "答错", "crashes on": "崩溃于", "hangs on": "卡死于"}
 _DID = "|".join(_DONE)
 _KINDS = {
     "layout": "内存布局",

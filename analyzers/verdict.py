@@ -93,6 +93,8 @@ _CRASHED = re.compile(
     re.I,
 )
 """What is no refusal: the process is gone, or an error of the GPU after which its context is of no use."""
+_DID = {"crashes on": _CRASHED, "hangs on": re.compile(r"no answer within "), "wrong for": _COMPARED}
+"""What an implementation does, and how a note of that begins; it refuses whatever else it says."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -125,7 +127,7 @@ def weakness(notes: Sequence[str]) -> str:
     counts: dict[tuple[str, str], int] = {}
     for note in notes:
         name, _, what = note.partition(": ")
-        did = "crashes on" if _CRASHED.match(what) else "wrong for" if _COMPARED.match(what) else "refuses"
+        did = next((said for said, like in _DID.items() if like.match(what)), "refuses")
         key = did, _KINDS.get(name, "unusual weight" if name.startswith("weights where") else "unusual input")
         counts[key] = counts.get(key, 0) + 1
     return ", ".join(f"{did} {n} {kind}{'s' if n > 1 else ''}" for (did, kind), n in sorted(counts.items()))
@@ -202,7 +204,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
     timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
     `switched`: it sets torch's switches in its calls.
-    `fragile`: a note for each unusual input that it is wrong on, refuses or crashes on. `still`: outputs of several that were the
+    `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
     same for all inputs.
     """
 

@@ -39,8 +39,8 @@ _ANSWER, _SMALL = 4, 64 << 20
 class LostCandidateError(Exception):
     """The process of candidate `impl` is gone or was told to go: the parent says how it ended."""
 
-    def __init__(self, impl: str) -> None:
-        super().__init__(f"the process of {impl} has ended")
+    def __init__(self, impl: str, what: str = "") -> None:
+        super().__init__(what or f"the process of {impl} has ended")
         self.impl = impl
 
 
@@ -254,15 +254,15 @@ class Remote:
         if not self.forgiven:
             self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
             self.channel.wait_for_end(_LAST_BREATH)
-        return self._lost(told=True)
+        return self._lost(told=True, what=f"no answer within {limit:g} s")
 
-    def _lost(self, *, told: bool = False) -> LostCandidateError:
+    def _lost(self, *, told: bool = False, what: str = "") -> LostCandidateError:
         if not (told or self.forgiven):
             self._events.send("lost", self.subject.name, phase=self.phase)
         self.gone = True
         self.channel.close()
         staging.leave(self.process, self._areas.values())
-        return LostCandidateError(self.subject.name)
+        return LostCandidateError(self.subject.name, what)
 
     def _announce(self) -> None:
         """Let the parent know what is going on; it gives this process more time than the candidate's limit."""

@@ -173,6 +173,7 @@ def test_fragile_is_counted_by_kind_in_the_sentence():
     assert weakness([GAPS, SHIFTED.replace("RuntimeError", "AcceleratorError: CUDA error"), BEYOND, lost]) == (
         "crashes on 2 layouts, crashes on 1 shape, refuses 1 layout"
     )
+    assert weakness(["inputs times 1e3: no answer within 60 s", lost]) == "crashes on 1 shape, hangs on 1 unusual input"
     assert (
         weakness(["rows that are one row in memory: RuntimeError: CUDA error: invalid argument"]) == "refuses 1 layout"
     )
