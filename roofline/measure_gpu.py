@@ -25,7 +25,7 @@ SHARED_PARTS = 24
 def measure_gpu(
     index: int = 0, *, rounds: int = 20, budget: float = 75.0, sustained: bool = False
 ) -> tuple[Device, Measurement]:
-    """Measured ceilings of one CUDA device and what was refused; at most about 90 s.
+    """Measured ceilings of one CUDA device and what was refused; no round begins after `budget` seconds.
 
     sustained: hold every tensor roof for half a minute as well (NAME_sustained), and meet it after idling (NAME_server).
 

@@ -14,11 +14,11 @@ import re
 import sqlite3
 import subprocess
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -85,8 +85,8 @@ class Row(msgspec.Struct, frozen=True):
 
 
 FIELDS = Row.__struct_fields__
-_DOUBTS = FIELDS.index("doubts")
-_REALS = [index for index, name in enumerate(FIELDS) if Row.__annotations__[name] == "float"]
+_REALS = [name for name in FIELDS if Row.__annotations__[name] == "float"]
+_Read = TypeVar("_Read")
 _DDL = (
     "create table runs (path text primary key, stamp text not null, damage text not null)",
     f"create table rows ({', '.join(FIELDS)}, facts)",
@@ -213,7 +213,7 @@ class Index:
 
     def refresh(self) -> int:
         """Bring the rows up to date with the disk; how many runs were read again."""
-        known = dict(self._asked("select path, stamp from runs"))
+        known = dict(self._asked("select path, stamp from runs", _pair))
         found = dict(_scan(self.folder, known))
         stale = [path for path, stamp in found.items() if known.get(path) != stamp]
         gone = [path for path in known if path not in found]
@@ -224,7 +224,7 @@ class Index:
                 self._anew(error)
         return len(stale)
 
-    def _anew(self, error: sqlite3.DatabaseError) -> None:
+    def _anew(self, error: sqlite3.DatabaseError | msgspec.DecodeError) -> None:
         """The same rows for this time alone, where the file is full, locked or damaged; one that is damaged goes."""
         self._base.close()
         if not _BUSY.search(str(error)):
@@ -234,13 +234,13 @@ class Index:
         found = dict(_scan(self.folder, {}))
         self._write([], list(found), found)
 
-    def _asked(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        """The answer to a query. Pages that are damaged are found out when they are read."""
+    def _asked(self, query: str, read: Callable[[Any], _Read], values: Sequence[object] = ()) -> list[_Read]:
+        """The records that answer a query. Pages and cells that are damaged are found out when they are read."""
         try:
-            return self._base.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
+            return [read(record) for record in self._base.execute(query, values)]
+        except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
             self._anew(error)
-            return self._base.execute(query, values).fetchall()
+            return [read(record) for record in self._base.execute(query, values)]
 
     def _write(self, gone: Sequence[str], stale: Sequence[str], stamps: Mapping[str, str]) -> None:
         with self._base:
@@ -280,21 +280,21 @@ class Index:
         values = [value for values in wanted.values() for value in values]
         order = ", ".join((*SORTS[sort], "created desc", "path desc", "rowid"))
         query = f"select {', '.join(FIELDS)} from rows where {where} order by {order}"
-        return [_row(found) for found in self._asked(query, values)]
+        return self._asked(query, _row, values)
 
     def facts(self, sample: str) -> dict[tuple[str, str], dict[str, Any]]:
         """(path, implementation) -> what else is known of it: versions, clocks, counters; of one sample."""
         query = "select path, impl, facts from rows where sample = ?"
-        return {(path, impl): msgspec.json.decode(facts) for path, impl, facts in self._asked(query, (sample,))}
+        return dict(self._asked(query, _known, (sample,)))
 
     def damaged(self) -> list[tuple[str, str]]:
         """(path, why) of the runs that cannot be read, or only in part."""
-        return self._asked("select path, damage from runs where damage <> '' order by path")
+        return self._asked("select path, damage from runs where damage <> '' order by path", _pair)
 
     def first_of(self, version: str) -> str:
         """When the first run of a version of profkit was made, "" when there is none."""
-        query = "select coalesce(min(created), '') from rows where profkit = ?"
-        return str(self._asked(query, (version,))[0][0])
+        query = "select path, created from rows where profkit = ? order by created limit 1"
+        return next((created for _, created in self._asked(query, _pair, (version,))), "")
 
 
 def moment(text: str, index: Index) -> str:
@@ -569,20 +569,30 @@ def _source(manifest: Manifest, impl: Impl | None) -> str:
 
 def _record(row: Row, facts: Mapping[str, Any]) -> tuple[Any, ...]:
     """A row as SQLite holds it: NaN as null, doubts in one text."""
-    values: list[Any] = [getattr(row, name) for name in FIELDS]
-    values[_DOUBTS] = "\n".join(row.doubts)
-    for index in _REALS:
-        values[index] = values[index] if math.isfinite(values[index]) else None
-    return (*values, msgspec.json.encode(facts).decode())
+    cells = msgspec.structs.asdict(row)
+    cells["doubts"] = "\n".join(row.doubts)
+    for name in _REALS:
+        cells[name] = cells[name] if math.isfinite(cells[name]) else None
+    return (*cells.values(), msgspec.json.encode(facts).decode())
+
+
+def _pair(record: Sequence[Any]) -> tuple[str, str]:
+    """Raises msgspec.ValidationError where a cell is of another type, as do the two below."""
+    return msgspec.convert(record, tuple[str, str])
+
+
+def _known(record: Sequence[Any]) -> tuple[tuple[str, str], dict[str, Any]]:
+    path, impl, facts = msgspec.convert(record, tuple[str, str, str])
+    return (path, impl), msgspec.json.decode(facts, type=dict[str, Any])
 
 
 def _row(record: Sequence[Any]) -> Row:
-    values = list(record)
-    values[_DOUBTS] = tuple(values[_DOUBTS].split("\n")) if values[_DOUBTS] else ()
-    for index in _REALS:
-        if values[index] is None:
-            values[index] = NAN
-    return Row(*values)
+    cells = dict(zip(FIELDS, record, strict=True))
+    doubts = msgspec.convert(cells["doubts"], str)
+    cells["doubts"] = doubts.split("\n") if doubts else ()
+    for name in _REALS:
+        cells[name] = NAN if cells[name] is None else cells[name]
+    return msgspec.convert(cells, Row)
 
 
 def _number(value: float | None) -> float:

@@ -36,7 +36,7 @@ def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
             click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
             return 1
     else:
-        click.echo(f"  measuring, up to {'6 minutes' if sustained else '90 s'}", err=True)
+        click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMITS[sustained]:g} s", err=True)
         found = ceilings.measure(kind, sustained=sustained)
     if as_json:
         click.echo(json.dumps({"schema": ceilings.SCHEMA, **found.__dict__}, ensure_ascii=False))

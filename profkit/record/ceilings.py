@@ -18,10 +18,9 @@ from profkit.rundir.directory import now
 from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
-LIMIT = 180.0
-"""Seconds after which measuring counts as hung; it takes half a minute on an H200."""
-LIMIT_SUSTAINED = 600.0
-"""The same where every tensor roof is held as well, 40 s each."""
+LIMITS = {False: 180.0, True: 600.0}
+"""Seconds after which measuring counts as hung, without and with every tensor roof held as well (40 s each); the first takes
+half a minute on an H200."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,9 @@ def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
     with temporary() as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
         argv = [*BARE, "profkit.runner.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
-        limit = LIMIT_SUSTAINED if sustained else LIMIT
-        ended = process.run(argv, log=log, env=runner.environment(), limit=limit)
+        ended = process.run(argv, log=log, env=runner.environment(), limit=LIMITS[sustained])
         if ended.hung or ended.code or not out.exists():
-            how = f"no end after {limit:g} s" if ended.hung else f"exit code {ended.code}"
+            how = f"no end after {LIMITS[sustained]:g} s" if ended.hung else f"exit code {ended.code}"
             raise ProfkitError(
                 f"measuring the ceilings failed: {how}\n{ended.tail}",
                 fix="`profkit doctor` checks the device",

@@ -203,6 +203,30 @@ def test_pages_that_are_damaged_are_found_out_and_made_again(runs, asked, fillin
     assert file_of(runs).read_bytes()[4096:] != filling * (len(content) - 4096)
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["time = 'quick'", "word = 5", "doubts = x'ff'", "wins = null", "facts = 'none'", "facts = '[]'", "created = 2026"],
+)
+def test_cells_of_another_type_are_found_out_and_made_again(runs, change):
+    def answers(index):
+        index.refresh()
+        return index.rows(), index.facts("ICVXKH"), index.first_of("0.1.0")
+
+    with Index(runs) as index:
+        whole = answers(index)
+    with sqlite3.connect(file_of(runs)) as base:
+        base.execute(f"update rows set {change}")
+    base.close()
+    for _ in range(2):
+        with Index(runs) as index:
+            assert answers(index) == whole
+    with sqlite3.connect(file_of(runs)) as base:
+        base.execute("update runs set damage = x'ff'")
+    base.close()
+    with Index(runs) as index:
+        assert index.damaged() == []
+
+
 def test_an_index_that_lost_columns_is_made_again(runs):
     before = rows(runs)
     with sqlite3.connect(file_of(runs)) as base:
