@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from analyzers.errors import AnalyzeError
+from analyzers.records import number
 from analyzers.speedup import FORMULAS, speedup, word
 from collectors.doubt import Doubt, unique
 
@@ -92,8 +93,7 @@ class Step:
         return str(self.kernel.get("kernel", ""))
 
     def number(self, name: str) -> float:
-        value = self.row.get(name, self.kernel.get(name, NAN))
-        return float(value) if isinstance(value, (int, float)) and value is not None else NAN
+        return number(self.row if name in self.row else self.kernel, name)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAN = math.nan
 
@@ -40,8 +41,16 @@ TEXT = frozenset(
 _FLAGS = frozenset({"impossible", "flops_lower"})
 
 
+def number(record: Mapping[Any, Any], name: str) -> float:
+    """A value of a record, NaN where there is none or it is no number."""
+    found = record.get(name, NAN)
+    return float(found) if isinstance(found, (int, float)) else NAN
+
+
 def to_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """A frame of records with the types of this module: text, flags, else float64 with NaN."""
+    import pandas as pd
+
     records = list(rows)
     names = list(columns) or list(dict.fromkeys(name for record in records for name in record))
     data: dict[str, pd.Series[Any]] = {}

@@ -14,6 +14,7 @@ from analyzers.busy import in_call
 from analyzers.counts import beyond_l1, inside
 from analyzers.kernel_names import compiled, library
 from analyzers.program import Budget
+from analyzers.records import number
 from analyzers.rules.rule import Subject
 from analyzers.usage import Use
 from collectors.doubt import RANGES_OVERLAP
@@ -55,17 +56,17 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     summary = any(doubt.code == RANGES_OVERLAP for doubt in analysis.doubts)
     found = []
     for name, row in rows_of(analysis).items():
-        values = {column: _number(row, column) for column in CALL_COLUMNS}
-        values["floor_time"] = _number(row, "floor_own_time")
+        values = {column: number(row, column) for column in CALL_COLUMNS}
+        values["floor_time"] = number(row, "floor_own_time")
         # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
-        uncounted = math.isnan(values["bytes"]) and _number(row, "time") <= values["counted_time"] * (1 + 1e-6)
+        uncounted = math.isnan(values["bytes"]) and number(row, "time") <= values["counted_time"] * (1 + 1e-6)
         values["summed"] = float(not analysis.method and (not name or summary or uncounted))
         values["distinct"] = float(distinct[name]) if len(kernels) else NAN
         values["computing_share"] = computing.get(name, 0.0)
         text = {"bound_by": str(row.get("bound_by", "")), "source": str(row.get("work_source", ""))}
         text["longest"], values["longest_share"] = longest.get(name, ("", NAN))
         text |= {"compiled": "yes"} if compiled(name, ran.get(name, ())) else {}
-        found.append(Subject(name, "", _number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
+        found.append(Subject(name, "", number(row, "time"), values, text=text, moving=moving.get(name, frozenset())))
     return found
 
 
@@ -137,7 +138,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
     calls = rows_of(analysis)
     # Where an implementation, with the ranges inside it, has one kernel, the work is that kernel's.
     alone = {name for name, rows in inside(kernels).items() if len(rows) == 1}
-    reference = _number(calls.get(analysis.reference, {}), "tensor_share")
+    reference = number(calls.get(analysis.reference, {}), "tensor_share")
     tasks = {name: _task(analysis, name) for name in kernels["impl"].unique()}
     made = {name: compiled(name, ran) for name, ran in _names(kernels).items()}
     found = []
@@ -149,7 +150,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
         if not values.get("sm_count", NAN) > 0:
             values["sm_count"] = sms
         if name in alone:
-            values |= {"compulsory_bytes": _number(call, "compulsory_bytes"), "output": task.written}
+            values |= {"compulsory_bytes": number(call, "compulsory_bytes"), "output": task.written}
         found.append(
             Subject(
                 name,
@@ -178,8 +179,8 @@ def _library(row: Mapping[Any, Any], made: bool) -> str:
 
 def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
     """Seconds of a kernel in the call over counted seconds; 1 where they are not known: gaps between kernels are no kernel's."""
-    time, counted, recorded = (_number(call, name) for name in ("time", "counted_time", "kernel_time"))
-    own = _number(kernel, "call_time") / (_number(kernel, "time") or NAN)
+    time, counted, recorded = (number(call, name) for name in ("time", "counted_time", "kernel_time"))
+    own = number(kernel, "call_time") / (number(kernel, "time") or NAN)
     quotient = own if own == own else in_call(time, counted, recorded) / (counted or NAN)
     return quotient if quotient == quotient else 1.0
 
@@ -198,8 +199,3 @@ def _task(analysis: Analysis, name: str) -> _Task:
     intensity = next((w.total / w.bytes for w in works if w.bytes > 0), NAN)
     written = next((work.written for work in works if work.written > 0), NAN)
     return _Task(max(flops, key=lambda pipe: flops[pipe], default=""), intensity, written)
-
-
-def _number(row: Row, name: str) -> float:
-    value = row.get(name, NAN)
-    return float(value) if isinstance(value, (int, float)) else NAN

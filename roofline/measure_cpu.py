@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from roofline.ceilings import Ceiling
 from roofline.device import Device
 from roofline.probe import Probe, Timing, best_ceilings, run_probes, with_dram
@@ -64,7 +66,7 @@ def _matmuls(torch: Any) -> Iterator[Probe]:
 
 def _streams(torch: Any) -> Iterator[Probe]:
     """Read, write, copy and triad (STREAM's byte counts) over arrays several times the last-level cache."""
-    size = array_bytes(last_level_cache(CACHE), _memory())
+    size = array_bytes(last_level_cache(CACHE), psutil.virtual_memory().available)
     n = size // 4
     a, b, c = (torch.full((n,), value) for value in (0.25, 0.5, 0.75))
     variant = f"{size // MIB} MiB arrays"
@@ -79,8 +81,8 @@ def _bound(function: Callable[..., object], *args: Any, **kwargs: Any) -> Callab
 
 
 def array_bytes(cache: int, memory: int) -> int:
-    """Bytes of one stream array: four times the cache, 64 to 256 MiB, and a sixteenth of the memory at
-    most.
+    """Bytes of one stream array: four times the cache, 64 to 256 MiB, and a sixteenth of the memory that is
+    to be had at most.
     """
     wanted = min(max(4 * cache, 64 * MIB), 256 * MIB)
     return max(MIB, min(wanted, memory // 16) // MIB * MIB)
@@ -94,9 +96,3 @@ def last_level_cache(folder: Path) -> int:
         if found:
             sizes.append(int(found.group(1)) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[found.group(2)])
     return max(sizes[1:], default=sizes[0])
-
-
-def _memory() -> int:
-    import os
-
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")

@@ -27,7 +27,7 @@ from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build
 from collectors.trtexec.json import load
-from collectors.trtexec.layers import COLUMNS, Layer, layer
+from collectors.trtexec.layers import COLUMNS, Layer, layer, number
 from collectors.trtexec.log import Log, Table, is_log, read_logs, statistics
 
 _TIMES = re.compile(r"(start|end)?([A-Za-z0-9]+?)Ms$")
@@ -227,14 +227,14 @@ def read_metadata(path: str | Path) -> Metadata:
     if not isinstance(content, Mapping) or "device_information" not in content:
         raise CollectError(f"{path}: expected device_information", fix="give the file *.profile.metadata.json")
     device, summary = content["device_information"], content.get("performance_summary", {})
-    clock, bits = _float(device.get("Memory Clock Rate")), _float(device.get("Memory Bus Width"))
+    clock, bits = number(device.get("Memory Clock Rate")), number(device.get("Memory Bus Width"))
     latency = summary.get("Latency")
     # The list is [min, max, mean, median, ...] in every version.
-    median = _float(latency[3]) * 1e-3 if isinstance(latency, list) and len(latency) > 3 else math.nan
+    median = number(latency[3]) * 1e-3 if isinstance(latency, list) and len(latency) > 3 else math.nan
     return Metadata(
         str(device.get("Selected Device", "")),
         str(device.get("Compute Capability", "")),
-        _float(device.get("SMs")),
+        number(device.get("SMs")),
         bits / 8 * clock * 1e9 * 2,
         median,
     )
@@ -314,14 +314,10 @@ def _time_name(key: str) -> str:
 
 
 def _old_device(device: Mapping[str, Any]) -> Metadata:
-    bits, kilohertz = _float(device.get("memoryBusWidth")), _float(device.get("memoryClockRate"))
+    bits, kilohertz = number(device.get("memoryBusWidth")), number(device.get("memoryClockRate"))
     cc = f"{device['major']}.{device['minor']}" if "major" in device and "minor" in device else ""
-    sms = _float(device.get("multiProcessorCount"))
+    sms = number(device.get("multiProcessorCount"))
     return Metadata(str(device["name"]), cc, sms, bits / 8 * kilohertz * 1e3 * 2)
-
-
-def _float(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) else math.nan
 
 
 def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, doubts: list[Doubt]) -> list[Layer]:

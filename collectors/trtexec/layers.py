@@ -106,7 +106,7 @@ def flop(info: Mapping[str, Any]) -> float:
     layers."""
     kind = f"{info.get('ParameterType', '')} {info.get('LayerType', '')}".lower()
     inputs, outputs = _shapes(info.get("Inputs")), _shapes(info.get("Outputs"))
-    count = _number((info.get("Weights") or {}).get("Count"))
+    count = number((info.get("Weights") or {}).get("Count"))
     if not outputs or not _known(outputs[0]):
         return math.nan
     out = outputs[0]
@@ -173,7 +173,7 @@ def _bytes(tensors: Any) -> float:
 def _weights(info: Any) -> float:
     if not isinstance(info, Mapping):
         return 0.0
-    count = _number(info.get("Count"))
+    count = number(info.get("Count"))
     return count * element_size(str(info.get("Type", ""))) if count > 0 else 0.0
 
 
@@ -189,7 +189,8 @@ def _known(dims: Any) -> bool:
     )
 
 
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
+    """NaN for what is no number."""
     return float(value) if isinstance(value, (int, float)) else math.nan
 
 
@@ -199,7 +200,7 @@ def _places(dims: Sequence[int]) -> float:
 
 
 def _conv_weights(info: Mapping[str, Any], inputs: Sequence[Sequence[int]]) -> float:
-    kernel, maps, groups = info.get("Kernel"), _number(info.get("OutMaps")), _number(info.get("Groups", 1))
+    kernel, maps, groups = info.get("Kernel"), number(info.get("OutMaps")), number(info.get("Groups", 1))
     if not kernel or not inputs or len(inputs[0]) < 2:
         return math.nan
     return float(math.prod(kernel) * maps * inputs[0][1] / groups)

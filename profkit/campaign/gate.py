@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analyzers.compare import Ladder, Rung
+from analyzers.records import number
 from analyzers.steps import Programs
 from analyzers.steps import Rung as ProgramRung
 from profkit.errors import ProfkitError
@@ -93,7 +94,7 @@ def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judg
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
     was, now = _row(old, impl) if old is not None else {}, _row(new, impl)
-    before, after, floor = units.number(was, "time"), units.number(now, "time"), units.number(now, "floor_ratio")
+    before, after, floor = number(was, "time"), number(now, "time"), number(now, "floor_ratio")
     verdict = new.verdicts.get(impl)
     if verdict is not None and not verdict.right:
         return Judged(sample, impl, "wrong", before, after, why=verdict.text())

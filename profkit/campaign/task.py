@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from profkit.campaign.piece import Piece, decoded, encoded
 from profkit.errors import BUG, ProfkitError
@@ -94,7 +95,9 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
         traceback.print_exc()
         answer = Answer(task.what, "", f"{type(error).__name__}: {error}", "this is a bug of profkit", BUG)
     where = f"{socket.gethostname()}:{os.getpid()}"
-    return msgspec.structs.replace(answer, seconds=time.monotonic() - began, where=where, memory=_resident())
+    return msgspec.structs.replace(
+        answer, seconds=time.monotonic() - began, where=where, memory=psutil.Process().memory_info().rss
+    )
 
 
 def _for_want_of_room(error: ProfkitError) -> bool:
@@ -120,12 +123,6 @@ def warm(lent: int = -1) -> None:
     """From here on, runners that this process starts are forks; lent: of whose servers, the descriptor of a warm.Lent."""
     if process.start is process.guarded:
         process.start = Warm(lent=lent)
-
-
-def _resident() -> int:
-    with contextlib.suppress(OSError, ValueError):
-        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.contests.figures import number
 from profkit.targets.sample import Sample
+from roofline.wording import seconds
 
 _WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "mutates-inputs", "unwritten-output")
 
@@ -55,7 +56,7 @@ def _of_impl(row: dict[str, Any]) -> list[str]:
     name, time, floor = str(row.get("impl")), number(row.get("time")), number(row.get("floor_time"))
     if math.isnan(time):
         return []
-    lines = [f"{name}: {_seconds(time)} a call" + _speedup(row) + "."]
+    lines = [f"{name}: {seconds(time)} a call" + _speedup(row) + "."]
     if row.get("verdict") == "reference":
         flops, size = number(row.get("flops")), number(row.get("compulsory_bytes"))
         if size > 0:
@@ -65,7 +66,7 @@ def _of_impl(row: dict[str, Any]) -> list[str]:
             )
         if floor > 0:
             lines.append(
-                f"The machine's floor for it is {_seconds(floor)}, set by {row.get('floor_bound_by')};"
+                f"The machine's floor for it is {seconds(floor)}, set by {row.get('floor_bound_by')};"
                 f" the reference takes {time / floor:.3g} times as long."
             )
     return lines
@@ -86,10 +87,3 @@ def _of_kernel(kernel: dict[str, Any], share: float) -> str:
     if kernel.get("evidence"):
         words += f" ({kernel['evidence']})"
     return words + "."
-
-
-def _seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.doctor.finding import Finding, Status
-from profkit.doctor.place import Place, surroundings
+from profkit.doctor.place import Place, read, surroundings
 from profkit.vendor.nvidia.nvml import Card, Unsaid, cards, chosen, driver, text
 
 _SLOWED = {
@@ -137,16 +137,9 @@ def _hardware(place: Place, root: Path = Path("/")) -> bool:
     ):
         return True
     return not place.container and any(
-        _line(device / "vendor") == _NVIDIA and _line(device / "class").startswith(_DISPLAY)
+        read(device / "vendor").strip() == _NVIDIA and read(device / "class").startswith(_DISPLAY)
         for device in (root / "sys/bus/pci/devices").glob("*")
     )
-
-
-def _line(path: Path) -> str:
-    try:
-        return path.read_text("ascii", "replace").strip()
-    except OSError:
-        return ""
 
 
 def check_driver(machine: Machine) -> Iterator[Finding]:

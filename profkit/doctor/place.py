@@ -48,8 +48,8 @@ class Place:
 
 def surroundings(root: Path = Path("/")) -> Place:
     """Look at the signs that containers, WSL2 and gVisor leave; `root` is where /proc lies (for tests)."""
-    version = _text(root / "proc/version")
-    cgroup = _text(root / "proc/1/cgroup")
+    version = read(root / "proc/version")
+    cgroup = read(root / "proc/1/cgroup")
     container = (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
     return Place(
         container=container or any(word in cgroup for word in _CONTAINER_WORDS),
@@ -68,7 +68,8 @@ def _gvisor_booted(root: Path) -> bool:
     return False
 
 
-def _text(path: Path) -> str:
+def read(path: Path) -> str:
+    """What a file of /proc or /sys says, "" where it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

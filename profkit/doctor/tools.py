@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
 from profkit.doctor.gpu import Machine
+from profkit.doctor.place import read
 from profkit.launch import process, tools
 from profkit.rundir.files import temporary
 from profkit.vendor.nvidia import ncu
@@ -31,7 +30,6 @@ _NSYS_FOR_CUDA = {13: (2025, 3), 12: (2023, 1), 11: (2020, 3)}
 """CUDA of the driver -> the first Nsight Systems of its time; older ones lose the GPU trace without a word."""
 
 _DCGM = {"nv-hostengine": "DCGM's host engine", "dcgm-exporter": "dcgm-exporter"}
-_PARAMS = Path("/proc/driver/nvidia/params")
 _PROBE_SECONDS = 120.0
 _PROBE = "import torch; x = torch.ones(1 << 20, device='cuda'); (x + x).sum().item()"
 
@@ -58,7 +56,7 @@ def _absent(kind: tools.Kind) -> str:
     return f"{kind.variable}={named} does not run" if named else "not found"
 
 
-def check_counters(machine: Machine, params: Path = _PARAMS) -> Iterator[Finding]:
+def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Iterator[Finding]:
     """Whether the driver lets this process read hardware counters, as far as can be told without trying."""
     name, place = "counters", machine.place
     if not machine.hardware:
@@ -69,37 +67,24 @@ def check_counters(machine: Machine, params: Path = _PARAMS) -> Iterator[Finding
     elif ncu.counters_restricted(params):
         what = "kept for administrators (RmProfilingAdminOnly: 1): ncu would stop with ERR_NVGPUCTRPERM"
         yield Finding(name, "fail", what, place.permission_fix)
-    elif _says_admin_only(params) is None:
+    elif ncu.admin_only(params) is None:
         fix = "`profkit doctor --probe` tries it; if it fails with ERR_NVGPUCTRPERM: " + place.permission_fix
         yield Finding(name, "warn", f"not known: {params} is not there", fix)
     else:
-        how = "to this process by CAP_SYS_ADMIN" if _says_admin_only(params) else "to every user"
+        how = "to this process by CAP_SYS_ADMIN" if ncu.admin_only(params) else "to every user"
         yield Finding(name, "ok", f"open {how}")
-
-
-def _says_admin_only(params: Path) -> bool | None:
-    try:
-        match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params.read_text("utf-8", "replace"), re.M)
-    except OSError:
-        return None
-    return bool(int(match[1])) if match else None
 
 
 def check_dcgm(machine: Machine, proc: Path = Path("/proc")) -> Iterator[Finding]:
     """Monitoring that may hold the counters. From inside a container, the host's processes are not to be seen."""
-    found = sorted({_DCGM[name] for name in _process_names(proc) if name in _DCGM})
+    names = {read(file).strip() for file in proc.glob("[0-9]*/comm")}
+    found = sorted({_DCGM[name] for name in names if name in _DCGM})
     if found:
         what = f"{' and '.join(found)} may hold the counters (ncu: a driver resource was unavailable)"
         yield Finding("dcgm", "warn", what, "pause it while profiling: `dcgmi profile --pause`, later `--resume`")
     elif machine.hardware:
         hidden = "; the host's processes are hidden from this container" if machine.place.container else ""
         yield Finding("dcgm", "ok", f"none seen{hidden}")
-
-
-def _process_names(proc: Path) -> Iterator[str]:
-    for file in proc.glob("[0-9]*/comm"):
-        with contextlib.suppress(OSError):
-            yield file.read_text("utf-8", "replace").strip()
 
 
 def check_nsys(machine: Machine) -> Iterator[Finding]:

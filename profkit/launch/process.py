@@ -293,13 +293,13 @@ class Meter:
             self._next = now + _METER_TICK
             # The leader is the warden.
             family = list(_family(self._leader) - {self._leader})
-            found = sum(_memory(pid) for pid in family) + _unmapped(family)
+            found = sum(_memory(pid, "RssAnon", "RssShmem", "VmSwap") for pid in family) + _unmapped(family)
             self.over = found if found > self._most else 0
         return bool(self.over)
 
 
-def _memory(pid: int) -> int:
-    """Bytes of anonymous and shared memory of a process, in RAM or swapped out; 0 when it is gone.
+def _memory(pid: int, *kinds: str) -> int:
+    """Bytes of these kinds of memory of a process; 0 when it is gone.
 
     psutil tells shared memory and mapped libraries only together, and the second do not count.
     """
@@ -307,8 +307,7 @@ def _memory(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
     except OSError:
         return 0
-    rows = (line.split() for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem", "VmSwap")))
-    return sum(int(row[1]) << 10 for row in rows)
+    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(kinds))
 
 
 def _unmapped(family: Iterable[int]) -> int:
@@ -318,7 +317,7 @@ def _unmapped(family: Iterable[int]) -> int:
     files: dict[tuple[int, int], int] = {}
     mapped = 0
     for pid in family:
-        mapped += _shared(pid)
+        mapped += _memory(pid, "RssShmem")
         for link in Path(f"/proc/{pid}/fd").glob("*"):
             with contextlib.suppress(OSError):
                 name = os.readlink(link)
@@ -326,15 +325,6 @@ def _unmapped(family: Iterable[int]) -> int:
                     found = link.stat()
                     files[found.st_dev, found.st_ino] = found.st_blocks * 512
     return max(0, sum(files.values()) - mapped)
-
-
-def _shared(pid: int) -> int:
-    """Bytes of shared memory that a process has mapped; 0 when it is gone."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
-            if line.startswith("RssShmem"):
-                return int(line.split()[1]) << 10
-    return 0
 
 
 def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+import psutil
 
 from profkit.errors import CannotProfileError
 from profkit.launch import gpu
@@ -30,7 +31,7 @@ def wait(
     limit: seconds to wait at most. busy: share of the time in which the device has worked lately, NaN where nobody says,
     which counts as quiet. Raises CannotProfileError.
     """
-    look = busy or (gpu.utilization if device == "cuda" else Processor())
+    look = busy or (gpu.utilization if device == "cuda" else processor)
     most = _GPU if device == "cuda" else _CPU
     began = quiet = now()
     last = look()
@@ -52,23 +53,6 @@ def _name(device: str) -> str:
     return "GPU" if device == "cuda" else "processor"
 
 
-class Processor:
-    """Share of the cores' time that was worked since the last look."""
-
-    def __init__(self) -> None:
-        self._before = _ticks()
-
-    def __call__(self) -> float:
-        before, self._before = self._before, _ticks()
-        total, idle = (b - a for a, b in zip(before, self._before, strict=True))
-        return 1.0 - idle / total if total > 0 else float("nan")
-
-
-def _ticks() -> tuple[int, int]:
-    """(all, idle) of all cores since the start; zeros where the kernel does not say."""
-    try:
-        words = Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:9]
-    except (OSError, IndexError):
-        return 0, 0
-    values = [int(word) for word in words]
-    return sum(values), values[3] + values[4]
+def processor() -> float:
+    """Share of the cores' time that was worked since the last look of this process."""
+    return float(psutil.cpu_percent()) / 100

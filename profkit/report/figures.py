@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analyzers.program import Budget
+from analyzers.records import number
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.explain import NO_RANGE
 from profkit.report.names import short_names
-from profkit.report.units import number
 from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
 from profkit.report.words import named, say
 from profkit.study.study import Study

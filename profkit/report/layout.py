@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.cells import cell_len
 
+from analyzers.records import number
 from profkit.report import units
 from profkit.rundir import harmless
 
@@ -56,7 +57,7 @@ class Table:
 
 def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, rank: int = 0) -> Column:
     """The values `name` of rows in one unit, which stands in the head: "s", "FLOP/s", ...; "" and "%" have none."""
-    values = [units.number(row, name) for row in rows]
+    values = [number(row, name) for row in rows]
     label, cells = "", [units.percent(value) if unit else units.digits(value) for value in values]
     if unit not in ("", "%"):
         label, cells = units.column(values, unit)

@@ -11,6 +11,7 @@ from itertools import chain
 from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import number
 from analyzers.rules.rule import TIME
 from analyzers.verdict import PACED, brief
 from collectors.doubt import SLOWED, TARGET_FAILED
@@ -219,7 +220,7 @@ def _step_work(study: Study, lang: str) -> str:
         beside=apart,
     )
     hot = next(iter(study.hottest.to_dict("records")), {})
-    if not units.number(hot, "share") > 0:
+    if not number(hot, "share") > 0:
         return said
     roof = bound_why(hot, lang)
     parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
@@ -295,8 +296,8 @@ def parts_table(study: Study, lang: str = "en") -> Table:
     rows: _Rows = [part.row or {} for part in parts]
     ranges: _Rows = [{} if part.impl is not None else part.row or {} for part in parts]
     total = float(study.hottest["time"].sum()) or math.nan if "time" in study.hottest else math.nan
-    shares = [{"share": units.number(row, "time") / total} for row in ranges]
-    launches = [units.count(units.number(row, "kernels")) for row in ranges]
+    shares = [{"share": number(row, "time") / total} for row in ranges]
+    launches = [units.count(number(row, "kernels")) for row in ranges]
     ranged = any(ranges)
     return Table.of(
         [
@@ -354,7 +355,7 @@ def _shown(study: Study) -> Sequence[Part]:
         return study.ranked
     if len(study.parts) < 2 and not study.analysis.works:
         return ()
-    longest = sorted(study.parts, key=lambda part: -units.number(part.row or {}, "time"))[:TOP_RANGES]
+    longest = sorted(study.parts, key=lambda part: -number(part.row or {}, "time"))[:TOP_RANGES]
     return [part for part in study.parts if part in longest]
 
 
@@ -375,7 +376,7 @@ def _declared(study: Study, names: Iterable[str], lang: str) -> Iterator[Column]
 def _placed(rows: _Rows, lang: str) -> list[Column]:
     """Where rows stand under the roofs; intensity is of DRAM's bytes."""
     own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
-    moved = any(math.isfinite(units.number(row, "dram_bandwidth")) for row in rows)
+    moved = any(math.isfinite(number(row, "dram_bandwidth")) for row in rows)
     return [
         column(say("achieved", lang), rows, "achieved_flops", "FLOP/s", 4),
         column("DRAM", rows, "dram_bandwidth", "B/s", 5),
@@ -402,7 +403,7 @@ def correctness(impl: Impl | None, lang: str = "en") -> str:
 
 def speedup(row: Mapping[str, Any] | None) -> str:
     """ "1.23x [1.21, 1.25]" with the digits that tell the ends apart, or a dash for the reference and the unmeasured."""
-    if row is None or not math.isfinite(units.number(row, "speedup")) or row["verdict"] not in (*PACED, "undecided"):
+    if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "undecided"):
         return units.MISSING
     value, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
     for places in (3, 4, 5):
@@ -428,7 +429,7 @@ def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
             Column("candidate", [part.name for _, part in parts]),
             Column("correct", [correctness(part.impl) for _, part in parts], 2),
             Column("speedup", [speedup(part.row) for _, part in parts], 1),
-            Column("time", [units.text(units.number(row, "time"), "s") for row in rows]),
+            Column("time", [units.text(number(row, "time"), "s") for row in rows]),
             column("x floor", rows, "floor_ratio", "", 3),
             column("DRAM of peak", rows, "dram_fraction", "%", 5),
             column("FLOP/B", rows, "intensity", "", 6),
@@ -470,12 +471,12 @@ def _amounts(study: Study, rows: _Rows, lang: str) -> list[Column]:
     """How often, how long, and what share: of a step of a program, else of what was recorded."""
     if not study.stepwise:
         return [
-            Column(say("js_launches", lang), [units.count(units.number(row, "launches")) for row in rows], 4),
+            Column(say("js_launches", lang), [units.count(number(row, "launches")) for row in rows], 4),
             column(say("share", lang), rows, "share", "%", 1),
             column(say("time", lang), rows, "time", "s"),
         ]
     return [
-        Column(per(study, "col_launches", lang), [many(units.number(row, "step_launches")) for row in rows], 4),
+        Column(per(study, "col_launches", lang), [many(number(row, "step_launches")) for row in rows], 4),
         column(say("program_share" if study.filtered else "kernel_share", lang), rows, "share", "%", 1),
         column(say("wall_share", lang) if study.filtered else per(study, "col_wall", lang), rows, "wall_share", "%", 2),
         column(per(study, "col_time", lang), rows, "step_time", "s"),
@@ -610,9 +611,7 @@ def placed(study: Study) -> bool:
     hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
     rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
     roofed = bool(study.roofline.ceilings)
-    return any(
-        units.number(row, "achieved_flops") > 0 or (roofed and units.number(row, "dram_bandwidth") >= 0) for row in rows
-    )
+    return any(number(row, "achieved_flops") > 0 or (roofed and number(row, "dram_bandwidth") >= 0) for row in rows)
 
 
 # ---- how it was measured

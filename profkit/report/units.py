@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from roofline.wording import ROUNDED, SECONDS, seconds
 
@@ -71,9 +70,3 @@ def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
 def percent(value: float) -> str:
     """A fraction as a percentage: 0.8831 -> "88.3%"."""
     return MISSING if value is None or math.isnan(value) else f"{digits(value * 100)}%"
-
-
-def number(row: Mapping[Any, Any], name: str) -> float:
-    """A value of a row, NaN where there is none or it is no number."""
-    found = row.get(name, math.nan)
-    return float(found) if isinstance(found, (int, float)) else math.nan

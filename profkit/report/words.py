@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from analyzers.causes import CAUSES
+from analyzers.records import number
 from profkit.report import units
 
 LANGUAGES = ("en", "zh")
@@ -54,7 +55,7 @@ def bound(row: Mapping[Any, Any], lang: str) -> str:
 
 def of_roof(row: Mapping[Any, Any], lang: str) -> str:
     """ "65.4%" of the roof that it is bound by, "14.2% (dram)" where it is bound by none; a dash where nothing is known."""
-    share, roof = units.percent(units.number(row, "roof_share")), str(row.get("roof", ""))
+    share, roof = units.percent(number(row, "roof_share")), str(row.get("roof", ""))
     if share == units.MISSING or roof == str(row.get("bound_by", "")):
         return share
     return say("bound_why", lang, bound=share, why=named(roof, lang))

@@ -11,6 +11,7 @@ from analyzers.floor import SLACK
 from analyzers.judgement import WITHDRAWN
 from analyzers.precision import Reduced
 from analyzers.provenance import Provenance
+from analyzers.records import number
 from analyzers.speedup import THRESHOLD
 from analyzers.verdict import Evidence, Verdict, decide
 from collectors.doubt import Doubt
@@ -46,7 +47,7 @@ def _evidence(
     whose: Provenance | None,
     floored: bool,
 ) -> Evidence:
-    hard, counted = _number(row, "floor_hard"), _number(row, "counted_hard")
+    hard, counted = number(row, "floor_hard"), number(row, "counted_hard")
     return Evidence(
         impl=impl.name,
         status=impl.status,
@@ -55,12 +56,12 @@ def _evidence(
         passing=tuple(manifest.probe.get("passing", ())),
         random=bool(manifest.probe.get("random", False)),
         ratio=str(row.get("pace", "") or ""),
-        speedup=_number(row, "speedup"),
-        low=_number(row, "speedup_low"),
-        high=_number(row, "speedup_high"),
+        speedup=number(row, "speedup"),
+        low=number(row, "speedup_low"),
+        high=number(row, "speedup_high"),
         threshold=THRESHOLD,
         clocks=str(row.get("clocks", "") or ""),
-        time=_number(row, "time"),
+        time=number(row, "time"),
         hard=hard if floored else NAN,
         counted_hard=counted,
         share=counted / hard if hard > 0 else NAN,
@@ -100,8 +101,3 @@ def _fallback(manifest: Manifest, name: str) -> str:
     """Where every call turns to something else when the candidate's own kernels fail; "" where none surely does."""
     said = (one for one in manifest.doubts if one.code == OWN_FALLBACK and one.about == name)
     return next((one.how_much.partition(":")[0] for one in said), "")
-
-
-def _number(row: Mapping[Any, Any], name: str) -> float:
-    value = row.get(name, NAN)
-    return float(value) if isinstance(value, (int, float)) else NAN

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
-from profkit.report import sections, units
+from profkit.report import sections
 from profkit.report.chinese import said_in
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
@@ -145,7 +146,7 @@ def _seconds(study: Study, part: Part) -> float:
     """The time of an implementation's call; of a range that of its kernels in a step, where steps are known. NaN for none."""
     if study.stepwise and not study.filtered:
         return study.in_ranges.get(part.name, (math.nan, 0.0))[0]
-    return units.number(part.row or {}, "time")
+    return number(part.row or {}, "time")
 
 
 def _longest(study: Study) -> Callable[[Part], float]:
@@ -173,7 +174,7 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
         "name": cut(part.name, room.letters),
         "verdict": verdict.word if verdict is not None else None,
         "time": _round(_seconds(study, part)),
-        "x_floor": _round(units.number(row, "floor_ratio")),
+        "x_floor": _round(number(row, "floor_ratio")),
         "bound_by": str(row.get("bound_by", "")) or None,
     }
     if verdict is None:
@@ -313,7 +314,7 @@ def _no_time_counts(verdict: Verdict) -> bool:
 
 
 def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
-    ratio = units.number(row or {}, "floor_ratio")
+    ratio = number(row or {}, "floor_ratio")
     return ratio <= AT_FLOOR if math.isfinite(ratio) else None
 
 

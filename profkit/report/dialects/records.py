@@ -12,8 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import number
 from profkit.errors import ProfkitError
-from profkit.report import sections, units
+from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
     status = "PASSED" if impl.ok else _STATUS.get(impl.status, hack)
     status = hack if verdict.word == "impossible" or (impl.ok and verdict.word == "wrong") else status
     row = next((part.row for part in study.parts if part.name == impl.name), None) or {}
-    if status == "PASSED" and not units.number(row, "time") > 0:
+    if status == "PASSED" and not number(row, "time") > 0:
         status = "RUNTIME_ERROR"
     correct = status in ("PASSED", "INCORRECT_NUMERICAL")
     return {
@@ -84,7 +85,7 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
 def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
     verdict = study.verdicts[impl.name]
     known = {name: verdict.to_dict()[name] for name in ("word", "line", "speedup", "low", "high", "wins")}
-    floor = {"x_floor": _known(units.number(row, "floor_ratio")), "sol_score": sol_score(study, row)}
+    floor = {"x_floor": _known(number(row, "floor_ratio")), "sol_score": sol_score(study, row)}
     return {
         "max_relative_error": max((one.max_rel or 0.0 for one in impl.checks), default=0.0),
         "max_absolute_error": max((one.max_abs or 0.0 for one in impl.checks), default=0.0),
@@ -93,7 +94,7 @@ def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
 
 
 def _performance(study: Study, row: Any) -> dict[str, float]:
-    mine, reference = units.number(row, "time"), _reference(study)
+    mine, reference = number(row, "time"), _reference(study)
     known = reference > 0
     return {
         "latency_ms": mine * 1e3,
@@ -104,12 +105,12 @@ def _performance(study: Study, row: Any) -> dict[str, float]:
 
 def _reference(study: Study) -> float:
     rows = (part.row for part in study.parts if part.impl is not None and part.impl.role == "reference")
-    return next((units.number(row, "time") for row in rows if row is not None), math.nan)
+    return next((number(row, "time") for row in rows if row is not None), math.nan)
 
 
 def sol_score(study: Study, row: Any) -> float | None:
     """1 at the floor, 0.5 at the reference's time; None where there is no floor below the reference."""
-    time, floor, base = units.number(row, "time"), units.number(row, "floor_time"), _reference(study)
+    time, floor, base = number(row, "time"), number(row, "floor_time"), _reference(study)
     if not (time > 0 and base > floor > 0):
         return None
     return 1 / (1 + max(0.0, time - floor) / (base - floor))

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from analyzers.program import IDLE
+from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.subjects import WHOLE
 from analyzers.waterfall import WORDS
@@ -18,7 +19,6 @@ from profkit.report.chinese import said_in
 from profkit.report.explain import MINOR, gain, headline, in_order, proof, runnable, unexplained, worded
 from profkit.report.layout import Column, Table, column, cut
 from profkit.report.names import short_name
-from profkit.report.units import number
 from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
 from profkit.report.words import LANGUAGES, bound, named, of_roof, say
 from profkit.report.writers.frame import Grid, Text, both, doubted, grid, render, said, told

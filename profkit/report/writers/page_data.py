@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from analyzers.records import number
 from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import NO_RANGE, ending, in_order
 from profkit.report.layout import cut
 from profkit.report.names import short_names
-from profkit.report.units import number
 from profkit.report.waterfall import Block
 from profkit.report.words import LANGUAGES, bound, catalogue, named
 from roofline.ceilings import BANDWIDTH, Roofline

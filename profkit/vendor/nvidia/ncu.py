@@ -19,13 +19,22 @@ PERMISSION_FIX = (
 )
 
 
-def counters_restricted(params: Path = Path("/proc/driver/nvidia/params")) -> bool:
-    """Whether the driver keeps the counters for administrators and this process is none."""
+PARAMS = Path("/proc/driver/nvidia/params")
+"""What the driver says of itself."""
+
+
+def admin_only(params: Path = PARAMS) -> bool | None:
+    """Whether the driver keeps the counters for administrators; None where it does not say."""
     try:
         match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", params.read_text("utf-8", "replace"), re.M)
     except OSError:
-        return False
-    return bool(match and match[1] != "0" and not _privileged())
+        return None
+    return bool(int(match[1])) if match else None
+
+
+def counters_restricted(params: Path = PARAMS) -> bool:
+    """Whether the driver keeps the counters for administrators and this process is none."""
+    return bool(admin_only(params)) and not _privileged()
 
 
 def _privileged() -> bool:
