@@ -80,6 +80,12 @@ class Analysis:
             raise AnalyzeError(f"no implementation {name!r}", fix=f"there are: {', '.join(self.impls['impl'])}")
         return {str(key): value for key, value in rows.iloc[0].to_dict().items()}
 
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of `impls` by implementation; {} when nothing was timed."""
+        rows = self.impls.to_dict("records")
+        return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
+
     def to_dict(self) -> dict[str, Any]:
         """The document of metrics.json: SI, unrounded, NaN as None."""
         document = _Document(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from analyzers.errors import AnalyzeError
-from analyzers.records import number
+from analyzers.records import number, plain
 from analyzers.speedup import FORMULAS, speedup, word
 from collectors.doubt import Doubt, unique
 
@@ -253,16 +253,3 @@ _FIX = {
     "sample": "compare runs of one sample",
     "reference": "check that both runs solve the same task",
 }
-
-
-def plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Data for JSON: what is not finite is None."""
-
-    def value(one: Any) -> Any:
-        if isinstance(one, float) and not math.isfinite(one):
-            return None
-        if isinstance(one, dict):
-            return {key: value(part) for key, part in one.items()}
-        return [value(part) for part in one] if isinstance(one, (list, tuple)) else one
-
-    return {key: value(one) for key, one in data.items()}

@@ -565,9 +565,15 @@ def _inside(stretches: Times, gaps: Times) -> Times:
     """Seconds of each gap that lie in the stretches, which follow each other."""
     if not len(stretches):
         return np.zeros(len(gaps))
-    passed = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
-    until = np.interp(gaps.ravel(), stretches.ravel(), passed).reshape(-1, 2)
+    until = passed(stretches, gaps.ravel()).reshape(-1, 2)
     found: Times = until[:, 1] - until[:, 0]
+    return found
+
+
+def passed(stretches: Times, times: Times) -> Times:
+    """Seconds of the stretches, which follow each other, that have passed at each of these times; shape of `times`."""
+    sums = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
+    found: Times = np.interp(times, stretches.ravel(), sums)
     return found
 
 

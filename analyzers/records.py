@@ -67,15 +67,18 @@ def to_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.Da
 
 
 def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+    return [plain({str(key): value for key, value in row.items()}) for row in frame.to_dict("records")]
+
+
+def plain(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What JSON can hold: numbers that are none become None, those in lists and objects too."""
+    return {key: _plain(value) for key, value in data.items()}
 
 
 def _plain(value: Any) -> Any:
-    """A value JSON can hold: numbers that are none become None."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+    if isinstance(value, dict):
+        return plain(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    known = value.item() if hasattr(value, "item") else value
+    return None if isinstance(known, float) and not math.isfinite(known) else known

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analyzers import timing
+from analyzers.records import plain
 from analyzers.statistics import Ratio
 
 
@@ -27,7 +28,7 @@ class Shape:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; a number that is not known is None."""
-        speedups = {name: _plain(one) for name, one in self.ratios.items()}
+        speedups = {name: _told(one) for name, one in self.ratios.items()}
         return {"inputs": list(self.inputs), "times": dict(self.times), "speedups": speedups}
 
 
@@ -57,10 +58,9 @@ def _mean(ratios: Sequence[Ratio]) -> Ratio:
 
 def to_dict(shapes: Sequence[Shape]) -> dict[str, Any]:
     """What metrics.json says of the shapes."""
-    means = {name: _plain(one) for name, one in geometric(shapes).items()}
+    means = {name: _told(one) for name, one in geometric(shapes).items()}
     return {"rows": [one.to_dict() for one in shapes], "geometric_mean": means}
 
 
-def _plain(one: Ratio) -> dict[str, float | None]:
-    known = {"value": one.value, "low": one.low, "high": one.high}
-    return {name: value if math.isfinite(value) else None for name, value in known.items()}
+def _told(one: Ratio) -> dict[str, float | None]:
+    return plain({"value": one.value, "low": one.low, "high": one.high})

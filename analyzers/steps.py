@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from analyzers.busy import Times, union
-from analyzers.compare import plain, unlike
+from analyzers.compare import unlike
 from analyzers.errors import AnalyzeError
-from analyzers.program import SLICES, Budget
+from analyzers.program import SLICES, Budget, passed
+from analyzers.records import plain
 from analyzers.statistics import FEWEST, Ratio, unpaired
 from collectors.doubt import Doubt, unique
 
@@ -63,8 +64,7 @@ def each_step(frame: pd.DataFrame, found: Budget) -> Steps:
     times = np.zeros((len(work), len(marks) - 1))
     np.add.at(times, (code, number), part["time"].to_numpy(dtype="float64"))
     stretches = union(part, float(edges[0]), float(edges[-1]))
-    passed = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
-    return Steps(np.diff(edges), np.diff(np.interp(edges, stretches.ravel(), passed)), work, times)
+    return Steps(np.diff(edges), np.diff(passed(stretches, edges)), work, times)
 
 
 def _named(part: pd.DataFrame) -> tuple[pd.DataFrame, Any]:

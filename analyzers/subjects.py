@@ -35,12 +35,6 @@ CALL_COLUMNS = (
 Row: TypeAlias = "Mapping[str, Any]"
 
 
-def rows_of(analysis: Analysis) -> dict[str, dict[str, Any]]:
-    """The rows of Analysis.impls by implementation."""
-    rows = analysis.impls.to_dict("records")
-    return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
-
-
 def call_subjects(analysis: Analysis) -> list[Subject]:
     """Each implementation as a whole; its floor is that of the pipes it ran on: fewer launches change no precision."""
     kernels = analysis.kernels
@@ -55,7 +49,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
     }
     summary = any(doubt.code == RANGES_OVERLAP for doubt in analysis.doubts)
     found = []
-    for name, row in rows_of(analysis).items():
+    for name, row in analysis.rows.items():
         values = {column: number(row, column) for column in CALL_COLUMNS}
         values["floor_time"] = number(row, "floor_own_time")
         # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
@@ -135,7 +129,7 @@ def kernel_subjects(analysis: Analysis, roofline: Roofline, sms: float = NAN) ->
         return []
     times = pd.DataFrame(Use(kernels, roofline).roof_times).to_dict("records")
     peaks = {name: roofline.peak(name) for name in dict.fromkeys(c.name for c in roofline.ceilings)}
-    calls = rows_of(analysis)
+    calls = analysis.rows
     # Where an implementation, with the ranges inside it, has one kernel, the work is that kernel's.
     alone = {name for name, rows in inside(kernels).items() if len(rows) == 1}
     reference = number(calls.get(analysis.reference, {}), "tensor_share")

@@ -11,6 +11,8 @@ ProfkitError             something the user can mend (exit code 2)
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class ProfkitError(Exception):
     """Something the user can mend: bad input, bad usage, a broken run directory.
@@ -28,6 +30,13 @@ class ProfkitError(Exception):
 
 class CollectError(ProfkitError):
     """A file that cannot be read as it stands."""
+
+
+def torn(path: Path, what: str) -> CollectError:
+    """The error to raise for an export that lacks rows or has some twice."""
+    return CollectError(
+        f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
+    )
 
 
 class NoLaunchesError(CollectError):

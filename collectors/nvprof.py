@@ -19,7 +19,7 @@ import pandas as pd
 
 from collectors import Format, guarded, nvprof_metrics, text_of
 from collectors.doubt import Doubt
-from collectors.errors import CollectError
+from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
 from collectors.nsys.launches import copies, memop_kind, shapes
 
@@ -244,9 +244,7 @@ def _frame(path: Path, found: _Found, doubts: list[Doubt], partial: bool) -> pd.
         wrong = "are missing" if lost > 0 else "stand here twice"
         what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows {wrong}"
         if not partial:
-            raise CollectError(
-                f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
-            )
+            raise torn(path, what)
         doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
     rows = [found.rows[at] for at in gpu]
     frame = build(

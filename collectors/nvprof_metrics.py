@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from collectors.doubt import Doubt
-from collectors.errors import CollectError
+from collectors.errors import CollectError, torn
 from collectors.frame import build
 
 _TEXT = re.compile(r"^\s*Invocations\s+(Metric|Event) Name\s.*\sAvg(?:\s+Total)?\s*$")
@@ -111,9 +111,7 @@ def _lacking(
     why = "nvprof could not profile them" if excused else "rows are missing"
     what = f"{short[0][:60]!r} lacks metrics that other kernels have: {why}"
     if not partial and not excused:
-        raise CollectError(
-            f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
-        )
+        raise torn(path, what)
     return [Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+from analyzers.records import plain
+
 NAN = math.nan
 SCHEMA = "profkit-explain/1"
 LANGUAGES = ("en", "zh")
@@ -290,33 +292,29 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON with the English words, NaN as None."""
         title, then, expect = self.words()
-        return {
-            "rule": self.rule,
-            "kernel": self.kernel,
-            "impl": self.impl,
-            "severity": self.severity,
-            "title": title,
-            "evidence": [
-                {**asdict(one), "value": _known(one.value), "threshold": _known(one.threshold)} for one in self.evidence
-            ],
-            "upper_bound": _known(self.upper_bound),
-            "ratio": _known(self.ratio),
-            "next_step": then,
-            "expect": expect,
-            "strength": self.strength,
-            "params": dict(self.params),
-            "variant": self.variant,
-            "win": _known(self.win),
-            "likely": _known(self.likely),
-            "recorded": _known(self.recorded),
-        }
+        return plain(
+            {
+                "rule": self.rule,
+                "kernel": self.kernel,
+                "impl": self.impl,
+                "severity": self.severity,
+                "title": title,
+                "evidence": [asdict(one) for one in self.evidence],
+                "upper_bound": self.upper_bound,
+                "ratio": self.ratio,
+                "next_step": then,
+                "expect": expect,
+                "strength": self.strength,
+                "params": dict(self.params),
+                "variant": self.variant,
+                "win": self.win,
+                "likely": self.likely,
+                "recorded": self.recorded,
+            }
+        )
 
 
 def _instead(text: str, spoken: Sequence[tuple[str, str]]) -> str:
     for words, other in spoken:
         text = text.replace(words, other)
     return text
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

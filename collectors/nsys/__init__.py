@@ -22,7 +22,7 @@ import pandas as pd
 
 from collectors import Format, Role, guarded
 from collectors.doubt import Doubt
-from collectors.errors import CollectError, NoLaunchesError
+from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
 from collectors.nsys.frames import Rows, quick, table_frame
 from collectors.nsys.launches import SUMMARIES, TRACES, UNUSED, api_facts, empty_ranges, launches, reach, together
@@ -217,9 +217,7 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
         return []
     what = f"the rows add up to {1 - lost:.1%} of the time: rows {'are missing' if lost > 0 else 'stand here twice'}"
     if not partial and frame.attrs["report"] in SUMMARIES:
-        raise CollectError(
-            f"{path}: {what}", fix="export again, or read what is there (--partial; partial=True in Python)"
-        )
+        raise torn(path, what)
     return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
 
 

@@ -6,15 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from profkit.study.study import Study
+    pass
 
 NAN = math.nan
-
-
-def by_impl(run: Study) -> dict[str, dict[str, Any]]:
-    """The analysis' row of each implementation; {} when nothing was timed."""
-    rows = run.analysis.impls.to_dict("records")
-    return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
 
 
 def number(value: Any, default: float = NAN) -> float:

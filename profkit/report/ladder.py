@@ -59,7 +59,7 @@ def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
     """An implementation of a run, its fastest correct candidate unless named. Raises ProfkitError for one without time."""
-    rows = {str(row["impl"]): row for row in study.analysis.impls.to_dict("records") if row["time"] > 0}
+    rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
     if not impl:

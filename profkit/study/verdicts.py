@@ -25,7 +25,7 @@ def verdicts_of(
     manifest: Manifest, analysis: Analysis, reduced: Sequence[Reduced], whose: Mapping[str, Provenance]
 ) -> dict[str, Verdict]:
     """Candidate -> verdict, in the order of the manifest. whose: by candidate, whose kernels its launches are."""
-    rows = {str(row["impl"]): row for row in analysis.impls.to_dict("records")}
+    rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
     # A floor that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
     # held against it.

@@ -169,14 +169,14 @@ def test_a_profkit_run_completes_the_points(tmp_path, monkeypatch, capsys):
     assert "14/14" in capsys.readouterr().out
 
 
-def measured(monkeypatch, rows, impls, words=None):
+def measured(rows, impls, words=None):
     """A run as far as scoring asks for it: rows of figures, (name, status) of candidates, their verdicts."""
     candidates = [SimpleNamespace(name=name, status=status, ok=status == "ok") for name, status in impls]
     verdicts = {
         name: SimpleNamespace(word=word, wins=word in ("faster", "win")) for name, word in (words or {}).items()
     }
-    monkeypatch.setattr(scoring, "by_impl", lambda run: rows)
-    return SimpleNamespace(manifest=SimpleNamespace(candidates=candidates), verdicts=verdicts, path=Path("runs/R1"))
+    manifest, analysis = SimpleNamespace(candidates=candidates), SimpleNamespace(rows=rows)
+    return SimpleNamespace(manifest=manifest, analysis=analysis, verdicts=verdicts, path=Path("runs/R1"))
 
 
 @pytest.mark.parametrize(
@@ -191,23 +191,23 @@ def measured(monkeypatch, rows, impls, words=None):
         ({"time": 1.0, "flops": 0.0, "compulsory_bytes": 0.0, "dram_bandwidth": 0.0}, (True, False, False)),
     ],
 )
-def test_which_figures_a_run_gives(monkeypatch, row, found):
-    run = measured(monkeypatch, {"a": row, "b": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok"), ("b", "crash")])
+def test_which_figures_a_run_gives(row, found):
+    run = measured({"a": row, "b": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok"), ("b", "crash")])
     assert tuple(scoring._measured(run).values()) == found
     assert set(scoring._measured(None).values()) == {False}
 
 
-def test_the_best_speedup_that_counts(monkeypatch):
+def test_the_best_speedup_that_counts():
     rows = {
         name: {"speedup": value, "speedup_low": value - 0.1, "speedup_high": value + 0.1}
         for name, value in {"fast": 2.0, "faster": 3.0, "void": 9.0, "unknown": math.nan, "text": 1.0}.items()
     }
     rows["text"]["speedup"] = "fast"
     words = {"fast": "slower", "faster": "faster", "void": "void", "unknown": "same", "text": "same"}
-    run = measured(monkeypatch, rows, [], words)
+    run = measured(rows, [], words)
     assert scoring._speedup(run) == Speedup(3.0, 2.9, 3.1)
-    assert not scoring._speedup(measured(monkeypatch, {}, [], words)).known
-    assert scoring._speedup(measured(monkeypatch, rows, [], {"fast": "undecided"})).value == 2.0
+    assert not scoring._speedup(measured({}, [], words)).known
+    assert scoring._speedup(measured(rows, [], {"fast": "undecided"})).value == 2.0
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_the_best_speedup_that_counts(monkeypatch):
         ([("b", "skipped")], None, "no candidate ran"),
     ],
 )
-def test_what_a_run_says_of_a_sample(monkeypatch, impls, accepted, why):
-    run = measured(monkeypatch, {}, impls)
+def test_what_a_run_says_of_a_sample(impls, accepted, why):
+    run = measured({}, impls)
     assert scoring._accepted([], run, "") == (accepted, why)
     assert scoring._accepted(["no readme"], run, "") == (False, "form: no readme")
 
@@ -231,9 +231,9 @@ def test_a_transcript_without_a_verdict_accepts_nothing():
     assert scoring._accepted([], None, "") == (None, "not measured")
 
 
-def test_a_run_brings_points_and_the_bonus_takes_a_prompt_and_a_time(tmp_path, monkeypatch):
+def test_a_run_brings_points_and_the_bonus_takes_a_prompt_and_a_time(tmp_path):
     folder = Path(shutil.copytree(ROOT / "S1/ICVXKH", tmp_path / "ICVXKH"))
-    run = measured(monkeypatch, {"a": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok")])
+    run = measured({"a": {"time": 1.0, "compulsory_bytes": 1.0}}, [("a", "ok")])
     seen = score(folder, run)
     assert (seen.points, seen.bonus, seen.base) == ({"gt": 2, "time": 5, "throughput": 4, "bandwidth": 3}, 1, 14)
     assert (seen.id, seen.accepted, seen.why) == ("ICVXKH", True, "run R1")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from statistics import geometric_mean
 
 from collectors.doubt import Doubt
 from profkit.contests.definitions import TASK, Dialect, Json, read_lines, read_object, solutions_in, task
@@ -74,7 +75,7 @@ def _claimed(rows: list[Json], solution: str) -> list[Doubt]:
     ratios = [float((one.get("performance") or {}).get("speedup_factor") or math.nan) for one in mine]
     known = [ratio for ratio in ratios if ratio > 0]
     passed = sum(one.get("status") == "PASSED" for one in mine)
-    mean = math.exp(math.fsum(map(math.log, known)) / len(known)) if known else math.nan
+    mean = geometric_mean(known) if known else math.nan
     places = sorted({str((one.get("environment") or {}).get("hardware", "?")) for one in mine})
     said = f"{passed} of {len(mine)} workloads passed" + (f", {mean:.3g}x as fast" if known else "")
     return [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profkit.contests.door import Progress, measure
-from profkit.contests.figures import NAN, by_impl, finite, number
+from profkit.contests.figures import NAN, finite, number
 from profkit.contests.gpucodeforces.transcript import Transcript, parse
 from profkit.errors import ProfkitError
 from profkit.launch import process
@@ -76,7 +76,7 @@ def bench(
     run = measure(folder, request, progress)
     entry = run_entry(folder, limit=limit)
     analysis = run.analysis
-    rows = by_impl(run)
+    rows = run.analysis.rows
     candidates = [
         _candidate(impl.name, impl.status, impl.reason, rows.get(impl.name, {}))
         for impl in run.manifest.candidates

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.figures import by_impl, finite, number
+from profkit.contests.figures import finite, number
 from profkit.contests.gpucodeforces.form import check
 from profkit.contests.gpucodeforces.transcript import parse
 from profkit.targets.source import Source
@@ -197,7 +197,7 @@ def _measured(run: Study | None) -> dict[str, bool]:
     if run is None:
         return found
     good = {impl.name for impl in run.manifest.candidates if impl.ok}
-    for name, row in by_impl(run).items():
+    for name, row in run.analysis.rows.items():
         if name in good and number(row.get("time")) > 0:
             needs = number(row.get("compulsory_bytes")) > 0
             found["time"] = True
@@ -211,7 +211,7 @@ def _speedup(run: Study) -> Speedup:
     good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "undecided")}
     found = [
         Speedup(*(number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high")))
-        for name, row in by_impl(run).items()
+        for name, row in run.analysis.rows.items()
         if name in good
     ]
     return max((s for s in found if not math.isnan(s.value)), key=lambda s: s.value, default=Speedup())

@@ -11,6 +11,8 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from analyzers.records import plain
+
 NAN = math.nan
 
 _TIME = re.compile(r"(?P<label>[^\n]*?)\s*平均执行时间:\s*(?P<s>[0-9.]+(?:e-?\d+)?)\s*秒")
@@ -64,7 +66,7 @@ class Transcript:
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON document, NaN as None."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return plain(asdict(self))
 
 
 def parse(text: str) -> Transcript:
@@ -167,11 +169,3 @@ def _notes(text: str, ratio: re.Match[str] | None, low: float, high: float) -> l
             f"the printed ratio {ratio['x']} is outside [{low:.3f}, {high:.3f}], which the printed times allow"
         )
     return notes
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return list(value) if isinstance(value, tuple) else value

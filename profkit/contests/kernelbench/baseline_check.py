@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from statistics import geometric_mean
 from typing import Any
 
 from profkit.contests.figures import NAN, finite, number
 from profkit.contests.kernelbench.fastp import P_VALUES
-from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results
+from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, own_of
 
 LIMIT = 0.25
 """How far a baseline may be from the row's own reference time, as a share of the smaller of the two."""
@@ -65,7 +66,7 @@ def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Prob
     for problem in problems:
         base = baseline.get(f"level{level}", {}).get(problem.name, {})
         row = next((r for r in results.get(str(problem.id), []) if r["sample_id"] == 0), {})
-        own = number(((row.get("metadata") or {}).get("profkit") or {}).get("reference_time"))
+        own = number(own_of(row).get("reference_time"))
         mean, runtime = number(base.get("mean")) * 1e-3, number(row.get("runtime")) * 1e-3
         if not (own > 0 and mean > 0):
             continue
@@ -76,7 +77,7 @@ def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Prob
             apart.append(Apart(problem.id, problem.name, mean, own))
             for p in P_VALUES:
                 rests[str(p)] += timed and (mean / runtime > p) != (own / runtime > p)
-    own_mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else NAN
+    own_mean = geometric_mean(ratios) if ratios else NAN
     return BaselineCheck(checked, tuple(apart), rests, own_mean)
 
 

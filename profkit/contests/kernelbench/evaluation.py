@@ -18,6 +18,7 @@ from profkit.contests.kernelbench.files import (
     Results,
     candidates,
     key_of,
+    own_of,
     read_baseline,
     read_results,
     results_file,
@@ -130,7 +131,7 @@ NOT_INSTALLED = "not-installed"
 
 def _settled(row: Record, request: Request) -> bool:
     """Whether a row is of this precision, and of a backend that was there."""
-    own = (row.get("metadata") or {}).get("profkit") or {}
+    own = own_of(row)
     same = own.get("precision", request.precision) == request.precision
     return same and own.get("status") != NOT_INSTALLED
 

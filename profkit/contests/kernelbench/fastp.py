@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from analyzers.statistics import MIN_ROUNDS
 from profkit.contests.figures import NAN, number
-from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results
+from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, own_of
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
@@ -170,7 +170,7 @@ def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], lev
 
 
 def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
-    own = (entry.get("metadata") or {}).get("profkit") or {}
+    own = own_of(entry)
     share = number(own.get("attainable_share"))
     why = no_win(own)
     if why:

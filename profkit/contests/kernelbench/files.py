@@ -110,9 +110,14 @@ def candidate_name(level: int, problem: int, sample: int, what: str = "kernel.py
     return f"level_{level}_problem_{problem}_sample_{sample}_{what}"
 
 
+def own_of(row: Record) -> Record:
+    """What profkit added to a row of results; {} for one of others."""
+    return (row.get("metadata") or {}).get("profkit") or {}
+
+
 def level_of(row: Record) -> int | None:
     """The level a row of results is of; None where nothing says, as in the official script's."""
-    own = (row.get("metadata") or {}).get("profkit") or {}
+    own = own_of(row)
     if isinstance(own.get("level"), int):
         return int(own["level"])
     named = re.search(r"level_(\d+)_problem_", str(own.get("run", "")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from profkit.contests.figures import NAN, by_impl, finite, number
+from profkit.contests.figures import NAN, finite, number
 from profkit.contests.kernelbench.files import Generated, Record, times
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def own(run: Study, impl: Impl) -> Record:
     """What profkit knows beyond the official fields; SI units, None where unknown."""
     reduced = next((one.to_dict() for one in run.reduced_precision if one.impl == impl.name), None)
     verdict = run.verdicts.get(impl.name)
-    rows = by_impl(run)
+    rows = run.analysis.rows
     row, reference = rows.get(impl.name, {}), rows.get(run.analysis.reference, {})
     time, base, floor = (number(r.get(k)) for r, k in ((row, "time"), (reference, "time"), (row, "floor_time")))
     figures = {

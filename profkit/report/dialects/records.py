@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyzers.records import number
+from analyzers.records import number, plain
 from profkit.errors import ProfkitError
 from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
@@ -85,7 +85,7 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
 def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
     verdict = study.verdicts[impl.name]
     known = {name: verdict.to_dict()[name] for name in ("word", "line", "speedup", "low", "high", "wins")}
-    floor = {"x_floor": _known(number(row, "floor_ratio")), "sol_score": sol_score(study, row)}
+    floor = plain({"x_floor": number(row, "floor_ratio"), "sol_score": sol_score(study, row)})
     return {
         "max_relative_error": max((one.max_rel or 0.0 for one in impl.checks), default=0.0),
         "max_absolute_error": max((one.max_abs or 0.0 for one in impl.checks), default=0.0),
@@ -114,10 +114,6 @@ def sol_score(study: Study, row: Any) -> float | None:
     if not (time > 0 and base > floor > 0):
         return None
     return 1 / (1 + max(0.0, time - floor) / (base - floor))
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 DIALECT = Dialect("records", write)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +31,7 @@ from profkit.contests.kernelbench.files import (
     candidate_name,
     candidates,
     key_of,
+    own_of,
     problems,
     read_results,
     results_file,
@@ -161,7 +163,7 @@ def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
         "evaluated": len(records),
         "compiled": sum(bool(r["compiled"]) for r in records),
         "correct": len(right),
-        "geo_mean_speedup": math.exp(math.fsum(map(math.log, known)) / len(known)) if known else None,
+        "geo_mean_speedup": geometric_mean(known) if known else None,
         "fast_1": sum(ratio > 1 for ratio in ratios) / n if n else 0.0,
         "fast_2": sum(ratio > 2 for ratio in ratios) / n if n else 0.0,
         "fast_1_sure": sum(low > 1 for low in lows) / n if n else 0.0,
@@ -196,7 +198,7 @@ def _record(question: Question) -> dict[str, Any] | None:
 
 def _own(record: dict[str, Any], key: str) -> float:
     """A figure of a speed-up; NaN for one that counts nowhere."""
-    own = record["metadata"].get("profkit") or {}
+    own = own_of(record)
     return math.nan if no_win(own) else number(own.get(key))
 
 
