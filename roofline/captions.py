@@ -13,7 +13,7 @@ from roofline.labels import Board, Box, first_free
 from roofline.language import told
 from roofline.marks import Tag, above, names, ranked
 from roofline.roofs import write
-from roofline.scene import Scene, compute_names, level_names, share_of_roof
+from roofline.scene import Scene, ceilings_of, compute_names, level_names, share_of_roof
 from roofline.sheet import WIDTH, Sheet, measure, wrap
 from roofline.style import DPI
 from roofline.wording import percent, roof_name, showable
@@ -121,11 +121,9 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
 def _sources(scene: Scene) -> Iterator[str]:
     """ "Roofs: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
     lang = scene.lang
-    found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
     groups: dict[tuple[str, str], list[str]] = {}
-    for ceiling in found:
-        if ceiling is not None:
-            groups.setdefault((ceiling.source, _sheet(ceiling)), []).append(roof_name(ceiling.name))
+    for ceiling in ceilings_of(scene):
+        groups.setdefault((ceiling.source, _sheet(ceiling)), []).append(roof_name(ceiling.name))
     words = {"measured": "{roofs} measured", "ncu": "{roofs} from ncu's counters", "datasheet": "{roofs} listed, dense"}
     parts = [
         told(lang, words[source] + (" ({sheet})" if sheet else ""), roofs=told(lang, ", ").join(members), sheet=sheet)
@@ -151,11 +149,10 @@ def draw_lines(sheet: Sheet, block: Lines, top: float) -> float:
 
 def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     """Say in the plot itself that there is nothing to see, or nothing to judge it by."""
-    known = [scene.roofline.get(n) for n in (*compute_names(scene), *level_names(scene))]
     parts = []
     if not any(p.placed for p in scene.points) and not scene.floors:
         parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
-    if not any(known):
+    if not ceilings_of(scene):
         parts.append(told(scene.lang, "no roof known for {device}", device=_device(scene)))
     if not parts:
         return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from roofline.language import told
 from roofline.marks import FLOOR, above, terse
-from roofline.scene import Scene, compute_names, impls, level_names
+from roofline.scene import Scene, ceilings_of, impls, level_names
 from roofline.sheet import WIDTH, Sheet, fit, measure
 from roofline.style import MARKERS, Theme, colours
 from roofline.wording import roof_name, showable
@@ -84,8 +84,7 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
 
 
 def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
-    found = [scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene))]
-    sources = {c.source for c in found if c is not None}
+    sources = {ceiling.source for ceiling in ceilings_of(scene)}
     solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
     if solid:
         yield Key(told(scene.lang, " or ".join(solid) + " roof"), look.roof, line="-")

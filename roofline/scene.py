@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from roofline.ceilings import BANDWIDTH, HELD, Roofline
+from roofline.ceilings import BANDWIDTH, HELD, Ceiling, Roofline
 
 NAN = math.nan
 
@@ -109,6 +109,12 @@ def level_names(scene: Scene) -> tuple[str, ...]:
     used = set(scene.levels) or {p.level for p in scene.points} | {f.level for f in scene.floors} or {"dram"}
     order = {name: index for index, name in enumerate(BANDWIDTH)}
     return tuple(sorted(used, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def ceilings_of(scene: Scene) -> list[Ceiling]:
+    """The roofs to draw that are known."""
+    found = (scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene)))
+    return [one for one in found if one is not None]
 
 
 def share_of_roof(point: Point, roofline: Roofline) -> float:

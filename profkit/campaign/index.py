@@ -128,12 +128,10 @@ class _Figures(msgspec.Struct):
     bytes: float | None = None
     achieved_flops: float | None = None
     dram_bandwidth: float | None = None
-    dram_fraction: float | None = None
     intensity: float | None = None
     attainable_fraction: float | None = None
     compute: str = ""
     bound_by: str = ""
-    floor_time: float | None = None
     floor_ratio: float | None = None
     kernels: float | None = None
 

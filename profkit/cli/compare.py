@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report import ladder as view
 from profkit.report.words import LANGUAGES
@@ -117,8 +118,7 @@ def _case(rung: Any, slower: list[Any], unsure: list[Any]) -> Case:
 
 def _write(done: Any, output: Path, force: bool, limit: float | None, lang: str) -> None:
     """The page, or the figure, by the extension."""
-    if output.exists() and not force:
-        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    vacant(output, force)
     if output.suffix in PAGES:
         from profkit.report.writers.compare_html import page_of  # pandas stays out of start-up
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from analyzers.verdict import WORDS
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli.screen import show
 from profkit.errors import ProfkitError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _VERDICT = 48
 """Characters of a verdict on a terminal; in a pipe it stands whole."""
-WORDS = ("skipped", "failed", "wrong", "void", "impossible", "undecided", "faster", "slower", "same")
 
 
 @click.command("list", short_help="Samples and runs.")

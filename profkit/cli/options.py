@@ -260,6 +260,12 @@ def request_of(counters: str | None, **options: Any) -> Request:
     return Request(counters=counters or "off", **options)
 
 
+def vacant(output: Path, force: bool) -> None:
+    """Raises click.UsageError for an output that is there already, unless it may be overwritten."""
+    if output.exists() and not force:
+        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+
+
 def written(ctx: click.Context) -> dict[str, str]:
     """The options that stand on the command line, by parameter, each as its longest name."""
     found: dict[str, str] = {}

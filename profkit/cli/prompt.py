@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from profkit.cli.options import vacant
 from profkit.contests.prompt import compose
 from profkit.rundir.files import write_atomic
 from profkit.targets import resolve
@@ -44,8 +45,7 @@ def command(
     if str(target) == "-":
         click.echo(text, nl=False)
         return 0
-    if target.exists() and not force:
-        raise click.UsageError(f"{target} exists, will not overwrite it without --force")
+    vacant(target, force)
     write_atomic(target, text.encode())
     click.echo(f"{target}" + (f" (evidence: {run.path})" if run is not None else ""), err=True)
     return 0

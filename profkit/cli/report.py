@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
@@ -111,9 +112,8 @@ def _deliver(written: Written, output: Path | None, force: bool) -> int:
             click.echo(f"pictures are written with -o only: {', '.join(written.pictures)}", err=True)
         click.echo(written.text)
         return 0
-    taken = [target.parent / name for name in written.pictures if (target.parent / name).exists()]
-    if taken and not force:
-        raise click.UsageError(f"{taken[0]} exists, will not overwrite it without --force")
+    for name in written.pictures:
+        vacant(target.parent / name, force)
     _write(written.text, target, force)
     for name, data in written.pictures.items():
         write_atomic(target.parent / name, data)
@@ -125,6 +125,5 @@ def _write(text: str, output: Path, force: bool) -> None:
     if str(output) == "-":
         click.echo(text)
         return
-    if output.exists() and not force:
-        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    vacant(output, force)
     write_atomic(output, text.encode())

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from profkit.cli.options import vacant
 from profkit.errors import ProfkitError
 
 
@@ -69,8 +70,7 @@ def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -
     from profkit.study.study import open_study
     from roofline.plot import draw, save
 
-    if output.exists() and not force:
-        raise click.UsageError(f"{output} exists, will not overwrite it without --force")
+    vacant(output, force)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{output}: name a .png, .svg or .pdf file")
     scene = kernels_scene([open_study(run) for run in runs], **options)

@@ -152,7 +152,7 @@ def ladder_table(ladder: Ladder) -> Table:
             rung.label,
             ", ".join(rung.changed) or ("-" if index == 0 else "nothing in its file"),
             time,
-            _step(rung),
+            step_text(rung),
             shown(rung.total, "ratio"),
             units.percent(rung.attainable_fraction),
             units.digits(rung.floor_ratio),
@@ -168,11 +168,12 @@ def moved_lines(ladder: Ladder) -> list[str]:
     return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
 
 
-def _step(rung: Rung) -> str:
+def step_text(rung: Rung, lang: str = "en") -> str:
+    """ "1.35x [1.3, 1.41] faster" than the step before."""
     if math.isnan(rung.step):
-        return "-"
+        return units.MISSING
     inside = f" {interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}', 'en')}"
+    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}', lang)}"
 
 
 def interval(one: Rung | Ratio) -> str:

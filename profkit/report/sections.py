@@ -222,10 +222,13 @@ def _step_work(study: Study, lang: str) -> str:
     hot = next(iter(study.hottest.to_dict("records")), {})
     if not number(hot, "share") > 0:
         return said
-    roof = bound_why(hot, lang)
-    parts = [short_name(str(hot["kernel"])), say("cap_of_that", lang, share=units.percent(float(hot["share"])))]
-    parts += [say("is_bound_by", lang, roof=roof)] if roof else []
-    return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
+    return said + _hottest(hot, say("cap_of_that", lang, share=units.percent(float(hot["share"]))), lang)
+
+
+def _hottest(kernel: Mapping[Any, Any], share: str, lang: str) -> str:
+    roof = bound_why(kernel, lang)
+    parts = [short_name(str(kernel["kernel"])), share, *([say("is_bound_by", lang, roof=roof)] if roof else [])]
+    return say("cap_hottest", lang, what=say("comma", lang).join(parts))
 
 
 def _launched(counts: Mapping[str, float], lang: str, *, kinds: int = 0) -> list[str]:
@@ -274,11 +277,8 @@ def _how_much(study: Study, lang: str) -> str:
     if study.filtered and frame is not None:
         said = say("cap_counted", lang, counted=said, total=units.text(float(frame["time"].sum()), "s"))
         kernels = kernels.sort_values("share", ascending=False, kind="stable")
-    hot = kernels.iloc[0]
-    roof = bound_why(hot.to_dict(), lang)
-    parts = [short_name(str(hot["kernel"])), units.percent(float(hot["share"]))]
-    parts += [say("is_bound_by", lang, roof=roof)] if roof else []
-    return said + say("cap_hottest", lang, what=say("comma", lang).join(parts))
+    hot = kernels.iloc[0].to_dict()
+    return said + _hottest(hot, units.percent(float(hot["share"])), lang)
 
 
 # ---- the parts

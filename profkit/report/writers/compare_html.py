@@ -204,7 +204,7 @@ def _ladder(chosen: Sequence[Chosen], ladder: Ladder, lang: str) -> Table:
             ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file", lang)),
             _correct(chosen[at], lang),
             time,
-            _step(rung, lang),
+            view.step_text(rung, lang),
             shown(rung.total, "ratio"),
             units.percent(rung.attainable_fraction),
             units.digits(rung.floor_ratio),
@@ -217,13 +217,6 @@ def _ladder(chosen: Sequence[Chosen], ladder: Ladder, lang: str) -> Table:
 
 def _correct(one: Chosen, lang: str) -> str:
     return sections.correctness(next((impl for impl in one.study.manifest.impls if impl.name == one.impl), None), lang)
-
-
-def _step(rung: Rung, lang: str) -> str:
-    if math.isnan(rung.step):
-        return units.MISSING
-    interval = f" {view.interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{interval} {say(f'c_{rung.verdict}', lang)}"
 
 
 @dataclass(frozen=True)
