@@ -145,9 +145,8 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         if isinstance(error, OSError):
-            raise RooflineError(
-                f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
-            ) from error
+            fix = "a directory stands there: name a file" if target.is_dir() else "is there room on that disk?"
+            raise RooflineError(f"cannot write {target}: {error.strerror or error}", fix=fix) from error
         raise
 
 

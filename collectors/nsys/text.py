@@ -247,8 +247,8 @@ def whole_end(export: Export, table: Table) -> int:
 def _check_head(path: Path, head: bytes) -> None:
     if not head.strip(b"\x00\r\n\t \xef\xbb\xbf\xff\xfe"):
         raise CollectError(
-            f"{path}: is empty: nsys wrote no report into it",
-            fix="nsys does that when the capture holds no such data; look at what `nsys stats` printed",
+            f"{path} is empty: nothing was written into it",
+            fix="`nsys stats` writes such a file when the capture holds no such data; look at what it printed",
         )
     if _encoding(head) == "utf-8" and b"\x00" in head:
         raise CollectError(f"{path}: holds binary data, not text", fix="give the CSV or the sqlite export")

@@ -13,7 +13,7 @@ from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
 from profkit.report.words import LANGUAGES
-from profkit.rundir.files import write_atomic
+from profkit.rundir.files import is_stream, write_atomic
 
 
 @click.command("report", short_help="Make a run's report again.")
@@ -107,10 +107,10 @@ def _deliver(written: Written, output: Path | None, force: bool) -> int:
         if written.shown:
             click.echo(written.text)
     target = output or Path("-")
-    if str(target) == "-":
+    if str(target) == "-" or is_stream(target):
         if written.pictures:
-            click.echo(f"pictures are written with -o only: {', '.join(written.pictures)}", err=True)
-        click.echo(written.text)
+            click.echo(f"pictures are written beside a file only (-o): {', '.join(written.pictures)}", err=True)
+        _write(written.text, target, force)
         return 0
     for name in written.pictures:
         vacant(target.parent / name, force)

@@ -27,18 +27,20 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says when there is no room for a file."""
 ROOM = "free some disk space; what was written before is untouched"
 """The fix of every error that is a full disk."""
+_FIXES = {
+    errno.ENOENT: "the directory is gone, or never was: name one that is there, or run it again where nothing removes it",
+    errno.ENOTDIR: "a file stands where a directory would be: name another",
+    errno.EISDIR: "a directory stands there: name a file",
+    errno.EBUSY: "a directory stands there: name a file",
+}
 
 
 def unwritable(path: str | os.PathLike[str], error: OSError) -> ProfkitError:
     """The error to raise when `path` could not be written; the fix depends on whether the disk is full."""
-    fix = (
-        "the directory is gone: run it again where nothing removes it"
-        if error.errno == errno.ENOENT
-        else "a file stands where a directory would be: name another"
-        if error.errno == errno.ENOTDIR
-        else "check the directory's permissions"
+    return ProfkitError(
+        f"cannot write {os.fspath(path)}: {error.strerror}",
+        fix=ROOM if error.errno in FULL else _FIXES.get(error.errno or 0, "check the directory's permissions"),
     )
-    return ProfkitError(f"cannot write {os.fspath(path)}: {error.strerror}", fix=ROOM if error.errno in FULL else fix)
 
 
 @cache
@@ -85,9 +87,17 @@ def temporary(place: Path | None = None) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=f"profkit-{mark()}", dir=parent, ignore_cleanup_errors=True)
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a device or a pipe is there, which is written into: a file put in its place would break it for everybody."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing: temporary file, fsync, replace. A full disk names itself."""
+    """Write a whole file or nothing: temporary file, fsync, replace; into a stream as it is. A full disk names itself."""
     try:
+        if is_stream(path):
+            path.write_bytes(data)
+            return
         sweep(path.parent.glob(f".{glob.escape(path.name)}.*"))
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.{mark()}", dir=path.parent)
         try:

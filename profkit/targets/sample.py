@@ -46,7 +46,7 @@ class Sample:
 def resolve(path: Path) -> Sample:
     """Find the roles in a folder. Raises ProfkitError naming the folder, what is missing and the fix."""
     if path.is_file():
-        raise ProfkitError(f"{path} is a file; a sample is a folder", fix=f"profkit profile {path.parent}")
+        raise ProfkitError(f"{path} is a file; a sample is a folder", fix=f"name its folder: {path.parent}")
     if not path.is_dir():
         raise ProfkitError(f"{path}: no such sample folder", fix=_suggest(path))
     names = {file: _names(file) for file in sorted(path.glob("*.py"))}

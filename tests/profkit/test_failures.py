@@ -166,6 +166,22 @@ def test_a_directory_that_is_gone_is_no_matter_of_permissions(tmp_path):
     assert "directory is gone" in caught.value.fix
 
 
+def test_a_directory_in_the_place_of_a_file_is_no_matter_of_permissions(tmp_path):
+    with pytest.raises(ProfkitError, match="Is a directory") as caught:
+        files.write_atomic(tmp_path, b"{}")
+    assert caught.value.fix == "a directory stands there: name a file"
+
+
+def test_a_pipe_is_written_into_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "rb", buffering=0) as stream:
+        files.write_atomic(pipe, b"{}")
+        assert pipe.is_fifo()
+        assert stream.read(2) == b"{}"
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     file = tmp_path / "timings.csv"
     file.write_text("before\n")
