@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from profkit.cli.options import Amount
+
 
 @click.command("mcp", short_help="Serve tools over MCP.")
 @click.option(
@@ -16,7 +18,7 @@ import click
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder that paths may lie in; repeatable, the first is where relative ones begin. Default: here.",
 )
-@click.option("--seconds", default=600.0, show_default=True, type=click.FloatRange(1), help="One measurement at most.")
+@click.option("--seconds", default=600.0, show_default=True, type=Amount(1), help="One measurement at most.")
 def command(roots: tuple[Path, ...], seconds: float) -> int:
     """Serve profile, explain, compare, lines, ceilings and next to a client, on stdin and stdout.
 

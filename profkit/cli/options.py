@@ -28,10 +28,10 @@ class Option(click.Option):
 
 
 class Amount(click.FloatRange):
-    """A number from 0 on, or above 0; neither infinite nor NaN."""
+    """A number from `least` on, or above it; neither infinite nor NaN."""
 
-    def __init__(self, *, above: bool = False) -> None:
-        super().__init__(min=0, min_open=above)
+    def __init__(self, least: float = 0, *, above: bool = False) -> None:
+        super().__init__(min=least, min_open=above)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))

@@ -59,10 +59,12 @@ def known(device: Mapping[str, Any]) -> Measured | None:
 def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
     """Measure now, in a child process, and keep the result. sustained: hold the tensor roofs as well.
 
-    Raises CannotProfileError without a GPU.
+    Raises CannotProfileError without a GPU, ProfkitError for what a CPU has none of.
     """
     if kind == "auto":
         kind = "cuda" if gpu_present() else "cpu"
+    if kind == "cpu" and sustained:
+        raise ProfkitError("--sustained holds tensor roofs, and a CPU has none", fix="leave it out")
     if kind == "cuda" and not gpu_present():
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with temporary() as folder:

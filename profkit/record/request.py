@@ -111,6 +111,8 @@ class Request:
         return {one.name: one.name for one in fields(self) if getattr(self, one.name) != one.default}
 
 
+MOST_SEED = 2**62
+"""Of a first seed: those of further draws are counted up from it, and torch takes 63 bits."""
 _PROGRAM = {"range", "after", "steps", "hot", "kernel", "include", "skip", "count", "kill", "limit"}
 _TOOLS = {
     "counters",
@@ -166,6 +168,8 @@ def refuse(kind: str, wanted: Request, given: Mapping[str, str] | None = None) -
         raise ProfkitError(f"{said['kill']}: it is not said after how many launches", fix="add --launch-count or --hot")
     if kind == "program" and wanted.counters == "off":
         raise ProfkitError("a command without counters is timed by nsys", fix="--nsys in the place of --events")
+    if abs(wanted.seed or 0) > MOST_SEED:
+        raise ProfkitError(f"{said['seed']} {wanted.seed}: more than torch takes", fix=f"{MOST_SEED} at most")
     if wanted.gpu_memory and wanted.trust:
         raise ProfkitError(
             "a limit of GPU memory holds for a process, and here the reference shares it", fix="leave --trust out"

@@ -170,6 +170,26 @@ def test_what_cannot_go_together_is_refused(words, why, capsys):
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "run"])
+@pytest.mark.parametrize("seed", [2**62 + 1, -(2**62) - 1])
+def test_a_seed_that_torch_does_not_take_is_no_fault_of_a_candidate(seed, dry, capsys, tmp_path):
+    folder = write_sample(tmp_path, "honest")
+    assert invoke(["profile", str(folder), "--seed", str(seed), *dry, "--runs", str(tmp_path / "runs")]) == 2
+    assert f"--seed {seed}: more than torch takes" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tensor_roofs_of_a_cpu_are_refused(capsys):
+    assert invoke(["ceilings", "--device", "cpu", "--sustained"]) == 2
+    assert "--sustained holds tensor roofs, and a CPU has none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "0.5"])
+def test_a_limit_that_is_none_is_refused(seconds, capsys):
+    assert invoke(["mcp", "--seconds", seconds]) == 2
+    assert "--seconds" in capsys.readouterr().err
+
+
 def test_the_library_refuses_as_the_command_does(tmp_path):
     for options in ({"trials": 3}, {"counters": "ncu"}, {"nsys": True}, {"hot": 2}):
         with pytest.raises(ProfkitError, match=f"{next(iter(options))}: not for a callable"):
