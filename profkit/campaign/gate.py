@@ -82,7 +82,10 @@ def _newest(folder: Path) -> dict[str, Study]:
     if not folder.is_dir():
         raise ProfkitError(f"{folder}: no such folder of runs", fix="was it downloaded, or measured?")
     runs = sorted(find_runs(folder), key=lambda run: run.manifest.created)
-    return {run.manifest.sample.id: Study(run) for run in runs if run.manifest.status == "done"}
+    done = {run.manifest.sample.id: Study(run) for run in runs if run.manifest.status == "done"}
+    if not done:
+        raise ProfkitError(f"{folder}: no finished run here or below", fix="measure the same samples before and after")
+    return done
 
 
 def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judged]:

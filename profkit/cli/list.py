@@ -29,7 +29,9 @@ _VERDICT = 48
 
 @click.command("list", short_help="Samples and runs.")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("S1"))
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
+@click.option(
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
+)
 @click.option("--sample", default="", metavar="ID", help="Only this sample; * and ? stand for any characters.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this, as in h200.")
 @click.option("--since", default="", metavar="WHEN", help="Only runs since a date, a tag, or a version of profkit.")

@@ -21,7 +21,9 @@ from profkit.targets import resolve
     help="Evidence from this run; default: the newest of the sample.",
 )
 @click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
+@click.option(
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: FOLDER/prompt.txt; - is stdout.")
 @click.option("--force", is_flag=True, help="Overwrite an existing prompt.")
 def command(

@@ -23,7 +23,9 @@ SCHEMA = "profkit-score/1"
 
 @click.command("score", short_help="Points and ranking by the contest's rules.")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("S1"))
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
+@click.option(
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(folder: Path, runs: Path, as_json: bool) -> int:
     """Score every sample of FOLDER: 2 + 5 + 4 + 3 base points, bonus, and the contestants' ranking.

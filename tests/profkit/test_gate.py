@@ -109,6 +109,12 @@ def test_nothing_to_compare_is_no_pass(before, tmp_path, capsys):
     assert "measure the same samples before and after" in capsys.readouterr().err
 
 
+def test_a_folder_without_a_finished_run_is_named(before, tmp_path, capsys):
+    for folders in ((tmp_path, before), (before, tmp_path)):
+        assert invoke(["gate", *map(str, folders), "-o", str(tmp_path / "gate")]) == 2
+        assert f"{tmp_path}: no finished run here or below" in capsys.readouterr().err
+
+
 def test_of_a_void_task_a_time_alone_passes_and_says_so(tmp_path, capsys):
     before = runs(tmp_path / "before", "ICLSUM")
     assert invoke(["gate", str(before), str(before)]) == 0

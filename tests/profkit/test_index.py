@@ -362,3 +362,10 @@ def test_no_runs(tmp_path, capsys):
     code, out, _ = run(capsys, "list", tmp_path, "--runs", tmp_path / "none")
     assert code == 0
     assert "no runs" in out
+
+
+def test_a_file_is_no_folder_of_runs(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for verb in ("list", "score", "prompt"):
+        code, _, err = run(capsys, verb, tmp_path, "--runs", tmp_path / "file")
+        assert (code, "is a file" in err) == (2, True)
