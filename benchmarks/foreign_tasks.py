@@ -24,6 +24,7 @@ from pathlib import Path
 
 import msgspec
 
+from analyzers.records import number
 from profkit.api import Run, profile
 from profkit.campaign.piece import of_folder
 from profkit.campaign.task import Task, perform
@@ -102,8 +103,8 @@ def _measured(task: Path, asked: argparse.Namespace) -> Iterator[list[str]]:
             part.name,
             told.get(part.name, "-"),
             verdict.text(),
-            units.text(units.number(row, "time"), "s"),
-            units.digits(units.number(row, "floor_ratio")),
+            units.text(number(row, "time"), "s"),
+            units.digits(number(row, "floor_ratio")),
             "-" if score is None else f"{score:.2f}",
         ]
 
