@@ -7,13 +7,16 @@ import os
 import runpy
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from profkit.launch.warm import Warm
 
 FAKES = Path(__file__).parent / "fakes"
 
@@ -109,29 +112,24 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm_runners() -> Iterator[None]:
+def warm_runners() -> Iterator[Warm]:
     """Runners are forks of a process that has imported torch, one in each worker; a CPU's ceilings are given there.
 
     So are programs under torch's profiler; with a start of their own they are in test_nsys_launch.py.
     """
     from profkit.launch import process
-    from profkit.launch.protocol import BARE
-    from profkit.launch.warm import MODULES, PRELOAD, Warm
+    from profkit.launch.warm import MODULES, PRELOAD
     from profkit.targets.program import MODULE as TRACER
 
+    servers = runpy.run_path(str(FAKES / "warm/session_servers.py"))["Servers"]
     # An empty entry would be the directory that a server is started in.
     env = {"PYTHONPATH": os.pathsep.join(filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")]))}
     with (
-        closing(Warm([*PRELOAD, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
+        closing(servers([*PRELOAD, "given_ceilings"], (*MODULES, TRACER), env)) as warm,
         pytest.MonkeyPatch.context() as patch,
     ):
-
-        def start(argv: Sequence[str], **options: Any) -> process.Child:
-            traced = list(argv[:3]) == [sys.executable, "-m", TRACER]
-            return warm([*BARE, *argv[2:]] if traced else argv, **options)
-
-        patch.setattr(process, "start", start)
-        yield
+        patch.setattr(process, "start", warm)
+        yield warm
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -200,6 +198,17 @@ def given_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for the runners of commands that a test starts as processes of their own, which print no pictures."""
     path = filter(None, [str(FAKES / "warm"), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+
+
+@pytest.fixture
+def lent_to_others(given_to_others: None, warm_runners: Warm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """These runners are forks of this session's servers too: one of each command's own would import torch once more. Not
+    for what ends with a command.
+    """
+    lending = runpy.run_path(str(FAKES / "warm/session_servers.py"))
+    with lending["lending"](warm_runners) as name:
+        monkeypatch.setenv(lending["VARIABLE"], name)
+        yield
 
 
 @pytest.fixture

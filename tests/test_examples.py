@@ -38,7 +38,7 @@ def run_script(name: str, *arguments: str, cwd: Path) -> str:
 
 @pytest.mark.slow(40)
 @pytest.mark.xdist_group("icvxkh")
-@pytest.mark.usefixtures("fewer_headers", "given_to_others")
+@pytest.mark.usefixtures("fewer_headers", "lent_to_others")
 def test_profile_sample(tmp_path):
     options = ("--device", "cpu", "--budget", "0.05", "--trials", "1", "-o", "a.png")
     out = run_script("profile_sample.py", str(ROOT / "S1" / "ICVXKH"), *options, cwd=tmp_path)

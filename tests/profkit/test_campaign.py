@@ -737,7 +737,7 @@ class Cluster:
 
 @pytest.mark.slow(60)
 @pytest.mark.timeout(600)
-@pytest.mark.usefixtures("given_to_others")
+@pytest.mark.usefixtures("lent_to_others")
 def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
     """What was delivered stays; the same command on another cluster completes, with the verdicts that stood."""
     pytest.importorskip("distributed")
@@ -819,7 +819,7 @@ class ModelNew: pass
 
 
 @pytest.mark.slow(30)
-@pytest.mark.usefixtures("given_to_others")
+@pytest.mark.usefixtures("lent_to_others")
 def test_a_folder_as_a_campaign(place, capsys):
     """A right one, a wrong one, one that crashes, one that cannot run here, and two of one source that does not build."""
     sample(place / "s/A")

@@ -208,7 +208,7 @@ def test_a_log_that_cannot_grow_costs_only_itself():
 
 
 @pytest.mark.slow(20)
-@pytest.mark.usefixtures("given_to_others")
+@pytest.mark.usefixtures("lent_to_others")
 def test_two_runs_of_a_sample_at_once(tmp_path):
     folder = write_sample(tmp_path, "honest")
     argv = [*CLI, "profile", str(folder), *QUICK, "--runs", str(tmp_path / "runs"), "-q"]

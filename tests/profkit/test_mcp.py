@@ -92,7 +92,7 @@ def test_paths_stay_inside_the_roots(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("given_to_others")
+@pytest.mark.usefixtures("lent_to_others")
 def test_profile_measures_only_with_options_of_its_own(tmp_path):
     folder = write_sample(tmp_path, "honest")
     options = "--device cpu --budget 0.05 --trials 1"

@@ -1,5 +1,5 @@
 """Where this folder is on PYTHONPATH, runners of processes that a test starts are given a CPU's ceilings too, and these
-processes print no pictures unless PRINTED is set.
+processes print no pictures unless PRINTED is set, and have no servers of their own where a test session lends its.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import sys
 
 MEASURING = ("profkit.runner.session", "profkit.runner.candidate", "profkit.runner.inprocess")
-WRITING = "profkit.report.derived"
 
 
 class Given(importlib.abc.MetaPathFinder):
@@ -23,22 +22,40 @@ class Given(importlib.abc.MetaPathFinder):
             importlib.import_module("given_ceilings")
 
 
-class Composed(importlib.abc.MetaPathFinder):
-    """Has what writes a run's pictures compose them alone."""
+class After(importlib.abc.MetaPathFinder):
+    """Has something done to a module once it is imported."""
+
+    def __init__(self, name, change):
+        self._name, self._change = name, change
 
     def find_spec(self, name, path=None, target=None):
-        if name != WRITING:
+        if name != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         execute = spec.loader.exec_module
 
-        def execute_and_replace(module):
+        def execute_and_change(module):
             execute(module)
-            module.image = importlib.import_module("given_pictures").image
+            self._change(module)
 
-        spec.loader.exec_module = execute_and_replace
+        spec.loader.exec_module = execute_and_change
         return spec
 
 
-sys.meta_path[:0] = [Given()] if os.environ.get("PRINTED") else [Given(), Composed()]
+def compose(derived):
+    """Have what writes a run's pictures compose them alone."""
+    derived.image = importlib.import_module("given_pictures").image
+
+
+def borrow(warm):
+    """Have runners be forks of the servers that this process is lent."""
+    warm.process.start = importlib.import_module("session_servers").borrowed(os.environ["TESTS_SERVERS"])
+
+
+sys.meta_path.insert(0, Given())
+if not os.environ.get("PRINTED"):
+    sys.meta_path.insert(0, After("profkit.report.derived", compose))
+# A campaign's workers are lent the campaign's.
+if os.environ.get("TESTS_SERVERS") and "profkit.campaign.worker" not in sys.orig_argv:
+    sys.meta_path.insert(0, After("profkit.launch.warm", borrow))
