@@ -263,6 +263,7 @@ def _places() -> Iterator[_Place]:
     # What hands data and questions over: a candidate that hears of them could work before it is called.
     yield from (("torch.serialization", torch.serialization), ("torch._utils", torch._utils), ("pickle", pickle))
     yield from (("torch.UntypedStorage", torch.UntypedStorage), ("msgspec.json", msgspec.json))
+    yield from (("msgspec.msgpack", msgspec.msgpack),)
     yield from (("socket.socket", socket.socket),)
     yield from (("random", random), ("random.SystemRandom", random.SystemRandom), ("secrets", secrets))
 
