@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from profkit.runner.clocks import CudaClock
-from profkit.runner.kineto import kind_of
+from profkit.runner.kineto import kind_of, recorder
 from profkit.runner.offence import OffenceError
 from profkit.runner.timing import Call, Sample, known_to
 from profkit.runner.whole import whole_file
@@ -62,7 +62,7 @@ class Recording:
 
     def begin(self) -> None:
         _set_up()
-        self._profiler = _recorder()
+        self._profiler = recorder(cpu=False, cuda=True)
         self._profiler.__enter__()
 
     def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
@@ -91,17 +91,10 @@ class Recording:
             open_.__exit__(None, None, None)
 
 
-def _recorder() -> Any:
-    """torch's profiler of the device alone. torch.profiler.profile is this one and more: when it begins it imports torch's
-    compiler and Triton, seconds in which nobody else has the device.
-    """
-    return torch.autograd.profiler.profile(use_cpu=False, use_device="cuda", use_kineto=True)
-
-
 @functools.cache
 def _set_up() -> None:
     """CUPTI does that when it is first started: a tenth of a second in which launches are slow."""
-    with _recorder():
+    with recorder(cpu=False, cuda=True):
         torch.cuda._sleep(1)
         torch.cuda.synchronize()
 

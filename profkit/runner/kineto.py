@@ -1,4 +1,4 @@
-"""Which of kineto's GPU records are work: kernels, copies and fills, not waits and not echoes of ranges.
+"""What records by kineto, and which of its GPU records are work: kernels, copies and fills, not waits and not echoes of ranges.
 
 Kineto says it by the type of the record where torch hands that on; older ones leave the name alone to tell by.
 """
@@ -10,6 +10,15 @@ from typing import Any
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 """Kineto's types of GPU work -> kinds of the launches frame."""
 _NO_WORK = ("gpu_", "Context Sync", "Stream", "Event", "Device")
+
+
+def recorder(*, cpu: bool, cuda: bool) -> Any:
+    """torch's profiler of the host, the device or both. torch.profiler.profile is this one and more: when it begins it imports
+    torch's compiler and Triton, seconds of a program's time, or of the device's, which nobody else has meanwhile.
+    """
+    import torch
+
+    return torch.autograd.profiler.profile(use_cpu=cpu, use_device="cuda" if cuda else None, use_kineto=True)
 
 
 def kind_of(event: Any) -> str:

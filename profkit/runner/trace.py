@@ -28,7 +28,7 @@ from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
 from collectors.kineto import LONG, host_frame, ranges_of
 from collectors.nsys.ranges import Range
 from profkit import annotation
-from profkit.runner.kineto import kind_of, said_by_user
+from profkit.runner.kineto import kind_of, recorder, said_by_user
 from profkit.runner.whole import whole_file
 from profkit.runner.window import MARK, Window, parsed
 
@@ -37,7 +37,6 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
     out, *words = arguments
     import torch
-    from torch.profiler import ProfilerActivity, profile
 
     annotation.listen(_mirror)
     wanted, target = parsed(words)
@@ -46,14 +45,19 @@ def main(arguments: Sequence[str]) -> int:
         code = run(target)
         window.finish()
         return code
-    cuda = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
-    profiler = profile(activities=[ProfilerActivity.CPU, *cuda])
-    window = Window(wanted, _settled(profiler.start), _settled(profiler.stop))
+    cuda = torch.cuda.is_available()
+    begun: list[Any] = []
+
+    def begin() -> None:
+        begun.append(recorder(cpu=True, cuda=cuda))
+        begun[-1].__enter__()
+
+    window = Window(wanted, _settled(begin), _settled(lambda: begun[-1].__exit__(None, None, None)))
     code = run(target)
     window.finish()
-    if profiler.profiler is None:
+    if not begun:
         return code
-    events = profiler.profiler.kineto_results.events()
+    events = begun[-1].kineto_results.events()
     names = {
         index: (torch.cuda.get_device_name(index), "{}.{}".format(*torch.cuda.get_device_capability(index)))
         for index in range(torch.cuda.device_count() if cuda else 0)
