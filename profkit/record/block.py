@@ -40,11 +40,12 @@ class Block(AbstractContextManager["Block"]):
 
     def __enter__(self) -> Block:
         import torch
-        from torch.profiler import ProfilerActivity, profile, record_function
+        from torch.autograd.profiler import profile, record_function
 
         self._cuda = torch.cuda.is_available()
-        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
-        self._profiler: Any = self._stack.enter_context(profile(activities=kinds))
+        # torch.profiler.profile is this one and more: when it begins it imports torch's compiler, for more than a second.
+        recorder = profile(use_device="cuda" if self._cuda else None, use_kineto=True)
+        self._profiler: Any = self._stack.enter_context(recorder)
         annotation.listen(record_function)
         self._stack.callback(annotation.listen)
         self._stack.enter_context(record_function(self.name))
