@@ -83,7 +83,8 @@ def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None =
 
 _MARK = b"profkit tensors\n"
 _LENGTH, _ALIGNED = 8, 64
-_DTYPES = {str(one).removeprefix("torch."): one for one in vars(torch).values() if isinstance(one, torch.dtype)}
+_PLAIN = [one for one in vars(torch).values() if isinstance(one, torch.dtype) and not str(one).startswith("torch.q")]
+_DTYPES = {str(one).removeprefix("torch."): one for one in _PLAIN}
 _NAMES = {one: name for name, one in _DTYPES.items()}
 _TENSOR, _TUPLE, _DICT = "tensor", "tuple", "dict"
 
@@ -176,7 +177,7 @@ def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
 
     try:
         return meant(nesting)
-    except (IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, OverflowError, RecursionError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{file.name}: {error}") from error
 
 
