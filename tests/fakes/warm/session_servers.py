@@ -61,10 +61,14 @@ def lending(servers: Warm) -> Iterator[str]:
     """Inside, who connects to the socket of this name is given the descriptor that `borrowed` takes."""
 
     def give() -> None:
-        with suppress(OSError):  # It is shut down.
-            while True:
-                with asked.accept()[0] as who:
-                    socket.send_fds(who, [b"!"], [lent.fileno()])
+        while True:
+            try:
+                who, _ = asked.accept()
+            except OSError:
+                return  # It is shut down.
+            # Who was killed meanwhile hears nothing, and others do.
+            with who, suppress(OSError):
+                socket.send_fds(who, [b"!"], [lent.fileno()])
 
     with (
         tempfile.TemporaryDirectory() as folder,
