@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def sealed():
+def sealed(prepared):
     with torch.no_grad():
         integrity.seal()
         yield

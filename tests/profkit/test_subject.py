@@ -21,7 +21,7 @@ from profkit.runner.subject import Data, TimedCall
 
 
 @pytest.fixture(autouse=True)
-def sealed():
+def sealed(prepared):
     with torch.no_grad():
         integrity.seal()
         yield
