@@ -1053,17 +1053,35 @@ class Session:
     def _room(
         self, arguments: list[Any], values: Mapping[str, torch.Tensor] | None = None
     ) -> Mapping[str, float] | None:
-        """What rounding may do to the reference's answer to these inputs, with these of its weights; see prober.room."""
+        """What rounding may do to the reference's answer to these inputs, with these of its weights; see prober.room. None where it fails."""
+        return self._off(prober.room, arguments, values)
+
+    def _rounding(self, arguments: list[Any]) -> Mapping[str, float]:
+        """The tolerances with what the reference is off from itself in float64 for these inputs, the usual ones where it fails; see
+        prober.rounded.
+        """
+        found = self._off(prober.rounded, arguments)
+        return self.reference.probe.tolerances if found is None else found
+
+    def _off(
+        self,
+        tell: Callable[..., Mapping[str, float] | None],
+        arguments: list[Any],
+        values: Mapping[str, torch.Tensor] | None = None,
+    ) -> Mapping[str, float] | None:
+        """The tolerances that `tell` finds for the reference, these inputs and these of its weights; None where the reference fails."""
         model, before = self.reference.model, {}
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         loading.use(self.reference.lock)
         self._put(frozenset(self._live.live))
+        if self._state.tells:
+            state.put(model, self._state.values)
         try:
             if values:
-                state = model.state_dict()
-                before = {name: state[name].clone() for name in values}
+                held = model.state_dict()
+                before = {name: held[name].clone() for name in values}
                 weights.put(model, values)
-            return prober.room(model, arguments, self.reference.probe.tolerances, self._company.step_aside)
+            return tell(model, arguments, self.reference.probe.tolerances, self._company.step_aside)
         except Exception as error:
             self._refuse_lost(error)
             # The reference's trouble with what it need not bear is no candidate's.
@@ -1071,17 +1089,6 @@ class Session:
             return None
         finally:
             weights.put(model, before)
-
-    def _rounding(self, arguments: list[Any]) -> Mapping[str, float]:
-        """The tolerances with what the reference is off from itself in float64 for these inputs; see prober.rounded."""
-        self._events.phase("work", self.reference.subject.name, factor=2.0)
-        loading.use(self.reference.lock)
-        self._put(frozenset(self._live.live))
-        if self._state.tells:
-            state.put(self.reference.model, self._state.values)
-        return prober.rounded(
-            self.reference.model, arguments, self.reference.probe.tolerances, self._company.step_aside
-        )
 
     def _held(self, candidate: Implementation, got: Any, want: Any, room: Callable[[], Any] | None) -> Verdict:
         """What a comparison says by the usual tolerances, and, where these fail somebody and others may hold, by those. To find

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from profkit.api import profile
+from profkit.launch.protocol import Job
 from profkit.runner import properties
-from profkit.runner.check import Verdict
+from profkit.runner.check import Tolerances, Verdict
+from profkit.runner.session import Session
 
 
 def tried(model, *drawn, allowed=None, wanted=("values", "layout", "shape"), layouts=False):
@@ -148,6 +150,20 @@ def test_what_a_reference_says_of_its_inputs_is_read():
     assert properties.domain(SimpleNamespace(input_domain=lambda: [(0, 1), None])) == [(0, 1), None]
     with pytest.raises(ValueError, match="no pair"):
         properties.domain(SimpleNamespace(input_domain=lambda: [(2, 1)]))
+
+
+def test_a_reference_that_fails_where_its_rounding_is_asked_for_gives_no_room_and_accuses_nobody(monkeypatch):
+    def model(x):
+        raise ValueError("no such inputs")
+
+    monkeypatch.setattr("profkit.runner.loading.use", lambda _: None)
+    judging = Session(Job("judge", "A", [], device="cpu"), SimpleNamespace(phase=lambda *_, **__: None))
+    usual = Tolerances({"output": 1e-3})
+    judging.reference = SimpleNamespace(
+        model=model, lock=None, probe=SimpleNamespace(tolerances=usual), subject=SimpleNamespace(name="reference")
+    )
+    assert judging._rounding([torch.randn(4)]) == usual
+    assert judging._room([torch.randn(4)]) is None
 
 
 REFERENCE = """
