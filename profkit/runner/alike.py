@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.check import identical, numbers, tensors
 from profkit.runner.lowered import thin
 
 _FEW = 16
@@ -47,6 +47,7 @@ class Common:
 
 def whole(leaf: torch.Tensor) -> bool:
     """Whether it holds whole numbers alone."""
+    leaf = numbers(leaf)
     return bool((leaf == leaf.round()).all())
 
 
@@ -84,7 +85,7 @@ def _comparable(one: Any, other: Any) -> bool:
 
 def _unchanged(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.stride() == other.stride() and bool(torch.equal(one, other))
+        return one.stride() == other.stride() and identical(one, other)
     return type(one) is type(other) and bool(one == other)
 
 

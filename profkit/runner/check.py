@@ -46,6 +46,21 @@ class Verdict:
     median_rel: float | None = None
 
 
+def coded(tensor: torch.Tensor) -> bool:
+    """Whether it holds floating numbers of one byte: torch has hardly more for them than to make them wider."""
+    return bool(tensor.is_floating_point() and tensor.element_size() == 1)
+
+
+def numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a type that can be computed with."""
+    return tensor.to(torch.float32) if coded(tensor) else tensor
+
+
+def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """torch.equal, of floating numbers of one byte too."""
+    return bool(torch.equal(numbers(one), numbers(other)))
+
+
 def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Element by element, NaN being equal to itself."""
     return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())

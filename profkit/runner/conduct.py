@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from profkit.runner import busy, facts, inputs, integrity, lazy, leftovers, pages, state, streams
-from profkit.runner.check import compare, tensors
+from profkit.runner.check import coded, compare, numbers, tensors
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import WIDEST, same
 
@@ -365,14 +365,14 @@ def _unseen(arguments: list[Any], *, moved: bool = True) -> list[Any]:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim():
             # Where several elements are one in memory, they cannot be written by their places.
             memory = inputs.memory(leaf)
-            memory.copy_((memory.roll(1, -1) if moved else memory) * 0.75)
+            memory.copy_(numbers(memory.roll(1, -1) if moved else memory) * 0.75)
     return mine
 
 
 def _nudge(arguments: list[Any], *, moved: bool = True) -> None:
     """Change the data a little, in place; with `moved` whole numbers change places, but for those in order."""
     for _, leaf in tensors(arguments):
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not coded(leaf):
             inputs.memory(leaf).mul_(_NUDGE)
         elif moved and isinstance(leaf, torch.Tensor) and leaf.is_contiguous() and not leaf.is_complex():
             leaf.copy_(inputs.rolled(leaf, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.runner.check import tensors
+from profkit.runner.check import coded, identical, numbers, tensors
 
 _CHANCE = torch.default_generator
 STIRRED = 64.0
@@ -41,9 +41,12 @@ def on_gpu(drawn: Any) -> bool:
 
 
 def scalable(arguments: Any) -> list[bool]:
-    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are."""
+    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are, nor of one byte."""
     return [
-        isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and bool((leaf != leaf.round()).any())
+        isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and not coded(leaf)
+        and bool((leaf != leaf.round()).any())
         for _, leaf in tensors(arguments)
     ]
 
@@ -53,7 +56,7 @@ def repeated(one: Any, other: Any) -> bool:
     pairs = [
         (a, b) for (_, a), (_, b) in zip(tensors(one), tensors(other), strict=False) if isinstance(a, torch.Tensor)
     ]
-    same = all(isinstance(b, torch.Tensor) and a.shape == b.shape and bool(torch.equal(a, b)) for a, b in pairs)
+    same = all(isinstance(b, torch.Tensor) and a.shape == b.shape and identical(a, b) for a, b in pairs)
     return same and any(scalable(one))
 
 
@@ -133,6 +136,11 @@ def span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
+def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor after a change of its numbers that may be more than its type can be computed with."""
+    return change(numbers(tensor)).to(tensor.dtype)
+
+
 def clone(item: Any) -> Any:
     """A copy that shares no memory but keeps each tensor's layout."""
     return mapped(item, lambda tensor: changed(tensor, torch.Tensor.clone))
@@ -174,7 +182,11 @@ def memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
-    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were."""
+    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were.
+    Floating numbers of one byte are moved as the bytes that they are.
+    """
+    if coded(tensor):
+        return rolled(tensor.view(torch.uint8), places).view(tensor.dtype)
     if not tensor.dim():
         return tensor
     axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
@@ -184,8 +196,10 @@ def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
 
 
 def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
-    """Every element so many units in the last place of the largest ones off, each by another number, in place."""
-    if tensor.is_floating_point() and tensor.numel():
+    """Every element so many units in the last place of the largest ones off, each by another number, in place; what has one byte is
+    no computed number, and stays.
+    """
+    if tensor.is_floating_point() and tensor.numel() and not coded(tensor):
         flat = memory(tensor)
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)

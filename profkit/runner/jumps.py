@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import CHUNK, Verdict, compare, rtol_of, tensors
+from profkit.runner.check import CHUNK, Verdict, coded, compare, rtol_of, tensors
 
 PATIENCE = 5.0
 """Seconds for the reference's answers."""
@@ -45,7 +45,7 @@ def judged(
     verdict = compare(got, want, tolerances, figures=figures)
     if ask is None or verdict.status not in ("mismatch", "nan"):
         return verdict
-    leaves = inputs.floating(arguments)
+    leaves = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     pairs = [(a, b, tolerances.get(where)) for (_, a), (where, b) in zip(tensors(got), tensors(want), strict=True)]
     if not leaves or any(isinstance(b, torch.Tensor) and b.numel() > CHUNK for _, b, _ in pairs):
         return verdict
@@ -97,7 +97,7 @@ def _off(got: Any, want: Any, rtol: float | None) -> torch.Tensor:
 
 def _near(tensor: torch.Tensor, units: float) -> torch.Tensor:
     """Stirred in place, but for numbers that come again."""
-    if not tensor.is_floating_point() or not tensor.numel():
+    if not tensor.is_floating_point() or not tensor.numel() or coded(tensor):
         return tensor
     flat = inputs.memory(tensor)
     _, which, counts = flat.unique(return_inverse=True, return_counts=True)

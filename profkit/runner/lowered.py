@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.check import coded, tensors
 from profkit.runner.precision import cast, widened
 
 PRECISIONS = ("tf32", "fp16", "bf16")
@@ -53,10 +53,16 @@ class Again:
         return self._asked(precision, lambda arguments: lowered(self._model, arguments, precision))
 
     def widest(self) -> torch.dtype | None:
-        """The widest floating type of the inputs or that of the weights, the narrower of the two; None without such a tensor."""
+        """The widest floating type of the inputs or that of the weights, the narrower of the two; None without such a tensor. What has one
+        byte is a code, made wider before it is computed with.
+        """
         weights = self._model.state_dict() if isinstance(self._model, torch.nn.Module) else {}
         sides = [
-            {leaf.dtype for _, leaf in tensors(side) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
+            {
+                leaf.dtype
+                for _, leaf in tensors(side)
+                if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and not coded(leaf)
+            }
             for side in (self._arguments, weights)
         ]
         widest = [max(types, key=lambda dtype: dtype.itemsize) for types in sides if types]

@@ -21,7 +21,7 @@ import torch
 
 from profkit.runner import inputs, reach
 from profkit.runner.alike import Common, whole
-from profkit.runner.check import RTOL, Verdict, compare, rtol_of, tensors
+from profkit.runner.check import RTOL, Verdict, coded, compare, identical, numbers, rtol_of, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
@@ -170,7 +170,7 @@ def _settled(
 
 
 def _finite(leaf: Any) -> bool:
-    return not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or bool(leaf.isfinite().all())
+    return not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or bool(numbers(leaf).isfinite().all())
 
 
 def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
@@ -183,7 +183,7 @@ def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     """Every other element one unit in the last place further."""
-    if tensor.is_floating_point():
+    if tensor.is_floating_point() and not coded(tensor):
         flat = inputs.memory(tensor).reshape(-1)[::2]
         flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
     return tensor
@@ -194,7 +194,7 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
     if allowed is None or len(allowed) != len(arguments):
         return False
     for item, bounds in zip(arguments, allowed, strict=True):
-        for leaf in inputs.floating(item):
+        for leaf in map(numbers, inputs.floating(item)):
             if bounds is None or not bool(((leaf >= bounds[0]) & (leaf <= bounds[1])).all()):
                 return False
     return True
@@ -264,7 +264,11 @@ def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
     again = [leaf for _, leaf in tensors(other)]
     floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
     same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
-    return inputs.numbered(drawn, lambda at, leaf: _moved(leaf) if same[at] else leaf) if any(same) else None
+    return (
+        inputs.numbered(drawn, lambda at, leaf: inputs.through(leaf, _moved) if same[at] else leaf)
+        if any(same)
+        else None
+    )
 
 
 def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
@@ -282,6 +286,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
         if not isinstance(one, torch.Tensor) or one.is_complex() or _same(one, again):
             continue
+        one, again = numbers(one), numbers(again)
         # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
         if (one.is_floating_point() and not whole(one)) or (
             _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])
@@ -304,7 +309,7 @@ def _bounds(one: Any, again: Any) -> bool:
 def _same(one: Any, again: Any) -> bool:
     if isinstance(one, torch.Tensor):
         return (
-            isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and torch.equal(one, again)
+            isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and identical(one, again)
         )
     return type(one) is type(again) and bool(one == again)
 
@@ -363,7 +368,9 @@ def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Col
             return False
         return tensor.dim() > 1 or rows is None or len(tensor) in rows
 
-    return inputs.mapped(inputs.clone(item), lambda tensor: change(tensor) if wanted(tensor) else tensor)
+    return inputs.mapped(
+        inputs.clone(item), lambda tensor: inputs.through(tensor, change) if wanted(tensor) else tensor
+    )
 
 
 def _rows(tensor: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:

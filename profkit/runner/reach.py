@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import rtol_of, tensors
+from profkit.runner.check import coded, identical, numbers, rtol_of, tensors
 from profkit.runner.lowered import thinned
 
 LONG = 16
@@ -128,7 +128,9 @@ class Reach:
     @functools.cached_property
     def unheard(self) -> list[int]:
         """The floating tensors among several inputs that the answer does not depend on."""
-        leaves = [n for n, (_, leaf) in enumerate(tensors(self.drawn)) if _floating(leaf) and leaf.dim()]
+        leaves = [
+            n for n, (_, leaf) in enumerate(tensors(self.drawn)) if _floating(leaf) and leaf.dim() and not coded(leaf)
+        ]
         return [number for number in leaves if not self.hears(number, 1.0)] if len(leaves) > 1 else []
 
     def hears(self, number: int, times: float) -> bool:
@@ -138,14 +140,14 @@ class Reach:
             self._answer(one_leaf(self.drawn, number, change))
             for change in (lambda leaf: leaf * times, lambda _: other)
         )
-        finite = all(bool(leaf.isfinite().all()) for leaf in loud.values() if _floating(leaf))
+        finite = all(bool(numbers(leaf).isfinite().all()) for leaf in loud.values() if _floating(leaf))
         return finite and any(share > 0 for share in _changed(loud, changed, self._tolerances).values())
 
     def further(self, change: Change | None = None) -> bool:
         """Whether the answer depends on more than it did, by weights that were changed or inputs that this changes."""
         change = change or _same
         answer = self._answer(change(self.drawn))
-        finite = all(bool(leaf.isfinite().all()) for leaf in answer.values() if _floating(leaf))
+        finite = all(bool(numbers(leaf).isfinite().all()) for leaf in answer.values() if _floating(leaf))
         return finite and any(
             any(shares.get(where, 0.0) >= was + _RISE for where, was in outputs.items())
             for end, outputs in self.unreached.items()
@@ -159,7 +161,7 @@ class Reach:
         leaves = [
             (n, leaf)
             for n, (_, leaf) in enumerate(tensors(self.drawn))
-            if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.numel() and not torch.equal(leaf, other[n])
+            if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.numel() and not identical(leaf, other[n])
         ]
         places = [(size, n, axis) for n, leaf in leaves for axis, size in enumerate(leaf.shape) if size >= LONG]
         for size, n, axis in sorted(places, reverse=True)[: _MOST_ENDS // 2]:
@@ -217,10 +219,12 @@ def _varied(drawn: list[Any], other: list[Any]) -> list[Any]:
             continue
         # Whole numbers of one dimension may be lengths or offsets: a part of others' is not valid.
         alike = isinstance(again, torch.Tensor) and again.shape == leaf.shape
-        if alike and (leaf.is_floating_point() or leaf.dim() > 1) and not torch.equal(leaf, again):
+        if alike and (leaf.is_floating_point() or leaf.dim() > 1) and not identical(leaf, again):
             new[id(leaf)] = again
         elif leaf.is_floating_point():
-            new[id(leaf)] = leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else leaf + 0.5
+            new[id(leaf)] = (
+                leaf.roll(1, -1) if bool((leaf != leaf.roll(1, -1)).any()) else inputs.through(leaf, lambda t: t + 0.5)
+            )
     found: list[Any] = inputs.mapped(copied, lambda leaf: new.get(id(leaf), leaf))
     return found
 
@@ -228,8 +232,8 @@ def _varied(drawn: list[Any], other: list[Any]) -> list[Any]:
 def _exchanged(arguments: list[Any], other: list[Any], number: int, axis: int, places: torch.Tensor) -> list[Any]:
     """A copy with what is at these places along an axis of a leaf taken from the other arguments."""
     at = places.to(_leaf(arguments, number).device)
-    given = _leaf(other, number).index_select(axis, at)
-    return one_leaf(arguments, number, lambda leaf: leaf.index_copy(axis, at, given))
+    given = numbers(_leaf(other, number)).index_select(axis, at)
+    return one_leaf(arguments, number, lambda leaf: inputs.through(leaf, lambda wide: wide.index_copy(axis, at, given)))
 
 
 def one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
@@ -276,11 +280,12 @@ def remembering(reach: Reach) -> Iterator[tuple[str, list[Any]]]:
 
 def _inputs(reach: Reach) -> Iterator[tuple[str, int, Callable[[torch.Tensor], torch.Tensor]]]:
     for number, (_, leaf) in enumerate(tensors(reach.drawn)):
-        if _floating(leaf):
+        if _floating(leaf) and not coded(leaf):
             for name, change in _slower(leaf, reach.length):
                 yield f"inputs by which more is remembered ({name})", number, change
     for end in reach.unreached:
-        if end.axis is not None and _floating(_leaf(reach.drawn, end.leaf)):
+        leaf = _leaf(reach.drawn, end.leaf)
+        if end.axis is not None and _floating(leaf) and not coded(leaf):
             where = "last" if end.last else "first"
             yield f"inputs whose {where} elements are the largest", end.leaf, _falling(end)
 

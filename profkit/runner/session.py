@@ -42,7 +42,7 @@ from profkit.runner import (
     weights,
     work,
 )
-from profkit.runner.check import Verdict, compare
+from profkit.runner.check import Verdict, coded, compare
 from profkit.runner.claims import RemoteCall
 from profkit.runner.company import Company
 from profkit.runner.conduct import Watched
@@ -915,7 +915,8 @@ class Session:
             return
         self._events.phase("work", self.reference.subject.name, factor=2.0)
         self._put(frozenset(self._live.live))
-        held = {name: value.clone() for name, value in model.state_dict().items() if name in names}
+        held = {name: one.clone() for name, one in model.state_dict().items() if name in names and not coded(one)}
+        names = [name for name in names if name in held]
         arguments, again = self._unseen(), self._unseen()
         before = self._ask_reference(inputs.clone(arguments))
 

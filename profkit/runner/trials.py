@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, jumps
-from profkit.runner.check import Verdict, compare, rtol_of, tensors
+from profkit.runner.check import Verdict, compare, identical, rtol_of, tensors
 from profkit.runner.lowered import thin
 from profkit.runner.prober import WIDER, WIDEST, Probe, same
 
@@ -103,7 +103,7 @@ def _far(
     found = {}
     triples = zip(tensors(mine, "input"), tensors(after, "input"), tensors(given, "input"), strict=True)
     for (where, got), (_, want), (_, old) in triples:
-        if not isinstance(want, torch.Tensor) or not want.is_floating_point() or torch.equal(want, old):
+        if not isinstance(want, torch.Tensor) or not want.is_floating_point() or identical(want, old):
             continue
         # Of caches of gigabytes some elements do.
         a, b, c = (thin(one).to(torch.float64) for one in (got, want, old))

@@ -19,7 +19,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.check import coded, identical, numbers, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
 """How far from the constructed values the drawn ones are, as long as the answer does not bear it."""
@@ -162,6 +162,7 @@ def constant(tensor: Any) -> bool:
     """Whether all elements of a floating tensor are one finite number; not of an empty one, or one that is not made yet."""
     if not _plain(tensor):
         return False
+    tensor = numbers(tensor)
     first = tensor.reshape(-1)[0]
     return bool(first.isfinite()) and bool((tensor == first).all())
 
@@ -224,7 +225,7 @@ def steady(before: Any, after: Any) -> bool:
     for (_, old), (_, new) in zip(tensors(before), tensors(after), strict=True):
         if not isinstance(old, torch.Tensor) or not old.is_floating_point():
             continue
-        if old.shape != new.shape or not bool((old.isfinite() == new.isfinite()).all()):
+        if old.shape != new.shape or not bool((numbers(old).isfinite() == numbers(new).isfinite()).all()):
             return False
         sizes = [_rms(leaf) for leaf in (old, new)]
         if sizes[0] > 0 and not 1 / _CALM < sizes[1] / sizes[0] < _CALM:
@@ -233,6 +234,7 @@ def steady(before: Any, after: Any) -> bool:
 
 
 def _rms(tensor: torch.Tensor) -> float:
+    tensor = numbers(tensor)
     finite = tensor.isfinite()
     count = int(finite.sum())
     # Picking them out would take many times their memory.
@@ -378,7 +380,7 @@ _NARROW = 0.07
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.dtype == other.dtype and bool(torch.equal(one.reshape(-1).to(other.device), other.reshape(-1)))
+    return one.dtype == other.dtype and identical(one.reshape(-1).to(other.device), other.reshape(-1))
 
 
 def padded(model: Any) -> list[str]:
@@ -398,14 +400,14 @@ def tables(model: Any, wanted: Callable[[Any], bool] = lambda one: True) -> list
 
 def shift(model: Any, names: Collection[str], *, still: Collection[str] = (), back: bool = False) -> None:
     """Give these tensors of a model other numbers, in place: half of what they were and one place on, of those that are to hold
-    `still` where they were, whole numbers and truths one place on alone; or take that back. Tensors that are one in memory are changed once.
+    `still` where they were, whole numbers, truths and floating numbers of one byte one place on alone; or take that back. Tensors that are one in memory are changed once.
     """
     state = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     chosen = {(state[name].data_ptr(), state[name].shape): name for name in sorted(names, key=lambda n: n in still)}
     with torch.no_grad():
         for name in chosen.values():
             one, places = state[name], 0 if name in still else -1 if back else 1
-            if one.is_floating_point():
+            if one.is_floating_point() and not coded(one):
                 one.copy_(one.reshape(-1).roll(places).mul_(2.0 if back else 0.5).view(one.shape))
             else:
                 one.copy_(inputs.rolled(one, places))

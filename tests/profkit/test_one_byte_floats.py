@@ -1,0 +1,100 @@
+"""Floating numbers of one byte, with which torch hardly computes, among a task's inputs, weights and outputs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from profkit.runner import alike, inputs, jumps, properties, reach, trials, weights
+from profkit.runner.check import compare, identical
+from profkit.runner.conduct import _nudge, _unseen
+from profkit.runner.lowered import Again
+
+TYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        torch.manual_seed(3)
+        yield
+
+
+def drawn(dtype, *shape):
+    return (torch.rand(shape) * 8 + 0.5).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_inputs_are_changed_as_others_are_and_never_by_units_in_the_last_place(dtype):
+    one, other = drawn(dtype, 24, 32), drawn(dtype, 24, 32)
+    assert inputs.scalable([one, torch.randn(3)]) == [False, True]
+    assert not inputs.repeated([one], [other])
+    assert identical(inputs.stirred(one.clone()), one)
+    assert not identical(_unseen([one])[0], one)
+    nudged = [one.clone()]
+    _nudge(nudged)
+    assert not identical(nudged[0], one)
+    assert identical(inputs.rolled(nudged[0], -1), one)
+    assert alike.Common([one, one], [other, other]).kept([other, one]) is not None
+    assert not alike.whole(torch.full((4,), 0.5).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_unusual_inputs_are_tried(dtype):
+    scale = torch.rand(24)
+    ask = lambda given: given[0].float() @ given[1].float().t() * given[2]  # noqa: E731
+    given, again = [[drawn(dtype, 8, 32), drawn(dtype, 24, 32), scale] for _ in range(2)]
+    found = {one.name: one for one in properties.trials(given, None, ask, {}, ("values", "layout"), False, again)}
+    assert {"rows that are all the first", "rows in order of size", "inputs times 10"} <= found.keys()
+    assert all(one.arguments[0].dtype is dtype for one in found.values())
+    assert not any(one.rough for one in found.values())
+    rows = found["rows that are all the first"].arguments[0]
+    assert identical(rows, rows[:1].expand_as(rows))
+
+
+def test_what_reaches_how_far_is_asked_for():
+    given, again = ([drawn(torch.float8_e4m3fn, 4, 64)] for _ in range(2))
+    decays = 0.5 ** torch.arange(64.0).flip(0)
+    found = reach.Reach(lambda one: (one[0].float() * decays).sum(1), given, again, {})
+    assert found.unreached
+    assert [name for name, _ in reach.remembering(found)] == []
+
+
+def test_weights_of_one_byte_are_looked_at_and_moved_there_and_back():
+    model = nn.Module()
+    model.register_buffer("codes", drawn(torch.float8_e4m3fn, 24, 32))
+    model.register_buffer("ones", torch.ones(8).to(torch.float8_e4m3fn))
+    model.weight = nn.Parameter(drawn(torch.float8_e5m2, 8, 8), requires_grad=False)
+    assert set(weights.constants(model)) == {"ones"}
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    weights.shift(model, ["codes", "weight"])
+    assert not identical(model.codes, before["codes"])
+    weights.shift(model, ["codes", "weight"], back=True)
+    assert all(identical(one, before[name]) for name, one in model.state_dict().items())
+    live = weights.draw(model, lambda: model.ones.float() * 2, 1)
+    assert live.live["ones"].dtype is torch.float8_e4m3fn
+    assert not identical(live.live["ones"], live.constructed["ones"])
+
+
+def test_steadiness_and_what_is_left_in_inputs_are_told():
+    one = drawn(torch.float8_e4m3fn, 8, 8)
+    assert weights.steady(one, one.clone())
+    assert trials._far([one], [one.clone()], [one], {}) == {}
+    off = drawn(torch.float8_e4m3fn, 8, 8)
+    assert trials._far([one], [off], [one], {})
+
+
+def test_codes_say_nothing_of_how_exact_a_task_is():
+    again = Again(lambda x: x.float(), [drawn(torch.float8_e4m3fn, 8, 8)], 0.0)
+    assert again.widest() is None
+    assert not again.coarse
+    assert Again(lambda x: x, [drawn(torch.float8_e4m3fn, 8), torch.randn(3)], 0.0).widest() is torch.float32
+
+
+def test_an_answer_off_codes_that_jump_is_compared():
+    codes = drawn(torch.float8_e4m3fn, 40, 40)
+    want, got = codes.float(), codes.float()
+    got[0, 0] += 5
+    assert jumps.judged(got, want, [codes], lambda given: given[0].float(), {}).status == "mismatch"
+    assert compare(codes, codes.clone()).status == "ok"
