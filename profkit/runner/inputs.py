@@ -13,6 +13,7 @@ import torch
 from profkit.runner.check import coded, identical, numbers, tensors
 
 _CHANCE = torch.default_generator
+_SYSTEM = random.SystemRandom()
 STIRRED = 64.0
 """Units in the last place by which rounding is taken to move what whole numbers are made of."""
 
@@ -160,6 +161,20 @@ def alike(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     return type(one) is type(other) and bool(one == other)
+
+
+def with_largest(arguments: Any, other: Any) -> Any:
+    """Inputs with the largest of those that the other draw has otherwise taken from there, one of them by chance; None where the two
+    have no such, no more than one, or other forms.
+    """
+    if not alike(arguments, other):
+        return None
+    pairs = [(a, b) for (_, a), (_, b) in zip(tensors(arguments), tensors(other), strict=True)]
+    sizes = {n: a.numel() for n, (a, b) in enumerate(pairs) if isinstance(a, torch.Tensor) and not identical(a, b)}
+    if len(sizes) < 2:
+        return None
+    chosen = _SYSTEM.choice([n for n, size in sizes.items() if size == max(sizes.values())])
+    return numbered(arguments, lambda at, leaf: pairs[at][1] if at == chosen else leaf)
 
 
 def refill(target: Any, source: Any) -> None:

@@ -12,6 +12,7 @@ of TF32 where torch's switches allow that for what the reference computes, whate
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -419,6 +420,24 @@ def left(model: Any, arguments: list[Any]) -> list[Any]:
     """What a call in float64 leaves of these inputs, which are used up."""
     found: list[Any] = lowered(_Left(model), arguments, "float64")
     return found
+
+
+def kept(model: Any, arguments: list[Any], names: Collection[str]) -> dict[str, Any]:
+    """What a call in float64 with these inputs, which are used up, leaves in a model under these names."""
+    found: dict[str, Any] = lowered(_Kept(model, names), arguments, "float64")
+    return found
+
+
+class _Kept(torch.nn.Module):  # type: ignore[misc]
+    """Gives what a call of a model has left under names in it."""
+
+    def __init__(self, model: Any, names: Collection[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *arguments: Any) -> dict[str, Any]:
+        self.model(*arguments)
+        return {name: operator.attrgetter(name)(self.model) for name in self.names}
 
 
 class _Left(torch.nn.Module):  # type: ignore[misc]

@@ -100,7 +100,7 @@ def trials(
         if kind not in wanted or (name == ONE_ROW and writes):
             continue
         began = clock()
-        answer, rough, blank = _settled(arguments, ask, tolerances)
+        answer, rough, blank = _settled(arguments, ask, tolerances, equals=name in (ALL_FIRST, ONE_ROW))
         took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
@@ -131,11 +131,12 @@ def trials(
 
 
 def _settled(
-    arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float]
+    arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float], *, equals: bool = False
 ) -> tuple[Any, bool, frozenset[int]]:
     """The reference's answer to these, None when it fails, no output is finite, or it is not the same again but for the last digits, as
     of sums in the order that they come in; whether it is another on nearly the same: numbers that rounding of the
-    inputs' last digit changes say nothing of a candidate; and the numbers of the outputs that are not finite.
+    inputs' last digit changes say nothing of a candidate; and the numbers of the outputs that are not finite. equals: whether
+    rows were made equal that are not.
     """
     nothing: frozenset[int] = frozenset()
     try:
@@ -147,14 +148,19 @@ def _settled(
         close = {
             where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
             for where, leaf in tensors(answer)
-            if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+            if isinstance(leaf, torch.Tensor) and _computed(leaf)
         }
         if compare(_filled(ask(inputs.clone(arguments)), answer, blank), answer, close).status != "ok":
             return None, False, nothing
         near = _filled(ask(inputs.mapped(inputs.clone(arguments), _nudged)), answer, blank)
-        whole = [leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and not leaf.is_floating_point()]
-        # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that.
-        moved = ask(inputs.mapped(inputs.clone(arguments), inputs.stirred)) if whole else answer
+        whole = any(isinstance(leaf, torch.Tensor) and not _computed(leaf) for leaf in leaves)
+        # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that, and what is made of
+        # the first jumps. With a noise the first may be first again, with its opposite it is not.
+        noises = (inputs.STIRRED, -inputs.STIRRED) if whole or equals else ()
+        moved = [ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by))) for by in noises]
+        jumps = any(
+            compare(_filled(one, answer, blank), answer, dict.fromkeys(close, _JUMP)).status != "ok" for one in moved
+        )
     except Exception:
         traceback.print_exc()
         return None, False, nothing
@@ -164,13 +170,31 @@ def _settled(
         for where, leaf in tensors(answer)
         if isinstance(leaf, torch.Tensor) and leaf.dtype in RTOL and where not in tolerances
     }
-    pairs = zip(tensors(moved), tensors(answer), strict=True)
-    same = all(torch.equal(a, b) for (_, a), (_, b) in pairs if any(b is one for one in whole))
-    return answer, not same or compare(near, answer, tighter).status != "ok", blank
+    pairs = [pair for one in moved for pair in zip(tensors(one), leaves, strict=True)]
+    same = all(torch.equal(a, b) for (_, a), b in pairs if isinstance(b, torch.Tensor) and not _computed(b))
+    return answer, not same or (equals and jumps) or compare(near, answer, tighter).status != "ok", blank
+
+
+_JUMP = 0.05
+"""The rtol beyond which a little noise makes an answer jump."""
+
+
+def _computed(leaf: torch.Tensor) -> bool:
+    """Whether its numbers may be a little off."""
+    return bool(leaf.is_floating_point() or leaf.is_complex())
+
+
+def _apart(arguments: list[Any]) -> Any:
+    """A copy in which no two elements are one in memory."""
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor
+
+    return inputs.mapped(inputs.clone(arguments), own)
 
 
 def _finite(leaf: Any) -> bool:
-    return not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or bool(numbers(leaf).isfinite().all())
+    return not isinstance(leaf, torch.Tensor) or not _computed(leaf) or bool(numbers(leaf).isfinite().all())
 
 
 def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
@@ -214,7 +238,7 @@ def variants(
         "inputs times 1e-3": lambda t: t * 1e-3,
         "inputs times 10": lambda t: t * 10,
         "inputs times 1e3": lambda t: t * 1e3,
-        "rows that are all the first": lambda t: t[:1].expand_as(t).contiguous(),
+        ALL_FIRST: lambda t: t[:1].expand_as(t).contiguous(),
         "rows in order of size": lambda t: t.sort(-1).values,
         IN_TURN: lambda t: t.sort(0).values,
         "every other row zero": lambda t: _rows(t, torch.zeros_like),
@@ -251,7 +275,7 @@ def variants(
         yield "a batch of one", "shape", single
 
 
-ONE_ROW = "rows that are one row in memory"
+ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
 IN_TURN = "columns in order of size"
 AS_WELL = ", those of one dimension too"
 CONSTANT = "inputs that are drawn the same every time, with other values"

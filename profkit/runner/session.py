@@ -39,6 +39,7 @@ from profkit.runner import (
     staging,
     state,
     timing,
+    trials,
     weights,
     work,
 )
@@ -54,7 +55,6 @@ from profkit.runner.ranges import annotated
 from profkit.runner.remote import LostCandidateError, RemoteError, RemoteModel
 from profkit.runner.resident import Resident
 from profkit.runner.subject import Data, TimedCall, set_count
-from profkit.runner.trials import Trials
 from profkit.runner.whole import CannotWriteError
 from roofline.errors import RooflineError
 
@@ -129,6 +129,7 @@ class Once:
             self._events.send(kind, impl, **data)
 
 
+_REMEMBERS = frozenset({"caches-results", "stops-computing"})
 _MOVED, _SCALED = "moved", "scaled"
 """How data that are drawn the same every time are made other ones."""
 
@@ -525,7 +526,7 @@ class Session:
         values = {one: value for one, value in self._state.values.items() if one in self._state.binding}
         got = candidate.left(inputs.clone(arguments), seed, values)
         self._put(candidate.alive)
-        want = self.reference.left(arguments, seed, values)
+        want = self.reference.left(inputs.clone(arguments), seed, values)
         state.put(self.reference.model, self._state.values)
         if lacks := sorted(set(want) - set(got)):
             self._events.send(
@@ -536,23 +537,27 @@ class Session:
                 fix="name what it keeps as the reference does",
                 code="state-unfollowed",
             )
-        for one in sorted(set(want) & set(got)):
-            verdict = compare(got[one], want[one])
-            if verdict.status != "ok":
-                return Verdict("mismatch", f"leaves other values in {one} than the reference does")
-        return Verdict("ok")
+        both = sorted(set(want) & set(got))
+        if other := [one for one in both if compare(got[one], want[one]).status != "ok"]:
+            return Verdict("mismatch", f"leaves other values in {other[0]} than the reference does")
+        if self.reference.probe.random:
+            return Verdict("ok")
+        mine, theirs, before = ({one: held[one] for one in both} for held in (got, want, values))
+        exact = functools.partial(prober.kept, self.reference.model, arguments, both)
+        off = trials.added(mine, theirs, before, exact, self.reference.probe.tolerances, "state")
+        return Verdict("mismatch" if off else "ok", off)
 
     def _compared(self, candidate: Implementation) -> Verdict | None:
         """The last verdict of the trials: the first that is not ok; None for an exception, which has been reported."""
         name = candidate.subject.name
-        trials = self._trials(candidate)
+        asked = self._trials(candidate)
         least, verdict = 0.0, Verdict("ok")
         for number, (seed, shape) in enumerate(self._rounds()):
             # The first call is a phase of its own: something may still be compiled in it (Triton).
             self._events.phase("check" if number else "first", name, least=least)
             began = self._company.clock()
             with self._blame(candidate.subject, "error") as failed:
-                verdict = trials.on(self._fresh(seed, shape), self._unlike(seed))
+                verdict = asked.on(self._fresh(seed, shape), self._unlike(seed))
                 facts.settle(self._device)
             if failed:
                 return None
@@ -561,10 +566,34 @@ class Session:
                 verdict = replace(verdict, what=f"get_more_inputs()[{shape}]: {verdict.what}")
             self._events.send("check", name, seed=seed, **asdict(verdict))
             if verdict.status != "ok":
-                break
+                return verdict
+        if not self._job.again and not self.reference.probe.random:
+            with self._blame(candidate.subject, "error") as failed:
+                verdict = self._on_part(asked, seed, shape) or verdict
+            if failed:
+                return None
         return verdict
 
-    def _trials(self, candidate: Implementation) -> Trials:
+    def _on_part(self, asked: trials.Trials, seed: int, shape: int | None) -> Verdict | None:
+        """What is wrong where one input alone is another than in the last trial, of this seed: who looks at some of them to know data
+        again gives what it knows. That the others no longer fit to it is nobody's fault.
+        """
+        mixed = inputs.with_largest(self._fresh(seed, shape), self._fresh(judge.draw(1)[0], shape))
+        if mixed is None:
+            return None
+        try:
+            verdict = asked.on_part(mixed, self._unlike(seed))
+        except (CannotWriteError, LostCandidateError):
+            raise
+        except Exception as error:
+            if facts.context_lost(error) or getattr(error, "status", "") in _REMEMBERS:
+                raise
+            traceback.print_exc(file=sys.stderr)
+            integrity.restore()
+            return None
+        return verdict if verdict.status != "ok" else None
+
+    def _trials(self, candidate: Implementation) -> trials.Trials:
         """The two as the trials call them: the reference as it is, the candidate under watch."""
         name, probe = candidate.subject.name, self.reference.probe
         watched = candidate.model if candidate.remote else Watched(candidate.model, self._device, name, self._events)
@@ -583,7 +612,7 @@ class Session:
             return output
 
         exact = functools.partial(prober.left, self.reference.model)
-        return Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe, exact)
+        return trials.Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe, exact)
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
         """(seed, which of get_more_inputs) of every trial; None: get_inputs."""

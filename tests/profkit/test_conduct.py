@@ -22,10 +22,11 @@ import pytest
 import torch
 
 from profkit.runner import busy, conduct, inputs, integrity, lazy, leftovers, prober, settings
+from profkit.runner.check import compare
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
-from profkit.runner.trials import Trials
+from profkit.runner.trials import Trials, added
 
 CPU = torch.device("cpu")
 
@@ -632,6 +633,84 @@ def step(weight, grad, size=4e-5, kind=torch.float32):
     """A step of an optimiser, in place: two thousandths of what it is added to."""
     weight.sub_((grad.to(kind) @ grad.to(kind).t() @ grad.to(kind)).to(weight.dtype), alpha=size)
     return len(weight)
+
+
+def counts(texts, sizes):
+    live = torch.arange(texts.shape[1]) < sizes[:, None]
+    return torch.stack([((texts == letter) & live).sum(1) for letter in range(4)], 1), sizes * 2
+
+
+class CountsOnce:
+    """Counts that are kept by how long the texts are together, of whatever they consist."""
+
+    def __init__(self, key):
+        self.kept, self.key = {}, key
+
+    def __call__(self, texts, sizes):
+        key = self.key(texts, sizes)
+        if key not in self.kept:
+            self.kept[key] = counts(texts, sizes)[0]
+        return self.kept[key].clone(), sizes * 2
+
+
+@pytest.mark.parametrize(
+    ("candidate", "status"),
+    [
+        (counts, "ok"),
+        (CountsOnce(lambda _, sizes: int(sizes.sum())), "caches-results"),
+        (CountsOnce(lambda texts, sizes: (int(sizes.sum()), tuple(texts.flatten().tolist()))), "ok"),
+        (lambda texts, sizes: (counts(texts, sizes)[0] * 0 + texts[0, 0], sizes * 2), "ok"),
+    ],
+)
+def test_who_knows_data_by_a_part_of_them_gives_the_last_answer_when_another_part_changes(candidate, status):
+    """Who is wrong otherwise is not told of: the parts may not fit to each other."""
+    torch.manual_seed(2)
+    drawn, other = ([torch.randint(0, 4, (8, 40)), torch.randint(1, 41, (8,))] for _ in range(2))
+    asked = Trials(lambda given: candidate(*given), lambda given: counts(*given), Probe())
+    asked.on(inputs.clone(drawn), 0)
+    asked._last = counts(*drawn)
+    mixed = inputs.with_largest(drawn, other)
+    assert torch.equal(mixed[0], other[0])
+    assert torch.equal(mixed[1], drawn[1])
+    verdict = asked.on_part(mixed, 0)
+    assert verdict.status == status
+    assert status == "ok" or "output[0]" in verdict.what
+
+
+def test_of_inputs_that_are_one_or_do_not_change_no_part_is_exchanged():
+    one = torch.randn(4)
+    assert inputs.with_largest([one], [one + 1]) is None
+    assert inputs.with_largest([one, 3], [one + 1, 3]) is None
+    assert inputs.with_largest([one, one], [one, one + 1]) is None
+    assert inputs.with_largest([one, one], [torch.randn(5), one + 1]) is None
+    assert inputs.with_largest([], []) is None
+
+
+class Running(torch.nn.Module):
+    """Statistics of batches, of which a call adds a hundredth to those that are kept."""
+
+    def __init__(self, times=1.0):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(16))
+        self.times = times
+
+    def forward(self, x):
+        self.mean.lerp_(self.times * x.mean(0), 0.01)
+        return x - x.mean(0)
+
+
+@pytest.mark.parametrize(("times", "told"), [(1.0, False), (1.0 + 1e-6, False), (1.005, True)])
+def test_what_is_added_to_what_is_kept_is_compared_however_small_it_is(times, told):
+    x, before = torch.randn(64, 16), {"mean": torch.ones(16)}
+    left = {}
+    for name, model in {"mine": Running(times), "theirs": Running()}.items():
+        model(x)
+        left[name] = {"mean": model.mean}
+    assert compare(left["mine"], left["theirs"]).status == "ok"
+    exact = functools.partial(prober.kept, Running(), [x], ["mean"])
+    off = added(left["mine"], left["theirs"], before, exact, {}, "state")
+    assert bool(off) is told
+    assert not told or off.startswith("adds something else to state['mean']: off by ")
 
 
 @pytest.mark.parametrize(

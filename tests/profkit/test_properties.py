@@ -101,6 +101,28 @@ def test_which_of_equals_comes_first_tells_nothing():
     assert not tried(lambda x: x.argmax(-1), torch.randn(8, 16))["rows with a single one"].rough
 
 
+def test_which_of_equals_comes_first_tells_nothing_where_a_noise_leaves_the_first_in_front():
+    found = tried(lambda x: x[:, 0].argmin(0, keepdim=True), torch.randn(16, 8))
+    assert found["rows that are all the first"].rough
+    assert not found["inputs times 10"].rough
+
+
+def test_what_is_made_of_the_first_of_equal_rows_tells_nothing():
+    def sums(points, middles):
+        nearest = (points[:, None] - middles).square().sum(-1).argmin(-1)
+        return torch.zeros_like(middles).index_add(0, nearest, points)
+
+    found = tried(sums, torch.randn(64, 8), torch.randn(16, 8))
+    assert found["rows that are all the first"].rough
+    assert found["rows that are one row in memory"].rough
+    assert not found["inputs times 10"].rough
+
+
+def test_complex_numbers_are_compared_as_others_are():
+    found = tried(lambda x: torch.complex(x, -x), torch.randn(8, 16))
+    assert not any(trial.rough for trial in found.values())
+
+
 def test_what_is_drawn_the_same_every_time_gets_other_values():
     drawn, again = [torch.randn(4, 4), torch.tensor(0.7), 3], [torch.randn(4, 4), torch.tensor(0.7), 3]
     changed = {name: found for name, _, found in properties.variants(drawn, None, again)}[properties.CONSTANT]
