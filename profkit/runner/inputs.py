@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -137,8 +137,15 @@ def span(shape: Sequence[int], stride: Sequence[int]) -> int:
     return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
 
 
+def real(tensor: torch.Tensor) -> torch.Tensor:
+    """Of complex numbers the real ones that they are made of, in the same memory, two in a row; others as they are."""
+    return torch.view_as_real(tensor) if tensor.is_complex() and not tensor.is_conj() else tensor
+
+
 def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor after a change of its numbers that may be more than its type can be computed with."""
+    """A tensor after a change of its numbers that may be more than its type can be computed with, of complex ones of their parts."""
+    if tensor.is_complex():
+        return torch.view_as_complex(change(torch.view_as_real(tensor.resolve_conj())).contiguous())
     return change(numbers(tensor)).to(tensor.dtype)
 
 
@@ -163,18 +170,32 @@ def alike(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def with_largest(arguments: Any, other: Any) -> Any:
-    """Inputs with the largest of those that the other draw has otherwise taken from there, one of them by chance; None where the two
-    have no such, no more than one, or other forms.
+def moved_by_parts(arguments: Any) -> Iterator[Any]:
+    """Inputs with the elements of their largest tensor in other places, of several one by chance, and then those of all others too;
+    what has one element, is in order or the same throughout stays.
     """
-    if not alike(arguments, other):
-        return None
-    pairs = [(a, b) for (_, a), (_, b) in zip(tensors(arguments), tensors(other), strict=True)]
-    sizes = {n: a.numel() for n, (a, b) in enumerate(pairs) if isinstance(a, torch.Tensor) and not identical(a, b)}
-    if len(sizes) < 2:
-        return None
-    chosen = _SYSTEM.choice([n for n, size in sizes.items() if size == max(sizes.values())])
-    return numbered(arguments, lambda at, leaf: pairs[at][1] if at == chosen else leaf)
+    leaves = [leaf for _, leaf in tensors(arguments)]
+    held = [
+        n
+        for n, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor) and memory(leaf).numel() >= leaf.numel() > 1
+    ]
+    order = sorted(held, key=lambda n: (-leaves[n].numel(), _SYSTEM.random()))
+    largest = next((n for n in order if not identical(_elsewhere(leaves[n]), leaves[n])), None)
+    if largest is None:
+        return
+    arguments = numbered(arguments, lambda at, leaf: leaf.copy_(_elsewhere(leaf)) if at == largest else leaf)
+    yield arguments
+    others = [n for n in held if n != largest and not identical(_elsewhere(leaves[n]), leaves[n])]
+    if others:
+        yield numbered(arguments, lambda at, leaf: leaf.copy_(_elsewhere(leaf)) if at in others else leaf)
+
+
+def _elsewhere(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements moved along the longest axis, but for those in order."""
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    places = _SYSTEM.randrange(1, tensor.shape[axis])
+    return tensor.roll(places, axis) if tensor.is_complex() else rolled(tensor, places)
 
 
 def refill(target: Any, source: Any) -> None:
@@ -214,8 +235,8 @@ def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
     """Every element so many units in the last place of the largest ones off, each by another number, in place; what has one byte is
     no computed number, and stays.
     """
-    if tensor.is_floating_point() and tensor.numel() and not coded(tensor):
-        flat = memory(tensor)
+    if (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() and not coded(tensor):
+        flat = real(memory(tensor))
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
         flat.add_(noise.to(flat) * size)

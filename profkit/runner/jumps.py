@@ -45,7 +45,8 @@ def judged(
     verdict = compare(got, want, tolerances, figures=figures)
     if ask is None or verdict.status not in ("mismatch", "nan"):
         return verdict
-    leaves = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
+    given = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and not coded(leaf)]
+    leaves = [leaf for leaf in given if leaf.is_floating_point() or leaf.is_complex()]
     pairs = [(a, b, tolerances.get(where)) for (_, a), (where, b) in zip(tensors(got), tensors(want), strict=True)]
     if not leaves or any(isinstance(b, torch.Tensor) and b.numel() > CHUNK for _, b, _ in pairs):
         return verdict
@@ -97,9 +98,9 @@ def _off(got: Any, want: Any, rtol: float | None) -> torch.Tensor:
 
 def _near(tensor: torch.Tensor, units: float) -> torch.Tensor:
     """Stirred in place, but for numbers that come again."""
-    if not tensor.is_floating_point() or not tensor.numel() or coded(tensor):
+    if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel() or coded(tensor):
         return tensor
-    flat = inputs.memory(tensor)
+    flat = inputs.real(inputs.memory(tensor)).reshape(-1)
     _, which, counts = flat.unique(return_inverse=True, return_counts=True)
     often = counts[which] > max(2, flat.numel() // _OFTEN)
     kept = flat[often]

@@ -26,28 +26,26 @@ _WIDER = {"": "", "on a CPU": "mkldnn", "by oneDNN, convolution": "mkldnn.conv"}
 
 
 def cast(item: Any, dtype: torch.dtype) -> Any:
-    """Floating tensors in any nesting of lists, tuples and dicts as `dtype`, layout kept; the rest untouched.
+    """Floating tensors in any nesting of lists, tuples and dicts as `dtype`, layout kept, complex ones as `widened` has them; the
+    rest untouched.
 
     Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
     """
-    return inputs.mapped(
-        item,
-        lambda tensor: inputs.changed(tensor, lambda base: base.to(dtype)) if tensor.is_floating_point() else tensor,
-    )
+    return inputs.mapped(item, lambda tensor: inputs.changed(tensor, lambda base: base.to(_as(base, dtype))))
+
+
+def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    """The type of a tensor where floating numbers are of this one."""
+    if tensor.is_complex():
+        return torch.complex128 if dtype is torch.float64 else tensor.dtype
+    return dtype if tensor.is_floating_point() else tensor.dtype
 
 
 def widened(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """A module with its floating tensors as `dtype`, in place; complex ones in float64 as complex128, else as they are, for torch
     makes real numbers of them.
     """
-    wide = {torch.float64: torch.complex128}.get(dtype)
-
-    def leaf(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_complex():
-            return tensor.to(wide or tensor.dtype)
-        return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
-    return module._apply(leaf)
+    return module._apply(lambda tensor: tensor.to(_as(tensor, dtype)))
 
 
 def apply(module: ModuleType, precision: str) -> None:

@@ -207,8 +207,8 @@ def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     """Every other element one unit in the last place further."""
-    if tensor.is_floating_point() and not coded(tensor):
-        flat = inputs.memory(tensor).reshape(-1)[::2]
+    if _computed(tensor) and not coded(tensor):
+        flat = inputs.real(inputs.memory(tensor)).reshape(-1)[::2]
         flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
     return tensor
 
@@ -388,7 +388,7 @@ def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Col
     """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
 
     def wanted(tensor: torch.Tensor) -> bool:
-        if not tensor.is_floating_point() or not tensor.numel() or not tensor.dim():
+        if not _computed(tensor) or not tensor.numel() or not tensor.dim():
             return False
         return tensor.dim() > 1 or rows is None or len(tensor) in rows
 

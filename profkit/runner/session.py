@@ -557,7 +557,8 @@ class Session:
             self._events.phase("check" if number else "first", name, least=least)
             began = self._company.clock()
             with self._blame(candidate.subject, "error") as failed:
-                verdict = asked.on(self._fresh(seed, shape), self._unlike(seed))
+                arguments = self._fresh(seed, shape)
+                verdict = asked.on(arguments, self._unlike(seed))
                 facts.settle(self._device)
             if failed:
                 return None
@@ -569,29 +570,31 @@ class Session:
                 return verdict
         if not self._job.again and not self.reference.probe.random:
             with self._blame(candidate.subject, "error") as failed:
-                verdict = self._on_part(asked, seed, shape) or verdict
+                # What a task does not change is still what the last trial had.
+                drawn = self._fresh(seed, shape) if self.reference.probe.mutates else arguments
+                verdict = self._by_parts(asked, drawn, self._unlike(seed)) or verdict
             if failed:
                 return None
         return verdict
 
-    def _on_part(self, asked: trials.Trials, seed: int, shape: int | None) -> Verdict | None:
-        """What is wrong where one input alone is another than in the last trial, of this seed: who looks at some of them to know data
-        again gives what it knows. That the others no longer fit to it is nobody's fault.
+    def _by_parts(self, asked: trials.Trials, drawn: list[Any], seed: int) -> Verdict | None:
+        """What is wrong where a part of the inputs has its elements in other places than in the last trial, whose these are: who looks
+        at the others, or at sums, to know data again gives what it knows. That they no longer fit to each other is nobody's fault.
         """
-        mixed = inputs.with_largest(self._fresh(seed, shape), self._fresh(judge.draw(1)[0], shape))
-        if mixed is None:
-            return None
-        try:
-            verdict = asked.on_part(mixed, self._unlike(seed))
-        except (CannotWriteError, LostCandidateError):
-            raise
-        except Exception as error:
-            if facts.context_lost(error) or getattr(error, "status", "") in _REMEMBERS:
+        for moved in inputs.moved_by_parts(drawn):
+            try:
+                verdict = asked.on_part(inputs.clone(moved) if self.reference.probe.mutates else moved, seed)
+            except (CannotWriteError, LostCandidateError):
                 raise
-            traceback.print_exc(file=sys.stderr)
-            integrity.restore()
-            return None
-        return verdict if verdict.status != "ok" else None
+            except Exception as error:
+                if facts.context_lost(error) or getattr(error, "status", "") in _REMEMBERS:
+                    raise
+                traceback.print_exc(file=sys.stderr)
+                integrity.restore()
+                return None
+            if verdict.status != "ok":
+                return verdict
+        return None
 
     def _trials(self, candidate: Implementation) -> trials.Trials:
         """The two as the trials call them: the reference as it is, the candidate under watch."""

@@ -62,7 +62,7 @@ class Trials:
         return verdict
 
     def on_part(self, arguments: list[Any], seed: int) -> Verdict:
-        """Whether anything that is wrong for these arguments, most of which are those of the last trial, is what was right there.
+        """Whether anything that is wrong for these arguments, which have much of those of the call before, is what was right there.
         They are used up.
         """
         mine, own = inputs.clone(arguments), self._probe.tolerances
@@ -70,14 +70,15 @@ class Trials:
         got = self._candidate(mine)
         inputs.seed_all(seed)
         want = self._reference(arguments)
-        leaves = [list(tensors(one)) for one in (got, want, self._last)]
+        before, self._last = self._last, inputs.clone(want)
+        leaves = [list(tensors(one)) for one in (got, want, before)]
         if len({len(one) for one in leaves}) > 1:
             return Verdict("ok")
         for (_, one), (where, right), (_, last) in zip(*leaves, strict=True):
             named = {"output": own[where]} if where in own else {}
             tells = isinstance(right, torch.Tensor) and right.numel() >= _TELLING
             if tells and compare(one, right, named).status != "ok" and compare(one, last, named).status == "ok":
-                what = f"gave {where} as for the inputs of the trial before, of which one alone was another"
+                what = f"gave {where} as for inputs of the call before, of which a part was moved"
                 return Verdict("caches-results", what)
         return Verdict("ok")
 

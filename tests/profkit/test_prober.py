@@ -12,7 +12,7 @@ from torch import nn
 from profkit.runner import precision, prober
 from profkit.runner.backward import Slopes
 from profkit.runner.check import compare
-from profkit.runner.lowered import rounded_to_tf32
+from profkit.runner.lowered import lowered, rounded_to_tf32
 from profkit.runner.prober import Probe, probe
 from profkit.runner.properties import Trial
 
@@ -120,6 +120,24 @@ def test_what_a_reference_is_off_for_these_inputs_is_room_for_others():
     found = prober.rounded(model, [a * 1e-3, b * 1e-3], {})
     assert set(found) == {"output[0]"}
     assert found["output[0]"] > 1e-3
+
+
+def test_complex_numbers_are_asked_for_in_double():
+    weight = torch.randn(64, 64, dtype=torch.complex64)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(weight)
+
+        def forward(self, z):
+            return z @ self.weight
+
+    given = [torch.randn(16, 64, dtype=torch.complex64)]
+    exact = lowered(Layer(), given, "float64")
+    assert exact.dtype is torch.complex128
+    room = prober.room(Layer(), given, {})
+    assert 1e-8 < room["output"] < 1e-3
 
 
 def test_precisions_that_pass_are_named():

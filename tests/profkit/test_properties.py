@@ -9,7 +9,7 @@ import torch
 
 from profkit.api import profile
 from profkit.launch.protocol import Job
-from profkit.runner import properties
+from profkit.runner import inputs, properties
 from profkit.runner.check import Tolerances, Verdict
 from profkit.runner.session import Session
 
@@ -121,6 +121,19 @@ def test_what_is_made_of_the_first_of_equal_rows_tells_nothing():
 def test_complex_numbers_are_compared_as_others_are():
     found = tried(lambda x: torch.complex(x, -x), torch.randn(8, 16))
     assert not any(trial.rough for trial in found.values())
+
+
+def test_complex_inputs_are_changed_by_their_parts():
+    z = torch.randn(8, 16, dtype=torch.complex64)
+    found = tried(lambda x: x @ x.mT, z)
+    assert not any(trial.rough for trial in found.values())
+    assert torch.equal(found["inputs with the other sign"].arguments[0], -z)
+    assert torch.equal(found["rows that are all the first"].arguments[0], z[:1].expand_as(z))
+    assert tried(lambda x: (x.abs() * 1e7).sin(), z)["inputs times 1e3"].rough
+    stirred = inputs.stirred(z.clone())
+    assert (stirred.real != z.real).any()
+    assert (stirred.imag != z.imag).any()
+    assert torch.allclose(stirred, z, atol=1e-4)
 
 
 def test_what_is_drawn_the_same_every_time_gets_other_values():
