@@ -52,8 +52,15 @@ def coded(tensor: torch.Tensor) -> bool:
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers in a type that can be computed with."""
+    """The same numbers in a type that can be computed with; of what holds two in a byte, which nothing makes wider, the bytes."""
+    if packed(tensor):
+        return tensor.view(torch.uint8)
     return tensor.to(torch.float32) if coded(tensor) else tensor
+
+
+def packed(tensor: torch.Tensor) -> bool:
+    """Whether it holds two floating numbers in a byte. torch has that type from 2.8 on."""
+    return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
 
 
 def identical(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from profkit.runner import busy, facts, inputs, integrity, lazy, leftovers, pages, state, streams
-from profkit.runner.check import coded, compare, numbers, tensors
+from profkit.runner.check import coded, compare, tensors
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import WIDEST, same
 
@@ -365,7 +365,8 @@ def _unseen(arguments: list[Any], *, moved: bool = True) -> list[Any]:
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dim():
             # Where several elements are one in memory, they cannot be written by their places.
             memory = inputs.memory(leaf)
-            memory.copy_(numbers(memory.roll(1, -1) if moved else memory) * 0.75)
+            woken = memory.roll(1, -1) if moved else memory
+            memory.copy_(inputs.through(woken, lambda wide: wide * 0.75))
     return mine
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.runner.check import coded, identical, numbers, tensors
+from profkit.runner.check import coded, identical, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
 _SYSTEM = random.SystemRandom()
@@ -143,7 +143,11 @@ def real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """A tensor after a change of its numbers that may be more than its type can be computed with, of complex ones of their parts."""
+    """A tensor after a change of its numbers that may be more than its type can be computed with, of complex ones of their parts; what
+    holds two in a byte stays.
+    """
+    if packed(tensor):
+        return tensor
     if tensor.is_complex():
         return torch.view_as_complex(change(torch.view_as_real(tensor.resolve_conj())).contiguous())
     return change(numbers(tensor)).to(tensor.dtype)

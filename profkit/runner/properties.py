@@ -308,9 +308,8 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
     draw has others.
     """
     for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
-        if not isinstance(one, torch.Tensor) or one.is_complex() or _same(one, again):
+        if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
             continue
-        one, again = numbers(one), numbers(again)
         # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
         if (one.is_floating_point() and not whole(one)) or (
             _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])

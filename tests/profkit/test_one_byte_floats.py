@@ -53,6 +53,25 @@ def test_unusual_inputs_are_tried(dtype):
     assert identical(rows, rows[:1].expand_as(rows))
 
 
+def test_two_numbers_in_a_byte_are_moved_and_never_computed_with():
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this torch has no such type")
+    one, other = (torch.randint(0, 256, (8, 32), dtype=torch.uint8).view(torch.float4_e2m1fn_x2) for _ in range(2))
+    assert inputs.scalable([one]) == [False]
+    assert not inputs.repeated([one], [other])
+    assert not identical(next(inputs.moved_by_parts([one]))[0], one)
+    assert not identical(_unseen([one])[0], one)
+    ask = lambda given: (given[0].view(torch.uint8) & 15).float() @ given[1].t()  # noqa: E731
+    found = {
+        one.name: one.rough
+        for one in properties.trials(
+            [one, torch.randn(4, 32)], None, ask, {}, ("values", "layout"), False, [other, torch.randn(4, 32)]
+        )
+    }
+    assert found["inputs times 10"] is False
+    assert "inputs with gaps between the elements" in found
+
+
 def test_what_reaches_how_far_is_asked_for():
     given, again = ([drawn(torch.float8_e4m3fn, 4, 64)] for _ in range(2))
     decays = 0.5 ** torch.arange(64.0).flip(0)
