@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import operator
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -414,6 +415,24 @@ def rounded(
         if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * WIDER < math.inf:
             found[where] = far * WIDER
     return found
+
+
+def differ(
+    model: Any, arguments: list[Any], changes: Iterable[Callable[[], object]], answer: Any, usual: Mapping[str, float]
+) -> bool:
+    """Whether a model's answers to these after either change of it differ in float64 too, by more than an answer of the type of
+    `answer` may: else rounding alone is what makes them differ. True where float64 says nothing.
+    """
+    found = []
+    try:
+        for change in changes:
+            change()
+            found.append(thinned(lowered(model, inputs.clone(arguments), "float64")))
+    except Exception:
+        traceback.print_exc()
+        return True
+    far = distances(found[1], found[0])
+    return any(far[where] > _allowed(usual, where, leaf) for where, leaf in thinned(answer).items() if where in far)
 
 
 def left(model: Any, arguments: list[Any]) -> list[Any]:

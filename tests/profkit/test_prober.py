@@ -122,6 +122,26 @@ def test_what_a_reference_is_off_for_these_inputs_is_room_for_others():
     assert found["output[0]"] > 1e-3
 
 
+@pytest.mark.parametrize(("norm", "counts"), [(True, False), (False, True)])
+def test_a_bias_that_a_norm_takes_off_again_counts_by_rounding_alone(norm, counts):
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Conv2d(4, 6, 3), nn.InstanceNorm2d(6) if norm else nn.ReLU()).eval()
+    given, answers = [torch.randn(2, 4, 12, 12)], []
+
+    def larger(by):
+        with torch.no_grad():
+            model[0].bias.fill_(by)
+
+    with torch.no_grad():
+        for by in (9e3, -9e3):
+            larger(by)
+            answers.append(model(*given))
+        changes = [lambda: larger(9e3), lambda: larger(-9e3)]
+        assert compare(answers[1], answers[0]).status != "ok"
+        assert prober.differ(model, given, changes, answers[0], {}) is counts
+        assert prober.differ(model, given, [lambda: 1 / 0], answers[0], {}), "float64 says nothing"
+
+
 def test_complex_numbers_are_asked_for_in_double():
     weight = torch.randn(64, 64, dtype=torch.complex64)
 
