@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import socket
 from types import SimpleNamespace
 
@@ -11,13 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.launch.protocol import Job, Subject  # noqa: E402
-from profkit.runner import judge  # noqa: E402
+from profkit.runner import claims, judge  # noqa: E402
 from profkit.runner.candidate import Guest  # noqa: E402
 from profkit.runner.claims import RemoteCall, RemoteRecording  # noqa: E402
 from profkit.runner.cupti import CuptiError  # noqa: E402
 from profkit.runner.outside import TimerLieError  # noqa: E402
 from profkit.runner.remote import Remote, RemoteError, RemoteModel  # noqa: E402
-from profkit.runner.subject import Data  # noqa: E402
+from profkit.runner.subject import ChangedResultError, Data  # noqa: E402
 
 
 class Told:
@@ -79,6 +80,34 @@ def test_a_time_that_is_no_number_is_a_lie(line):
     call = RemoteCall(RemoteModel(line.remote), Data(list, 0))
     with pytest.raises(TimerLieError, match="no number"):
         call.sample("wall")
+
+
+def levels(given):
+    return [(given[0] * 1e3).floor() + 100]
+
+
+@pytest.mark.parametrize(
+    ("offset", "got", "right"), [(1e-8, 99.0, True), (1e-8, 80.0, False), (5e-4, 99.0, False), (5e-4, 100.0, True)]
+)
+def test_an_element_of_a_timed_call_that_jumps_is_nobodys(offset, got, right):
+    """A level of which rounding decides is one of two; of a number between two levels it is one."""
+    call = RemoteCall.__new__(RemoteCall)
+    call._answer, call._data = levels, SimpleNamespace(now=[torch.tensor([offset, 0.7])])
+    probe = (0, 0, 100.0, 0.5)
+    if right:
+        claims._same_elements([probe], [got], call._nearby)
+    else:
+        with pytest.raises(ChangedResultError, match="element 0 of output 0 was"):
+            claims._same_elements([probe], [got], call._nearby)
+
+
+def test_elements_of_a_narrow_type_may_be_one_step_off():
+    call = RemoteCall.__new__(RemoteCall)
+    call._alone, call._chance = False, random.Random(0)
+    call._data = SimpleNamespace(now=[])
+    for dtype, share in ((torch.float8_e4m3fn, 0.125), (torch.float32, 0.05), (torch.int8, 0.05)):
+        call._answer = lambda _, dtype=dtype: torch.full((4,), 16.0).to(dtype)
+        assert {slack for *_, slack in call._probes()} == {share * 32}
 
 
 def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
