@@ -44,8 +44,8 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
-    gpu_memory: bytes torch may allocate there, 0 for all. spared: by candidate the unusual inputs that it need not bear and that
-    ended its process before, and what came of it: it is not asked for these again.
+    gpu_memory: bytes torch may allocate there, 0 for all. spared: by candidate, or of all under "", the inputs that it need not
+    bear and that ended its process before, and what came of it: it is not asked for these again.
 
     lines: build with line tables, so that a profiler can name source lines. energy: measure it as well. campaign: what
     the compiler has refused in it is not built again, "" outside of one.

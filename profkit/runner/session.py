@@ -66,6 +66,7 @@ _MOST_NAMED = 4
 _PREPARED, _NEARER = 24, 4.0
 """Weights of which it is looked for who goes on with old ones, at most: of each the reference is asked once, or several times.
 And times by which an answer is nearer to the one with these than to one with others of their size."""
+_PARTS = "inputs of which a part is moved"
 _SPARED = 3
 """Unusual inputs that a candidate's process may end over before it is timed: each has all begin anew."""
 _KEPT = 1 << 30
@@ -568,33 +569,49 @@ class Session:
             self._events.send("check", name, seed=seed, **asdict(verdict))
             if verdict.status != "ok":
                 return verdict
-        if not self._job.again and not self.reference.probe.random:
+        # Who has no process of its own would take this one along.
+        if candidate.remote and not self._job.again and not self.reference.probe.random:
             with self._blame(candidate.subject, "error") as failed:
                 # What a task does not change is still what the last trial had.
                 drawn = self._fresh(seed, shape) if self.reference.probe.mutates else arguments
-                verdict = self._by_parts(asked, drawn, self._unlike(seed)) or verdict
+                verdict = self._by_parts(candidate, asked, drawn, self._unlike(seed)) or verdict
             if failed:
                 return None
         return verdict
 
-    def _by_parts(self, asked: trials.Trials, drawn: list[Any], seed: int) -> Verdict | None:
+    def _by_parts(self, candidate: Implementation, asked: trials.Trials, drawn: list[Any], seed: int) -> Verdict | None:
         """What is wrong where a part of the inputs has its elements in other places than in the last trial, whose these are: who looks
-        at the others, or at sums, to know data again gives what it knows. That they no longer fit to each other is nobody's fault.
+        at the others, or at sums, to know data again gives what it knows. That they no longer fit to each other is nobody's fault:
+        where they end a process, or its context, nobody is asked for them when all begin anew.
         """
-        for moved in inputs.moved_by_parts(drawn):
-            try:
+        if any(_PARTS in self._job.spared.get(name, {}) for name in ("", candidate.subject.name)):
+            return None
+        candidate.forgive(True)
+        try:
+            for moved in inputs.moved_by_parts(drawn):
                 verdict = asked.on_part(inputs.clone(moved) if self.reference.probe.mutates else moved, seed)
-            except (CannotWriteError, LostCandidateError):
+                if verdict.status != "ok":
+                    return verdict
+        except CannotWriteError:
+            raise
+        except Exception as error:
+            if getattr(error, "status", "") in _REMEMBERS:
                 raise
-            except Exception as error:
-                if facts.context_lost(error) or getattr(error, "status", "") in _REMEMBERS:
-                    raise
-                traceback.print_exc(file=sys.stderr)
-                integrity.restore()
-                return None
-            if verdict.status != "ok":
-                return verdict
+            if candidate.gone:
+                self._spare(candidate.subject.name, _PARTS, str(error))
+            elif facts.context_lost(error):
+                self._spare("", _PARTS, str(error))
+                raise LostContextError(str(error)) from error
+            traceback.print_exc(file=sys.stderr)
+            integrity.restore()
+        finally:
+            candidate.forgive(False)
         return None
+
+    def _spare(self, name: str, what: str, told: str) -> None:
+        """Have all begin anew, and this one, or everybody, not asked for that again."""
+        self._spared = True
+        self._events.send("spared", name, input=what, what=told[:300])
 
     def _trials(self, candidate: Implementation) -> trials.Trials:
         """The two as the trials call them: the reference as it is, the candidate under watch."""
@@ -1174,8 +1191,7 @@ class Session:
             line = line if there else f"{type(error).__name__}: {line}"
             self._fragile(name, trial, line)
             if candidate.gone and not timed and len(known) < _SPARED:
-                self._spared = True
-                self._events.send("spared", name, input=trial.name, what=line[:300])
+                self._spare(name, trial.name, line)
             return True
         finally:
             candidate.forgive(False)
