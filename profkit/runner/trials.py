@@ -15,7 +15,7 @@ import torch
 from profkit.runner import inputs, jumps
 from profkit.runner.check import Verdict, compare, identical, rtol_of, tensors
 from profkit.runner.lowered import thin
-from profkit.runner.prober import WIDER, WIDEST, Probe, same
+from profkit.runner.prober import WIDER, WIDEST, Probe, distances, same
 
 
 class Trials:
@@ -113,6 +113,39 @@ def added(
     own = _far(wide, after, given, {}, most=0.0, what=what)
     far = _far(mine, after, given, {where: max(least, off * WIDER) for where, off in own.items()}, what=what)
     return "; ".join(f"adds something else to {where}: off by {off:.2g} of what is added" for where, off in far.items())
+
+
+def left(
+    mine: Mapping[str, Any],
+    after: Mapping[str, Any],
+    given: Mapping[str, Any],
+    exact: Callable[[], Any] | None,
+    tolerances: Mapping[str, float],
+) -> str:
+    """Which of the values that a call keeps for the next, by name, are others than the reference leaves, or what is added to
+    them is; see `added`. exact: None for a reference that draws random numbers, of which the values alone are compared.
+    """
+    once = functools.cache(exact) if exact is not None else None
+
+    def others(room: Mapping[str, float]) -> list[str]:
+        own = {name: {"output": room[name]} if name in room else {} for name in after}
+        return [name for name in after if compare(mine[name], after[name], own[name]).status != "ok"]
+
+    if (off := others({})) and once is not None:
+        # As where products are rounded on their way, which shows in a mean as it does in the answer.
+        least = max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
+        try:
+            far = distances(once(), after)
+        except Exception:
+            traceback.print_exc()
+            far = {}
+        held = [name for name, one in after.items() if one.is_floating_point()]
+        off = others(
+            {name: min(WIDEST, max(least, WIDER * far.get(name, 0.0), rtol_of(after[name].dtype))) for name in held}
+        )
+    if off:
+        return f"leaves other values in {off[0]} than the reference does"
+    return added(mine, after, given, once, tolerances, "state") if once is not None else ""
 
 
 _TELLING = 4

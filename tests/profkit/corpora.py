@@ -93,7 +93,9 @@ _BENCHMARKS = frozenset(
 """Tasks that the benchmark alone judges: what had to be mended for theirs has tests of its own, and other tasks have all of their kinds."""
 _CPUS = frozenset({"process", "tricks", "schemes", "blocks", "bytes"})
 """Tasks whose candidates do what makes no sense on a GPU, end more than themselves, or multiply whole numbers, which torch cannot there."""
-_UNTOLD = frozenset({("images", "gelu_by_tanh"), ("runs", "commonest_by_counting")})
+_UNTOLD = frozenset(
+    {("images", "gelu_by_tanh"), ("mbconv", "running_variance_as_it_is"), ("runs", "commonest_by_counting")}
+)
 """What lies within the rounding of TF32, which torch allows a GPU's convolutions as it comes; and of what comes most often, the
 smallest where torch gives any on a GPU.
 """
@@ -102,7 +104,10 @@ smallest where torch gives any on a GPU.
 def tells(part: Part, device: str) -> bool:
     """Whether what a candidate is called on this device says anything."""
     return device == "cpu" or not (
-        part.task in _CPUS or (part.task, part.name) in _UNTOLD or "threading" in part.source
+        part.task in _CPUS
+        or (part.task, part.name) in _UNTOLD
+        or "threading" in part.source
+        or part.name.endswith("_cpp")
     )
 
 

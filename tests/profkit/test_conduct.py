@@ -26,7 +26,7 @@ from profkit.runner.check import compare, identical
 from profkit.runner.conduct import Watched
 from profkit.runner.offence import OffenceError
 from profkit.runner.prober import Probe
-from profkit.runner.trials import Trials, added
+from profkit.runner.trials import Trials, added, left
 
 CPU = torch.device("cpu")
 
@@ -727,6 +727,37 @@ def test_what_is_added_to_what_is_kept_is_compared_however_small_it_is(times, to
     off = added(left["mine"], left["theirs"], before, exact, {}, "state")
     assert bool(off) is told
     assert not told or off.startswith("adds something else to state['mean']: off by ")
+
+
+@pytest.mark.parametrize(
+    ("off", "exact", "tolerances", "told"),
+    [
+        (1e-3, 0.0, {}, True),
+        (1e-3, None, {}, True),
+        (1e-3, 0.0, {"output": 8e-3}, False),
+        (2e-2, 0.0, {"output": 8e-3}, True),
+        (1e-3, -5e-4, {}, False),
+        (1e-2, -5e-4, {}, True),
+        (0.5, 10.0, {}, True),
+    ],
+)
+def test_what_is_kept_is_held_to_what_answers_are_and_to_the_references_own_rounding(off, exact, tolerances, told):
+    """As where a reference's products are rounded, which shows in the mean of them that it keeps."""
+    mean, given = torch.rand(16) + 1, {"mean": torch.zeros(16), "calls": torch.tensor(0)}
+
+    def kept(by):
+        return {"mean": mean * (1 + by), "calls": torch.tensor(1)}
+
+    def wide():
+        if exact is None:
+            raise RuntimeError("no arithmetic for that in float64")
+        return {name: one.double() if name == "mean" else one for name, one in kept(exact).items()}
+
+    found = left(kept(off), kept(0.0), given, wide, tolerances)
+    assert found == ("leaves other values in mean than the reference does" if told else "")
+    assert left(kept(0.0), kept(0.0), given, None, {}) == ""
+    calls = {**kept(0.0), "calls": torch.tensor(2)}
+    assert left(calls, kept(0.0), given, wide, {"output": 0.05}).startswith("leaves other values in calls")
 
 
 @pytest.mark.parametrize(

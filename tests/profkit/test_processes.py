@@ -158,7 +158,7 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
     run = Manifest(SampleInfo("ITESTS", "."), "", impls=[impl], device={"kind": kind})
     run.doubts = [Doubt("the machine was busy", "", "", code, about)]
     row = {"impl": "honest", "pace": "faster", "speedup": 3.0, "time": 1e-3, "floor_hard": 2e-3}
-    analysis = SimpleNamespace(impls=pd.DataFrame([row]), doubts=[])
+    analysis = SimpleNamespace(impls=pd.DataFrame([row]), rows={"honest": row}, doubts=[])
     verdict = verdicts_of(run, analysis, [], {})["honest"]
     assert ("unexplained" in [one.code for one in verdict.conditions]) is held
     assert verdict.wins is not held
