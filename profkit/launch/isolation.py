@@ -162,22 +162,16 @@ def run_isolated(
     while True:
         told, fallen = len(outcome.events), dict(outcome.fallen)
         follower, ended, log = _sitting(job, subjects, logs, stem or job.mode, progress, outcome, door)
-        if strikes.new(follower, ended):
+        spared = [event for event in follower.events if event.kind == "spared"]
+        if (struck := strikes.new(follower, ended)) or spared:
             # What was found meanwhile is found again, or was the stroke's doing.
             del outcome.events[told:]
             outcome.fallen.clear()
             outcome.fallen.update({**fallen, **strikes.fallen})
             subjects = [subject for subject in subjects if subject.name not in outcome.fallen]
+            job = job if struck else _sparing(job, spared)
             if len(subjects) > 1:
                 continue
-        elif spared := [event for event in follower.events if event.kind == "spared"]:
-            del outcome.events[told:]
-            outcome.fallen.clear()
-            outcome.fallen.update(fallen)
-            job = msgspec.structs.replace(job, spared={name: dict(of) for name, of in job.spared.items()})
-            for event in spared:
-                job.spared.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
-            continue
         outcome.events += strikes.doubts(outcome.fallen)
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
@@ -189,6 +183,14 @@ def run_isolated(
         subjects = [subject for subject in subjects if subject.name not in outcome.fallen]
         if culprit.role == "reference" or len(subjects) < 2:
             return outcome
+
+
+def _sparing(job: Job, spared: Sequence[Event]) -> Job:
+    """The job with what these have told as well."""
+    known = {name: dict(of) for name, of in job.spared.items()}
+    for event in spared:
+        known.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
+    return msgspec.structs.replace(job, spared=known)
 
 
 class _Strikes:

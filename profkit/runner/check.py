@@ -46,6 +46,11 @@ class Verdict:
     median_rel: float | None = None
 
 
+def inexact(tensor: torch.Tensor) -> bool:
+    """Whether its numbers may be a little off."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
 def coded(tensor: torch.Tensor) -> bool:
     """Whether it holds floating numbers of one byte: torch has hardly more for them than to make them wider."""
     return bool(tensor.is_floating_point() and tensor.element_size() == 1)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.runner.check import coded, identical, numbers, packed, tensors
+from profkit.runner.check import coded, identical, inexact, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
 _SYSTEM = random.SystemRandom()
@@ -239,7 +239,7 @@ def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
     """Every element so many units in the last place of the largest ones off, each by another number, in place; what has one byte is
     no computed number, and stays.
     """
-    if (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() and not coded(tensor):
+    if inexact(tensor) and tensor.numel() and not coded(tensor):
         flat = real(memory(tensor))
         size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
         noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import CHUNK, Verdict, coded, compare, rtol_of, tensors
+from profkit.runner.check import CHUNK, Verdict, coded, compare, inexact, rtol_of, tensors
 
 PATIENCE = 5.0
 """Seconds for the reference's answers."""
@@ -89,8 +89,8 @@ def nearby(arguments: list[Any], ask: Callable[[list[Any]], Any]) -> Iterator[An
 
 def _stirrable(arguments: list[Any]) -> list[torch.Tensor]:
     """Tensors whose numbers may be a little off."""
-    given = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and not coded(leaf)]
-    return [leaf for leaf in given if leaf.is_floating_point() or leaf.is_complex()]
+    given = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in given if inexact(leaf) and not coded(leaf)]
 
 
 def _off(got: Any, want: Any, rtol: float | None) -> torch.Tensor:
@@ -111,7 +111,7 @@ def _off(got: Any, want: Any, rtol: float | None) -> torch.Tensor:
 
 def _near(tensor: torch.Tensor, units: float) -> torch.Tensor:
     """Stirred in place, but for numbers that come again."""
-    if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel() or coded(tensor):
+    if not inexact(tensor) or not tensor.numel() or coded(tensor):
         return tensor
     flat = inputs.real(inputs.memory(tensor)).reshape(-1)
     _, which, counts = flat.unique(return_inverse=True, return_counts=True)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs, precision
-from profkit.runner.check import Tolerances, equal, rest, rest_off, rtol_of, share_off, small, tensors
+from profkit.runner.check import Tolerances, equal, inexact, rest, rest_off, rtol_of, share_off, small, tensors
 from profkit.runner.events import Events
 from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, lowered, thin, thinned
@@ -278,7 +278,7 @@ def distances(
             found[where] = 0.0 if type(got) is type(want) and got == want else math.inf
         elif not isinstance(got, torch.Tensor) or got.shape != want.shape:
             found[where] = math.inf
-        elif want.is_floating_point() or want.is_complex():
+        elif inexact(want):
             found[where] = _distance(got, want)
         else:
             wrong = _differing(got, want)
@@ -310,7 +310,7 @@ def _made_in(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again
     """
     given, found = again.widest(), {}
     for where, leaf in answer.items():
-        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+        if isinstance(leaf, torch.Tensor) and inexact(leaf):
             inside = given or leaf.dtype
             own, theirs = torch.finfo(leaf.dtype).eps, torch.finfo(inside).eps
             found[where] = (
@@ -328,7 +328,7 @@ def wider(answer: Mapping[str, Any], noise: Mapping[str, float], again: Again) -
     for where, leaf in answer.items():
         own, tf32 = noise.get(where, 0.0), narrow.get(where, 0.0)
         usual = rtol_of(inside.get(where, leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
-        if isinstance(leaf, torch.Tensor) and _inexact(leaf):
+        if isinstance(leaf, torch.Tensor) and inexact(leaf):
             usual = max(usual, _in_common(leaf, again))
         if not isinstance(leaf, torch.Tensor) or max(own * WIDER, tf32 * _NARROW, usual) <= rtol_of(leaf.dtype):
             continue
@@ -374,7 +374,7 @@ def room(
         return None
     found = _of_kind(usual, _moved(answer, exact, again))
     # Of floating numbers alone nothing is asked of it.
-    whole = any(isinstance(leaf, torch.Tensor) and not _inexact(leaf) for leaf in answer.values())
+    whole = any(isinstance(leaf, torch.Tensor) and not inexact(leaf) for leaf in answer.values())
     strong = again.stirred(_STRONG * inputs.STIRRED) if whole else None
     far = [(distances(exact, answer), WIDER), (distances(stirred, answer), WIDER)]
     far += [(distances(narrow, answer), _NARROW)] if narrow is not None else []
@@ -385,7 +385,7 @@ def room(
                 and exact[where] != leaf
             ):
                 return None
-        elif _inexact(leaf):
+        elif inexact(leaf):
             found[where] = max(
                 _allowed(usual, where, leaf),
                 rtol_of(leaf.dtype),
@@ -412,7 +412,7 @@ def rounded(
     found = _of_kind(usual, usual)
     for where, far in distances(exact, answer).items():
         leaf = answer[where]
-        if isinstance(leaf, torch.Tensor) and _inexact(leaf) and _allowed(usual, where, leaf) < far * WIDER < math.inf:
+        if isinstance(leaf, torch.Tensor) and inexact(leaf) and _allowed(usual, where, leaf) < far * WIDER < math.inf:
             found[where] = far * WIDER
     return found
 
@@ -479,10 +479,6 @@ def _in_common(leaf: torch.Tensor, again: Again) -> float:
     return float(torch.finfo(inside).eps) / 2
 
 
-def _inexact(leaf: torch.Tensor) -> bool:
-    return bool(leaf.is_floating_point() or leaf.is_complex())
-
-
 _SAME = 1e-5
 """What a number that is no tensor may differ by in float64, as a share of itself."""
 _UNITS = 4.0
@@ -496,7 +492,7 @@ def _moved(answer: Mapping[str, Any], exact: Mapping[str, Any], again: Again) ->
     where float64 or allowed TF32 moves more, or what rounding is taken to be, scaled down from what shows. None of those that
     nothing moves.
     """
-    whole = {where: leaf for where, leaf in answer.items() if isinstance(leaf, torch.Tensor) and not _inexact(leaf)}
+    whole = {where: leaf for where, leaf in answer.items() if isinstance(leaf, torch.Tensor) and not inexact(leaf)}
     if not any(leaf.numel() >= _MANY for leaf in whole.values()):
         return {}
     # So many units of a coarse type would be all that its numbers are.

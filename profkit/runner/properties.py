@@ -21,7 +21,7 @@ import torch
 
 from profkit.runner import inputs, reach
 from profkit.runner.alike import Common, whole
-from profkit.runner.check import RTOL, Verdict, coded, compare, identical, numbers, rtol_of, tensors
+from profkit.runner.check import RTOL, Verdict, coded, compare, identical, inexact, numbers, rtol_of, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
@@ -148,12 +148,12 @@ def _settled(
         close = {
             where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
             for where, leaf in tensors(answer)
-            if isinstance(leaf, torch.Tensor) and _computed(leaf)
+            if isinstance(leaf, torch.Tensor) and inexact(leaf)
         }
         if compare(_filled(ask(inputs.clone(arguments)), answer, blank), answer, close).status != "ok":
             return None, False, nothing
         near = _filled(ask(inputs.mapped(inputs.clone(arguments), _nudged)), answer, blank)
-        whole = any(isinstance(leaf, torch.Tensor) and not _computed(leaf) for leaf in leaves)
+        whole = any(isinstance(leaf, torch.Tensor) and not inexact(leaf) for leaf in leaves)
         # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that, and what is made of
         # the first jumps. With a noise the first may be first again, with its opposite it is not.
         noises = (inputs.STIRRED, -inputs.STIRRED) if whole or equals else ()
@@ -171,17 +171,12 @@ def _settled(
         if isinstance(leaf, torch.Tensor) and leaf.dtype in RTOL and where not in tolerances
     }
     pairs = [pair for one in moved for pair in zip(tensors(one), leaves, strict=True)]
-    same = all(torch.equal(a, b) for (_, a), b in pairs if isinstance(b, torch.Tensor) and not _computed(b))
+    same = all(torch.equal(a, b) for (_, a), b in pairs if isinstance(b, torch.Tensor) and not inexact(b))
     return answer, not same or (equals and jumps) or compare(near, answer, tighter).status != "ok", blank
 
 
 _JUMP = 0.05
 """The rtol beyond which a little noise makes an answer jump."""
-
-
-def _computed(leaf: torch.Tensor) -> bool:
-    """Whether its numbers may be a little off."""
-    return bool(leaf.is_floating_point() or leaf.is_complex())
 
 
 def _apart(arguments: list[Any]) -> Any:
@@ -194,7 +189,7 @@ def _apart(arguments: list[Any]) -> Any:
 
 
 def _finite(leaf: Any) -> bool:
-    return not isinstance(leaf, torch.Tensor) or not _computed(leaf) or bool(numbers(leaf).isfinite().all())
+    return not isinstance(leaf, torch.Tensor) or not inexact(leaf) or bool(numbers(leaf).isfinite().all())
 
 
 def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
@@ -207,7 +202,7 @@ def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
 
 def _nudged(tensor: torch.Tensor) -> torch.Tensor:
     """Every other element one unit in the last place further."""
-    if _computed(tensor) and not coded(tensor):
+    if inexact(tensor) and not coded(tensor):
         flat = inputs.real(inputs.memory(tensor)).reshape(-1)[::2]
         flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
     return tensor
@@ -387,7 +382,7 @@ def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Col
     """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
 
     def wanted(tensor: torch.Tensor) -> bool:
-        if not _computed(tensor) or not tensor.numel() or not tensor.dim():
+        if not inexact(tensor) or not tensor.numel() or not tensor.dim():
             return False
         return tensor.dim() > 1 or rows is None or len(tensor) in rows
 

@@ -911,7 +911,7 @@ class Session:
             best = min(tried, key=tried.__getitem__)
             (differs, now), kept[best] = tried[best], old.pop(best)
             if not differs:
-                others = {name: value.neg().reshape(-1).roll(1).view(value.shape) for name, value in kept.items()}
+                others = {name: _turned(value) for name, value in kept.items()}
                 return [*kept] if now * _NEARER < as_with(others)[1] else []
             if not now < off:
                 break
@@ -974,7 +974,7 @@ class Session:
             self._events.phase("work", self.reference.subject.name, factor=2.0)
             if not value.abs().max() <= _LOUDEST:
                 return False
-            answers, others = [], (value, value.neg().reshape(-1).roll(1).view(value.shape))
+            answers, others = [], (value, _turned(value))
             try:
                 for new in others:
                     put({name: new})
@@ -1548,6 +1548,11 @@ class Session:
         except (RuntimeError, MemoryError) as error:
             what = "the ceilings of this CPU could not be measured"
             self._events.send("doubt", what=what, how_much=str(error), fix="")
+
+
+def _turned(value: torch.Tensor) -> torch.Tensor:
+    """Other numbers of the same sizes: with the other sign, one place on."""
+    return value.neg().reshape(-1).roll(1).view(value.shape)
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -104,13 +104,9 @@ def added(
     """
     if not _far(mine, after, given, {}, what=what):
         return ""
-    try:
-        wide = exact()
-    except Exception:
-        traceback.print_exc()
+    if (wide := _told(exact)) is None:
         return ""
-    least = max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
-    own = _far(wide, after, given, {}, most=0.0, what=what)
+    least, own = _least(tolerances), _far(wide, after, given, {}, most=0.0, what=what)
     far = _far(mine, after, given, {where: max(least, off * WIDER) for where, off in own.items()}, what=what)
     return "; ".join(f"adds something else to {where}: off by {off:.2g} of what is added" for where, off in far.items())
 
@@ -133,19 +129,26 @@ def left(
 
     if (off := others({})) and once is not None:
         # As where products are rounded on their way, which shows in a mean as it does in the answer.
-        least = max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
-        try:
-            far = distances(once(), after)
-        except Exception:
-            traceback.print_exc()
-            far = {}
-        held = [name for name, one in after.items() if one.is_floating_point()]
-        off = others(
-            {name: min(WIDEST, max(least, WIDER * far.get(name, 0.0), rtol_of(after[name].dtype))) for name in held}
-        )
+        least, far = _least(tolerances), distances(_told(once), after)
+        held = {name: max(least, rtol_of(one.dtype)) for name, one in after.items() if one.is_floating_point()}
+        off = others({name: min(WIDEST, max(room, WIDER * far.get(name, 0.0))) for name, room in held.items()})
     if off:
         return f"leaves other values in {off[0]} than the reference does"
     return added(mine, after, given, once, tolerances, "state") if once is not None else ""
+
+
+def _told(exact: Callable[[], Any]) -> Any:
+    """What the reference leaves in float64; None where it fails."""
+    try:
+        return exact()
+    except Exception:
+        traceback.print_exc()
+        return None
+
+
+def _least(tolerances: Mapping[str, float]) -> float:
+    """The rtol that holds for whatever a call leaves: the widest that an answer is held to."""
+    return max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
 
 
 _TELLING = 4
