@@ -1,16 +1,11 @@
 """Programs nobody here wrote: does the first finding hold when it is mended, and what does profiling them cost?
 
     python benchmarks/foreign_programs.py OUT --nanogpt CLONE [--only generate,nanogpt,resnet,vit,timm] [--hot 5]
-    python benchmarks/foreign_programs.py OUT --only resnet --times 3 [--batch 32,128]
 
 needs an NVIDIA GPU, transformers, torchvision, timm and a clone of github.com/karpathy/nanoGPT; weights are random. Each program
 runs plain, under `profkit profile` (times alone), under `profkit profile --ncu --hot 5`, and mended the way its first finding
 says, by hand: `generate`, `nanogpt` and `timm` replay a CUDA graph, `resnet` and `vit` have their batches ready on the host. The
 programs take the time of their own steps, over the second half of them, so what was won is told by no profiler.
-
-With --times N each is profiled N times, and as often one more process takes its own time, as it is and mended by turns, with
-the parts of a step by the host's clock: about 35 s a time. Batches are also drawn into memory that is kept (`kept`), which
-leaves pages out.
 
 Wanted: the win is within the bound of the first finding, the idle time it names is gone, and the cost is at most 1.5x the plain
 program + 15 s (3x + 30 s with --hot).
@@ -20,21 +15,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 STEPS = {"generate": 24, "nanogpt": 120, "resnet": 40, "vit": 40, "timm": 120}
 """Of generate: tokens of one answer; six answers are made."""
-WAYS = {"resnet": ("", "mended", "kept"), "vit": ("", "mended", "kept")}
-"""How a program is run: as it is, mended, and in between."""
-TURNS = 6
-"""Times that ways of a program follow each other; the first turn warms up."""
 REMOVES = {
     "generate": {"host": "gpu-idle", "queued": "queued-gaps"},
     "nanogpt": {"host": "gpu-idle", "queued": "queued-gaps"},
@@ -44,18 +33,7 @@ REMOVES = {
 }
 """Slices of a step that the mending is to remove, and who names each: a graph replays without the host, a batch that is there is
 not waited for."""
-TOOK: dict[str, float] = {}
-"""Seconds of the host by part of a step, since last cleared."""
-
-
-@contextmanager
-def part(name: str) -> Iterator[None]:
-    began = time.perf_counter()
-    yield
-    TOOK[name] = TOOK.get(name, 0.0) + time.perf_counter() - began
-
-
-# The programs: each returns what does one step, in one of WAYS.
+# The programs: each returns what does one step, as it is or "mended".
 
 
 def generate(way: str, _: argparse.Namespace) -> Callable[[], object]:
@@ -159,7 +137,7 @@ def vit(way: str, asked: argparse.Namespace) -> Callable[[], object]:
 
 
 def _training(model: Any, way: str, size: int) -> Callable[[], object]:
-    """A training step on images; mended: batches are there already, and copied as before; kept: drawn into the same memory."""
+    """A training step on images; mended: batches are there already, and copied as before."""
     import torch
 
     model = model.cuda()
@@ -168,23 +146,17 @@ def _training(model: Any, way: str, size: int) -> Callable[[], object]:
     def batch() -> tuple[Any, Any]:
         return torch.randn(size, 3, 224, 224), torch.randint(0, 1000, (size,))
 
-    ready = [batch() for _ in range(4 if way == "mended" else 1)] if way else []
+    ready = [batch() for _ in range(4)] if way else []
     done = 0
 
     def step() -> object:
         nonlocal done
-        with part("draw"):
-            x, t = ready[done % len(ready)] if ready else batch()
-            if way == "kept":
-                x.normal_()
+        x, t = (one.cuda() for one in (ready[done % len(ready)] if ready else batch()))
         done += 1
-        with part("copy"):
-            x, t = x.cuda(), t.cuda()
-        with part("launch"):
-            loss = torch.nn.functional.cross_entropy(model(x), t)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        loss = torch.nn.functional.cross_entropy(model(x), t)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
         return loss
 
     return step
@@ -257,27 +229,6 @@ def _inner(name: str) -> int:
     return STEPS["generate"] if name == "generate" else 1
 
 
-def turns(asked: argparse.Namespace) -> None:
-    """All ways of one by turns; the last line has a list of seconds a step, and of its parts, for each."""
-    import torch
-
-    torch.manual_seed(0)
-    steps = {way: PROGRAMS[asked.program](way, asked) for way in WAYS.get(asked.program, ("", "mended"))}
-    count = max(STEPS[asked.program] // 5, 6) if _inner(asked.program) == 1 else 3
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in steps}
-    for _ in range(TURNS):
-        for way, step in steps.items():
-            TOOK.clear()
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            for _ in range(count):
-                step()
-            torch.cuda.synchronize()
-            told = {"step": time.perf_counter() - began, **TOOK}
-            found[way].append({name: one / count / _inner(asked.program) for name, one in told.items()})
-    print(json.dumps({"step": {way: rows[1:] for way, rows in found.items()}}))
-
-
 # The check
 
 
@@ -305,63 +256,18 @@ def profiled(command: Sequence[str], runs: Path, log: Path, *options: str) -> tu
     return seconds, max((path for path in runs.glob("*/*") if path.is_dir()), key=lambda path: path.stat().st_mtime)
 
 
-def often(name: str, batch: str, asked: argparse.Namespace) -> bool:
-    """Print what is promised of one program and what is won, as often as asked; whether all promises hold."""
-    from profkit.report import sections
-    from profkit.report.explain import gain
-    from profkit.study.study import open_study
-
-    log, held = asked.out / f"{name}.log", []
-    command = [*_command(name, asked), "--batch", batch]
-    for number in range(asked.times):
-        found = own_step(wall([*command, "--turns"], log)[1])
-        _, path = profiled(command, asked.out / "runs", log)
-        study = open_study(path)
-        first, one = study.findings()[0], next(iter(study.budgets.values()))
-        print(f"{name}, batch {batch}, time {number + 1}: {gain(first)}: {first.title}")
-        print(f"  {sections.first_lines(study)[0]}")
-        for way, rows in found.items():
-            told = [f"{part} {_range([1e3 * row[part] for row in rows])}" for part in rows[0]]
-            print(f"  own clock, {way or 'as it is'} [ms]: {', '.join(told)}")
-        middle = {way: statistics.median(row["step"] for row in rows) for way, rows in found.items()}
-        won = 1 - middle["mended"] / middle[""]
-        each = [1 - after["step"] / before["step"] for before, after in zip(found[""], found["mended"], strict=True)]
-        lost = {name: f"{1e3 * seconds / one.parts:.3g}" for name, seconds in one.engaged.items() if seconds > 0}
-        idle = {kind: f"{1e3 * getattr(one, kind) / one.parts:.3g}" for kind in REMOVES[name]}
-        print(
-            f"  recorded [ms]: host {lost}, idle {idle}, a step {1e3 * one.step:.4g}, at least {1e3 * one.least:.4g} ",
-            end="",
-        )
-        print(f"without recording ({1e3 * middle['']:.4g} by its own clock)")
-        held.append(0 < won <= first.ratio and one.least <= middle[""])
-        print(
-            f"  {won:.1%} won ({min(each):.1%} to {max(each):.1%} in single turns), {1e3 * (middle[''] - middle['mended']):.4g} ms; ",
-            end="",
-        )
-        print(
-            f"promised {first.recorded:.1%} as recorded, at most {first.ratio:.1%}, {1e3 * first.upper_bound:.4g} ms: ",
-            end="",
-        )
-        print("holds" if held[-1] else "DOES NOT HOLD", flush=True)
-    return all(held)
-
-
-def _range(values: Sequence[float]) -> str:
-    return f"{statistics.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
-
-
 def _command(name: str, asked: argparse.Namespace) -> list[str]:
-    command = [sys.executable, str(Path(__file__)), str(asked.out), "--program", name]
+    command = [sys.executable, str(Path(__file__)), str(asked.out), "--program", name, "--batch", asked.batch]
     return command + (["--nanogpt", str(asked.nanogpt)] if asked.nanogpt else [])
 
 
-def check(name: str, batch: str, asked: argparse.Namespace) -> bool:
+def check(name: str, asked: argparse.Namespace) -> bool:
     """Print what was found of one program; whether all that is wanted holds."""
     from profkit.report import sections
     from profkit.study.study import open_study
 
     log = asked.out / f"{name}.log"
-    command = [*_command(name, asked), "--batch", batch]
+    command = _command(name, asked)
     plain, printed = wall(command, log)
     before = own_step(printed)
     plain = min(plain, wall(command, log)[0])
@@ -401,20 +307,15 @@ def main() -> int:
     parser.add_argument("--nanogpt", type=Path, metavar="CLONE")
     parser.add_argument("--only", default=",".join(PROGRAMS))
     parser.add_argument("--hot", type=int, default=5, help="0: do not count")
-    parser.add_argument("--times", type=int, default=0, help="so often, by turns, and nothing else")
-    parser.add_argument("--batch", default="32", help="images of a batch, of resnet and vit: 32,128")
+    parser.add_argument("--batch", default="32", help="images of a batch, of resnet and vit")
     parser.add_argument("--program", choices=PROGRAMS, help=argparse.SUPPRESS)
     parser.add_argument("--way", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--turns", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.program:
-        (turns if asked.turns else program)(asked)
+        program(asked)
         return 0
     asked.out.mkdir(parents=True, exist_ok=True)
-    cases = [
-        (name, size) for name in asked.only.split(",") for size in asked.batch.split(",")[: None if name in WAYS else 1]
-    ]
-    held = [(often if asked.times else check)(name, size, asked) for name, size in cases]
+    held = [check(name, asked) for name in asked.only.split(",")]
     return int(not all(held))
 
 

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "profkit"))
 
 from corpora import RUN, TASKS, Part, parts, tells, written
-from same_verdict import busy
 from test_corpora import wrongly_called
 
 from profkit.api import profile
@@ -103,6 +102,30 @@ def judged(work: Work, root: Path, device: str) -> list[Judged]:
             line += f"; the reference: {run.manifest.reference.reason}"
         found.append(Judged(work, part.name, word, ", ".join(sorted(wrongly_called(run, part))), line))
     return found
+
+
+def turn(cores: Collection[int]) -> None:
+    """Compute until killed, at the lowest priority, on these cores if any are named."""
+    os.nice(19)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    value = 1.0
+    while True:
+        value = value * 1.0000001 % 3.0
+
+
+@contextlib.contextmanager
+def busy(count: int, cores: Collection[int] = ()) -> Iterator[None]:
+    """That many processes that want a core each, one of `cores` if any are named."""
+    workers = [multiprocessing.Process(target=turn, args=(cores,), daemon=True) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.join()
 
 
 def worker(cores: set[int], root: Path, device: str, keep: Path | None, asked: Any, told: Any) -> None:

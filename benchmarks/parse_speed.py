@@ -1,16 +1,13 @@
 """How fast exports are read, beside pandas, polars and duckdb doing the same group-by on the same file.
 
-    python benchmarks/parse_speed.py [--size 500] [--ncu-size 120] [--rounds 3] [--section trace|sqlite|ncu] [--before DIR]
+    python benchmarks/parse_speed.py [--size 500] [--ncu-size 120] [--rounds 3] [--section trace|sqlite|ncu]
 
 Three files are generated: a GPU trace as `nsys stats` writes it, the same launches as a sqlite export, and a raw page
-of ncu with 300 metrics, a row of units, thousands separators and n/a. Each reader runs in a fresh process; its imports are
-in the CPU seconds of the process alone, start and children among them; the peak memory is the whole process's. All start from compiled
-modules, as installed: a round before the first compiles them. Rounds are interleaved; of the seconds and of the CPU seconds the median
-counts, of the memory the most. All must find the same launches and times by kernel (where types are wrong, the table says so).
-"profkit, categories" is the same with its texts as categories, as `import` reads; "profkit import" the whole command: run
-directory, report, with the CPU seconds of its steps. Peers that are not installed are left out. "its columns": those
-that a launches frame is made of, numbers as floats and texts as categories. --before: another checkout, whose profkit is
-measured too.
+of ncu with 300 metrics, a row of units, thousands separators and n/a. Each reader runs in a fresh process; rounds are
+interleaved, a round before the first compiles the modules. Of seconds and CPU seconds the median counts, of the peak
+memory of the process the most. All must find the same launches and times by kernel (where types are wrong, the table
+says so). "profkit import" is the whole command: run directory, report. "ratio": CPU seconds over those of the peer that
+stands under `PEER`. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -167,10 +164,6 @@ def by_pandas(path: Path, **options: Any) -> tuple[Sums, str]:
     return {str(name): (int(n), float(total)) for name, n, total in found.itertuples()}, ""
 
 
-def by_pandas_tuned(path: Path) -> tuple[Sums, str]:
-    return by_pandas(path, usecols=[TIME, NAME], dtype={NAME: "category"})
-
-
 def _of_polars(frame: Any) -> Sums:
     return {str(name): (int(n), float(total)) for name, n, total in frame.iter_rows()}
 
@@ -187,43 +180,6 @@ def by_polars_lazy(path: Path) -> tuple[Sums, str]:
 
     plan = pl.scan_csv(path, infer_schema_length=10_000).group_by(NAME).agg(pl.len(), pl.col(TIME).sum())
     return _of_polars(plan.collect(engine="streaming")), ""
-
-
-FRAME = (0, 1, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 19, 20)
-"""The columns of HEADER that a launches frame is made of; the last three of them are texts."""
-
-
-def by_polars_columns(path: Path) -> tuple[Sums, str]:
-    import polars as pl
-
-    names = HEADER.split(",")
-    kinds = {names[at]: pl.Categorical if at in FRAME[-3:] else pl.Float64 for at in FRAME}
-    frame = pl.read_csv(path, columns=list(FRAME), schema_overrides=kinds)
-    return _of_polars(frame.group_by(pl.col(NAME).cast(pl.String)).agg(pl.len(), pl.col(TIME).sum())), ""
-
-
-def by_pyarrow_columns(path: Path) -> tuple[Sums, str]:
-    import numpy as np
-    import pyarrow as pa
-    from pyarrow import csv
-
-    names = HEADER.split(",")
-    text, number = pa.dictionary(pa.int32(), pa.string()), pa.float64()
-    sums: Sums = {}
-    with csv.open_csv(
-        path,
-        read_options=csv.ReadOptions(use_threads=False),
-        convert_options=csv.ConvertOptions(
-            include_columns=[names[at] for at in FRAME],
-            column_types={names[at]: text if at in FRAME[-3:] else number for at in FRAME},
-        ),
-    ) as blocks:
-        for block in blocks:
-            places, names_ = block.column(NAME).indices.to_numpy(), block.column(NAME).dictionary.to_pylist()
-            counts, spent = np.bincount(places), np.bincount(places, block.column(TIME).to_numpy())
-            for name, count, total in zip(names_, counts.tolist(), spent.tolist(), strict=True):
-                sums[name] = (sums.get(name, (0, 0.0))[0] + count, sums.get(name, (0, 0.0))[1] + total)
-    return sums, ""
 
 
 def by_duckdb(path: Path) -> tuple[Sums, str]:
@@ -253,55 +209,14 @@ def by_profkit(path: Path) -> tuple[Sums, str]:
     return {str(name): (int(n), round(total * 1e9)) for name, n, total in found.itertuples()}, "all launches"
 
 
-def by_profkit_coded(path: Path) -> tuple[Sums, str]:
-    """As by_profkit, each text held once."""
-    import collectors
-
-    frame = collectors.read(path, coded=True)
-    found = frame.groupby("kernel", observed=True)["time"].agg(["size", "sum"])
-    return {str(name): (int(n), round(total * 1e9)) for name, n, total in found.itertuples()}, "all launches"
-
-
-def by_profkit_alone(path: Path) -> tuple[Sums, str]:
-    """As where pyarrow is not installed: `child` hides it before pandas looks."""
-    sums, remark = by_profkit(path)
-    return sums, f"{remark}, by pandas' parser"
-
-
 def by_import(path: Path) -> tuple[Sums, str]:
     """The command, as a user gives it."""
     from profkit.cli.group import invoke
 
-    spent: dict[str, float] = {}
-    for step, module, names in STEPS:
-        for name in names:
-            clocked(spent, step, importlib.import_module(module), name)
     with tempfile.TemporaryDirectory() as folder:
         if code := invoke(["import", str(path), "--quiet", "-o", str(Path(folder) / "run")]):
             raise RuntimeError(f"exit code {code}")
-    return {}, "the whole command, of it " + ", ".join(f"{step} {cpu:.2f} s" for step, cpu in spent.items())
-
-
-STEPS = (
-    ("reading", "profkit.record.importing", ("_look",)),
-    ("the copy and its checksum", "profkit.record.importing", ("_copy",)),
-    ("analysing", "profkit.study.study", ("analyze", "budget", "timeline")),
-)
-"""The dear steps of an import, by the functions that take them; none calls another."""
-
-
-def clocked(spent: dict[str, float], step: str, module: Any, name: str) -> None:
-    """Have the CPU seconds of a function added to those of its step."""
-    told = getattr(module, name)
-
-    def wrapped(*given: Any, **named: Any) -> Any:
-        before = time.process_time()
-        try:
-            return told(*given, **named)
-        finally:
-            spent[step] = spent.get(step, 0.0) + time.process_time() - before
-
-    setattr(module, name, wrapped)
+    return {}, "the whole command"
 
 
 def ncu_by_pandas(path: Path) -> tuple[Sums, str]:
@@ -341,15 +256,10 @@ Readers = dict[str, tuple[str, Callable[[Path], tuple[Sums, str]]]]
 SECTIONS: dict[str, Readers] = {
     "trace": {
         "pandas.read_csv": ("pandas", by_pandas),
-        "pandas, two columns": ("pandas", by_pandas_tuned),
         "polars": ("polars", by_polars),
         "polars, streaming": ("polars", by_polars_lazy),
-        "polars, its columns": ("polars", by_polars_columns),
-        "pyarrow, its columns": ("pyarrow", by_pyarrow_columns),
         "duckdb": ("duckdb", by_duckdb),
         "profkit": ("pandas", by_profkit),
-        "profkit, categories": ("pandas", by_profkit_coded),
-        "profkit, no pyarrow": ("pandas", by_profkit_alone),
         "profkit import": ("pandas", by_import),
     },
     "sqlite": {
@@ -364,12 +274,7 @@ SECTIONS: dict[str, Readers] = {
         "profkit": ("pandas", by_profkit),
     },
 }
-BEFORE = ", before"
-LIMITS = {
-    "trace": "limit: CPU seconds of polars, 512 MB",
-    "sqlite": "limit: SQL in Python; MB of the CSV with the same launches",
-    "ncu": "limit: polars",
-}
+PEER = {"trace": "polars", "sqlite": "SQL in Python", "ncu": "polars"}
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -378,13 +283,10 @@ LIMITS = {
 def child(section: str, reader: str, path: Path) -> None:
     """One reading in this process; prints JSON."""
     module, read = SECTIONS[section][reader]
-    if "no pyarrow" in reader:
-        sys.modules["pyarrow"] = None  # type: ignore[assignment]
     importlib.import_module(module)
     if reader.startswith("profkit"):
         drawn = ("profkit.report.derived", "profkit.study.study") if "import" in reader else ()
-        parser = () if "no pyarrow" in reader else ("pyarrow.csv",)
-        for one in ("collectors.nsys", "collectors.ncu", *parser, *drawn):
+        for one in ("collectors.nsys", "collectors.ncu", "pyarrow.csv", *drawn):
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(one)
     began, before = time.perf_counter(), time.process_time()
@@ -394,18 +296,15 @@ def child(section: str, reader: str, path: Path) -> None:
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "sums": sums, "remark": remark}))
 
 
-def measured(section: str, reader: str, path: Path, before: Path | None) -> dict[str, Any]:
+def measured(section: str, reader: str, path: Path) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(path.parent / "compiled")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    script = before / "benchmarks" / "parse_speed.py" if before and reader.endswith(BEFORE) else Path(__file__)
-    argv = [sys.executable, str(script), "--child", section, reader.removesuffix(BEFORE), str(path)]
-    earlier = resource.getrusage(resource.RUSAGE_CHILDREN)
+    argv = [sys.executable, str(Path(__file__)), "--child", section, reader, str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1][:100] if done.stderr.strip() else "died"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {**found, "process": after.ru_utime + after.ru_stime - earlier.ru_utime - earlier.ru_stime}
+    return found
 
 
 def same(one: Sums, other: Sums) -> bool:
@@ -414,38 +313,34 @@ def same(one: Sums, other: Sums) -> bool:
     )
 
 
-def run(section: str, path: Path, size: float, rounds: int, before: Path | None = None) -> None:
+def run(section: str, path: Path, size: float, rounds: int) -> None:
     readers = [name for name, (module, _) in SECTIONS[section].items() if importlib.util.find_spec(module)]
-    readers += [name + BEFORE for name in readers if before is not None and name.startswith("profkit")]
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in readers}
     with path.open("rb") as file:
         while file.read(1 << 20):  # into the page cache, for all alike; a child's peak starts at this process's
             pass
     for counted in [False] + [True] * rounds:
         for name in readers:
-            found = measured(section, name, path, before)
+            found = measured(section, name, path)
             if counted:
                 results[name].append(found)
-    print(f"\n{section}: {path.name}, {path.stat().st_size / 1e6:.0f} MB, {rounds} rounds ({LIMITS[section]})\n")
-    print("| reader | MB/s | s | CPU s | CPU s, process | peak MB | what |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    print(f"\n{section}: {path.name}, {path.stat().st_size / 1e6:.0f} MB, {rounds} rounds\n")
+    print("| reader | MB/s | CPU s | ratio | peak MB | what |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
     good = {name: found for name, found in results.items() if "failed" not in found[-1]}
+    cpu = {name: statistics.median(one["cpu"] for one in found) for name, found in good.items()}
     truth = next((found[-1]["sums"] for found in good.values() if found[-1]["sums"]), {})
     for name in readers:
-        if name.endswith(BEFORE) and results[name][-1].get("failed", "").startswith("KeyError"):
-            continue  # that checkout measures no such thing
         if name not in good:
-            print(f"| {name} | | | | | | failed: {results[name][-1]['failed']} |")
+            print(f"| {name} | | | | | failed: {results[name][-1]['failed']} |")
             continue
-        found = sorted(good[name], key=lambda one: one["cpu"])[len(good[name]) // 2]
-        seconds = statistics.median(one["seconds"] for one in good[name])
+        sums, remark = good[name][-1]["sums"], good[name][-1]["remark"]
+        rate = size / statistics.median(one["seconds"] for one in good[name])
         peak = max(one["peak"] for one in good[name]) / 1e6
-        equal = "" if not found["sums"] else "same sums" if same(found["sums"], truth) else "OTHER SUMS"
-        cpu = statistics.median(one["cpu"] for one in good[name])
-        remark = ", ".join(filter(None, (equal, found["remark"])))
-        whole = statistics.median(one["process"] for one in good[name])
-        told = f"{seconds:.2f} | {cpu:.2f} | {whole:.2f} | {peak:.0f} | {remark}"
-        print(f"| {name} | {size / seconds:.0f} | {told} |", flush=True)
+        equal = "" if not sums else "same sums" if same(sums, truth) else "OTHER SUMS"
+        ratio = cpu[name] / cpu.get(PEER[section], math.nan)
+        remark = ", ".join(filter(None, (equal, remark)))
+        print(f"| {name} | {rate:.0f} | {cpu[name]:.2f} | {ratio:.2f} | {peak:.0f} | {remark} |", flush=True)
 
 
 def main() -> None:
@@ -454,7 +349,6 @@ def main() -> None:
     parser.add_argument("--ncu-size", type=float, default=120, help="MB of the raw page")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--section", choices=[*SECTIONS], action="append")
-    parser.add_argument("--before", type=Path, help="another checkout of profkit to measure beside this one")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -471,7 +365,7 @@ def main() -> None:
             name, write, size = writers[section]
             write(Path(folder) / name, int(size * 1e6))
             # The sqlite rate is in MB of the CSV that holds the same launches.
-            run(section, Path(folder) / name, size, given.rounds, given.before)
+            run(section, Path(folder) / name, size, given.rounds)
             (Path(folder) / name).unlink()
     found = [name for name in ("pandas", "polars", "duckdb", "pyarrow") if importlib.util.find_spec(name)]
     versions = ", ".join(f"{name} {importlib.import_module(name).__version__}" for name in found)

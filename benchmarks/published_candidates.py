@@ -168,26 +168,9 @@ def run(asked: argparse.Namespace) -> None:
     runs = asked.runs or asked.output.with_name("runs")
     os.environ.setdefault("PROFKIT_CACHE", str(asked.output.with_name("cache").resolve()))
     asked.output.parent.mkdir(parents=True, exist_ok=True)
-    argv = [
-        sys.executable,
-        "-m",
-        "profkit",
-        "profile",
-        str(asked.folder / TASKS),
-        "--jobs",
-        str(asked.jobs),
-        "--events",
-    ]
-    argv += [
-        "--device",
-        asked.device,
-        "--budget",
-        str(asked.budget),
-        "--trials",
-        str(asked.trials),
-        "--runs",
-        str(runs),
-    ]
+    argv = [sys.executable, "-m", "profkit", "profile", str(asked.folder / TASKS), "--events"]
+    argv += ["--jobs", str(asked.jobs), "--device", asked.device, "--runs", str(runs)]
+    argv += ["--budget", str(asked.budget), "--trials", str(asked.trials)]
     began = time.monotonic()
     campaign = subprocess.Popen(argv)
     try:

@@ -2,10 +2,11 @@
 
     python benchmarks/render_accuracy.py [--check]
 
-A recording is a text file: lines "# key: value" that say how it came about (command, date, commit, machine, versions), an
-empty line, then the output as the script printed it, without names of machines and users. In a page it stands between
-`<!-- recorded: NAME -->` and `<!-- end -->`; Markdown tables as they are, other output indented. --check: write nothing,
-exit 1 when a page differs.
+A recording is a text file: lines "# key: value" that say how it came about (command, date, commit, machine, versions,
+maybe a note), an empty line, then the output as the script printed it, without names of machines and users. In a page it stands between
+`<!-- recorded: NAME -->` and `<!-- end -->`; Markdown tables as they are, other output indented. `<!-- recorded: NAME
+/PATTERN/ -->` shows the lines in which the pattern is found, and links the whole. --check: write nothing, exit 1 when a
+page differs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "accuracy.md", DOCS / "compatibility.md")
 HEAD = ("command", "date", "commit", "machine", "versions")
-_BLOCK = re.compile(r"(<!-- recorded: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
+_BLOCK = re.compile(r"(<!-- recorded: ([\w-]+)(?: /([^\n]+?)/)? -->\n).*?(<!-- end -->)", re.S)
 
 
 def recording(name: str) -> tuple[dict[str, str], str]:
@@ -31,15 +32,22 @@ def recording(name: str) -> tuple[dict[str, str], str]:
 
 
 def rendered(page: str) -> str:
-    """The page with every block as its recording has it."""
+    """The page with every block as its recording has it. Raises ValueError where a pattern finds no line."""
 
     def block(found: re.Match[str]) -> str:
         facts, body = recording(found[2])
-        lines = [line if line.startswith("|") else f"    {line}".rstrip() for line in body.splitlines()]
-        told = (
-            f"`{facts['command']}`, {facts['date']}, commit {facts['commit']}, {facts['machine']}, {facts['versions']}."
-        )
-        return f"{found[1]}\n" + "\n".join([told, "", *lines]) + f"\n\n{found[3]}"
+        shown = [line for line in body.splitlines() if found[3] is None or re.search(found[3], line)]
+        if not shown:
+            raise ValueError(f"docs/recorded/{found[2]}.txt has no line with {found[3]}")
+        lines = []
+        for at, line in enumerate(shown):
+            table = line.startswith("|")
+            if at and table != shown[at - 1].startswith("|") and shown[at - 1]:
+                lines.append("")
+            lines.append(line if table else f"    {line}".rstrip())
+        told = [f"`{facts['command']}`", facts["date"], f"commit {facts['commit']}", facts["machine"]]
+        told.append(f"[whole](recorded/{found[2]}.txt)" if found[3] else facts["versions"])
+        return f"{found[1]}\n" + "\n".join([", ".join(told) + ".", "", *lines]) + f"\n\n{found[4]}"
 
     return _BLOCK.sub(block, page)
 

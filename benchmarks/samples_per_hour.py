@@ -86,18 +86,14 @@ def cold(root: Path) -> dict[str, str]:
     return {**os.environ, **places, "PYTHONPATH": path}
 
 
-def ours(
-    root: Path, asked: argparse.Namespace, *more: str, jobs: bool = True, env: dict[str, str] | None = None
-) -> tuple[float, list[dict[str, Any]]]:
-    """(seconds, rows of eval_results.json) of the command; `env`: nothing was ever built where it is not given."""
-    env = env or cold(root / f"cold-{time.time_ns()}")
+def ours(root: Path, asked: argparse.Namespace, env: dict[str, str]) -> tuple[float, list[dict[str, Any]]]:
+    """(seconds, rows of eval_results.json) of the command."""
     env |= {"PYTHONPATH": os.pathsep.join(filter(None, [str(asked.profkit), os.environ.get("PYTHONPATH", "")]))}
     argv = [sys.executable, "-m", "profkit", "kernelbench", "eval", str(root), str(root / "run"), "--level", "1"]
-    argv += ["--runs", str(root / "runs"), "--device", asked.device, "--budget", str(asked.budget), *more]
+    argv += ["--runs", str(root / "runs"), "--device", asked.device, "--budget", str(asked.budget)]
     argv += ["--processes", str(asked.processes)] if asked.processes else []
-    argv += ["--jobs", asked.jobs] if jobs else []
+    argv += ["--jobs", asked.jobs]
     began = time.monotonic()
-    (root / "began").write_text(str(time.time()))
     with (asked.out / "profkit.log").open("ab") as log:
         done = subprocess.run(argv, stdout=log, stderr=log, env=env, check=False)
     seconds = time.monotonic() - began
@@ -188,92 +184,18 @@ def line_of(run: Path) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Judge:
-    """One judge's process: (phase, when it began, when it ended) one after the other, in seconds since 1970, "start" before the
-    first; and when it had the GPU `alone`.
-    """
-
-    run: str
-    phases: list[tuple[str, float, float]]
-    alone: list[tuple[float, float]]
-
-    def doing(self, at: float) -> str:
-        return next((name for name, began, ended in self.phases if began <= at < ended), "")
-
-
-def judges(logs: Path) -> list[Judge]:
-    """Of a run's logs."""
-    found = []
+def spent_by_phase(logs: Path) -> dict[str, float]:
+    """Seconds of a run's judges in each phase; `alone` is that part of `time` in which nothing else had the GPU."""
+    spent: dict[str, float] = {}
     for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
         events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        alone = [(e["data"]["began"], e["data"]["ended"]) for e in events if e["kind"] == "alone"]
-        # Events tell the time since their process began, and the last was written when the file last changed.
-        origin = file.stat().st_mtime - events[-1]["at"] if events else 0.0
         marks = [("start", 0.0), *((e["phase"], e["at"]) for e in events if e["kind"] == "phase")]
         marks.append(("", events[-1]["at"] if events else 0.0))
-        phases = [(name, origin + at, origin + then) for (name, at), (_, then) in pairwise(marks)]
-        found.append(Judge(logs.parent.parent.name, phases, alone))
-    return found
-
-
-def spent_by_phase(logs: Path) -> dict[str, float]:
-    """Seconds of a run's judges in each phase; `alone` is that part of `time` in which nobody else had the GPU."""
-    spent: dict[str, float] = {}
-    for one in judges(logs):
-        for name, began, ended in one.phases:
-            spent[name] = spent.get(name, 0.0) + ended - began
-        mine = sum(ended - began for began, ended in one.alone)
-        spent |= {"alone": spent.get("alone", 0.0) + mine, "time": spent.get("time", 0.0) - mine}
+        for (name, at), (_, then) in pairwise(marks):
+            spent[name] = spent.get(name, 0.0) + then - at
+        alone = sum(e["data"]["ended"] - e["data"]["began"] for e in events if e["kind"] == "alone")
+        spent |= {"alone": spent.get("alone", 0.0) + alone, "time": spent.get("time", 0.0) - alone}
     return spent
-
-
-_COLUMNS, _HOLE = 120, 1.0
-
-
-def on_one_axis(root: Path, began: float, seconds: float) -> dict[str, Any]:
-    """Say when the GPU was timed on and what was done while it was not, and give all of it for the record. began: of the
-    command, in seconds since 1970.
-    """
-    every = [one for logs in sorted((root / "runs").glob("*/*/logs")) for one in judges(logs)]
-    alone = sorted(span for one in every for span in one.alone)
-    if not alone:
-        return {}
-    busy = sum(ended - start for start, ended in alone)
-    print(
-        f"  the first judge began after {min(one.phases[0][1] for one in every if one.phases) - began:.1f} s; the GPU alone: "
-        f"{len(alone)} times, {busy / len(alone):.2f} s each, {busy / seconds:.0%} of the time; the first "
-        f"after {alone[0][0] - began:.1f} s, the last ended {began + seconds - alone[-1][1]:.1f} s before the end"
-    )
-    gaps = [(one[1], other[0]) for one, other in pairwise(alone)]
-    lasted = sorted(ended - start for start, ended in gaps) or [0.0]
-    print(f"  between two of them {statistics.median(lasted):.2f} s in the middle, {sum(lasted):.0f} s in all")
-    for start, ended in gaps:
-        if ended - start > _HOLE:
-            doing = [name for one in every if (name := one.doing((start + ended) / 2))]
-            said = ", ".join(f"{doing.count(name)} {name}" for name in sorted(set(doing)))
-            print(f"    at {start - began:.1f} s nobody for {ended - start:.1f} s: {said or 'nothing begun'}")
-    shown_as = {
-        "wait": ".",
-        "time": "t",
-        "start": "s",
-        "load": "l",
-        "build": "b",
-        "first": "f",
-        "work": "w",
-        "check": "c",
-    }
-    for name in dict.fromkeys(one.run for one in every):
-        row = [" "] * _COLUMNS
-        for one in (one for one in every if one.run == name):
-            parts = [(shown_as.get(phase, "?"), *span) for phase, *span in one.phases]
-            for letter, start, ended in [*parts, *(("#", *span) for span in one.alone)]:
-                first, last = (int((at - began) / seconds * _COLUMNS) for at in (start, ended))
-                row[max(first, 0) : last + 1] = letter * (min(last, _COLUMNS - 1) - max(first, 0) + 1)
-        print(f"    |{''.join(row[:_COLUMNS])}| {name}")
-    said = ", ".join(f"{letter} {phase}" for phase, letter in shown_as.items())
-    print(f"    # alone, {said}; {seconds / _COLUMNS:.2f} s a column")
-    return {"began": began, "judges": [asdict(one) for one in every]}
 
 
 def phases(root: Path) -> dict[str, float]:
@@ -314,54 +236,7 @@ def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float)
     print(f"  a sample on average: {shown(phases(root))}")
     print(f"  of its timing: {shown(parts(runs))}")
     print(f"  all of them took {sum(one.wall for one in runs):.0f} s, beside each other {seconds:.0f} s", flush=True)
-    trace = on_one_axis(root, float((root / "began").read_text()), seconds)
-    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs], "trace": trace}
-
-
-def agreement(
-    root: Path, candidates: Sequence[Candidate], asked: argparse.Namespace, whole: list[dict[str, Any]]
-) -> None:
-    """Medians of the campaign against those of single runs, for the first few."""
-    single = root / "single"
-    laid_out(candidates, single)
-    ids = ",".join(str(number + 1) for number in range(asked.single))
-    _, rows = ours(single, asked, "--problem", ids, jobs=False)
-    count, middle, most = apart(whole, rows)
-    print(f"medians of {count} single runs: apart by {middle:.2%} in the middle, {most:.2%} at most")
-
-
-def seen(env: dict[str, str], gpus: int) -> dict[str, str]:
-    """The environment in which so many GPUs are to be seen."""
-    every = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7").split(",") if one]
-    return {**env, "CUDA_VISIBLE_DEVICES": ",".join(every[:gpus])}
-
-
-def scaling(
-    root: Path, candidates: Sequence[Candidate], asked: argparse.Namespace, env: dict[str, str], cold_rows: list[Any]
-) -> dict[str, Any]:
-    """The same candidates, all built, on one GPU and on `--gpus`: samples an hour, and whether the figures are the same."""
-    rates, rows = {}, [cold_rows]
-    for gpus in (1, asked.gpus):
-        place = root / f"gpus{gpus}"
-        laid_out(candidates, place)
-        seconds, found = ours(place, asked, env=seen(env, gpus))
-        rates[gpus] = 3600 * len(found) / seconds
-        rows.append(found)
-        print(f"all built, {gpus} GPUs: {len(found)} samples in {seconds:.0f} s: {rates[gpus]:.0f} an hour", flush=True)
-        where_time_goes(place, candidates, seconds)
-    ratio = rates[asked.gpus] / rates[1] / asked.gpus
-    told = [apart(one, other) for one, other in pairwise(rows)]
-    for what, (count, middle, most) in zip(("one GPU twice", f"1 and {asked.gpus} GPUs"), told, strict=True):
-        print(f"medians of {count} samples, {what}: apart by {middle:.2%} in the middle, {most:.2%} at most")
-    print(f"scaling: {ratio:.2f} of {asked.gpus} GPUs", flush=True)
-    return {"rates": rates, "scaling": ratio, "apart": told}
-
-
-def apart(ours_: list[dict[str, Any]], others: list[dict[str, Any]]) -> tuple[int, float, float]:
-    """(samples timed in both, relative difference of their medians in the middle, at most)."""
-    times = [[(row["metadata"].get("profkit") or {}).get("time") for row in rows] for rows in (ours_, others)]
-    found = [abs(one / other - 1) for one, other in zip(*times, strict=False) if one and other]
-    return (len(found), statistics.median(found), max(found)) if found else (0, float("nan"), float("nan"))
+    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs]}
 
 
 def main() -> None:
@@ -391,7 +266,9 @@ def main() -> None:
         if asked.beside is not None:
             other.start()
             os.sched_setaffinity(0, cores[: len(cores) // 2])
-        seconds, rows = ours(root / "ours", asked, env=seen(env, 1) if asked.gpus or asked.beside is not None else env)
+        seconds, rows = ours(
+            root / "ours", asked, env | ({"CUDA_VISIBLE_DEVICES": "0"} if asked.beside is not None else {})
+        )
         rate = 3600 * len(rows) / seconds
         print(f"profkit: {len(rows)} samples in {seconds:.0f} s: {rate:.0f} an hour", flush=True)
         document |= {
@@ -409,11 +286,6 @@ def main() -> None:
             document |= {"kernelbench": [(one.name, one.kind, taken) for one, taken in theirs]}
         kept = asked.out / "samples_per_hour.json"
         kept.write_text(json.dumps(document, indent=1), "utf-8")
-        if asked.gpus:
-            document |= {"gpus": scaling(root, candidates, asked, env, rows)}
-            kept.write_text(json.dumps(document, indent=1), "utf-8")
-        if asked.single:
-            agreement(root, candidates, asked, rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -427,10 +299,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=0, help="profkit's processes of each; default: as it decides")
     parser.add_argument(
         "--seconds", type=float, default=1e9, help="KernelBench's side begins no candidate after so many"
-    )
-    parser.add_argument("--single", type=int, default=0, metavar="N", help="compare the medians of N with single runs")
-    parser.add_argument(
-        "--gpus", type=int, default=0, metavar="N", help="then once more, all built, on 1 and on N GPUs"
     )
     parser.add_argument("--beside", type=int, metavar="N", help="KernelBench's side on GPU N, at the same time")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])

@@ -82,7 +82,7 @@ def test_a_greedy_candidate_is_named_and_the_rest_goes_on(tmp_path, trust):
 
 @pytest.mark.parametrize("trust", [False, True], ids=["own process", "one process"])
 def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, trust):
-    """The crash is told while the other one still hangs. How soon: benchmarks/failure_latency.py."""
+    """The crash is told while the other one still hangs."""
     mark = f"93{os.getpid()}.5"
     stamp = "open(os.environ['PROFKIT_STAMP'] + type(self).__module__[-5:], 'w').write(repr(time.time()))"
     folder = write_sample(tmp_path)
