@@ -93,3 +93,20 @@ def test_every_cause_of_a_wait_stands_in_the_account():
     text = (ROOT / "docs/how-numbers-are-made.md").read_text("utf-8")
     table = text[text.index("| cause | when |") :].split("\n\n")[0]
     assert re.findall(r"^\| `([a-z-]+)` \|", table, re.M) == list(CAUSES)
+
+
+def test_every_place_that_contributing_names_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = set(
+        re.findall(r"`((?:tests|profkit|collectors|analyzers|roofline|benchmarks|docs|examples|S1)/[\w./]*)`", text)
+    )
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_pages_are_held_short():
+    pages = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + [*(ROOT / "docs").glob("*.md")]
+    words = {page.name: len(page.read_text("utf-8").split()) for page in pages}
+    assert sum(words.values()) <= 15_000
+    limits = {"README.md": 1500, "CHANGELOG.md": 600, "accuracy.md": 2500, "how-numbers-are-made.md": 3500}
+    assert {name: words[name] for name, most in limits.items() if words[name] > most} == {}
