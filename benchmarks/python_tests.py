@@ -187,7 +187,6 @@ def main() -> int:
         seconds = (datetime.datetime.now(datetime.timezone.utc) - started).total_seconds()
         if not asked.more:
             record(python, asked.lowest, found, seconds, commit)
-            subprocess.run([sys.executable, ROOT / "benchmarks" / "render_accuracy.py"], check=True)
     return code
 
 

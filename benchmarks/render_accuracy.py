@@ -1,12 +1,12 @@
-"""The tables of docs/accuracy.md and docs/compatibility.md from the outputs under docs/recorded/.
+"""The tables of docs/accuracy.md from the outputs under docs/recorded/.
 
     python benchmarks/render_accuracy.py [--check]
 
 A recording is a text file: lines "# key: value" that say how it came about (command, date, commit, machine, versions,
-maybe a note), an empty line, then the output as the script printed it, without names of machines and users. In a page it stands between
-`<!-- recorded: NAME -->` and `<!-- end -->`; Markdown tables as they are, other output indented. `<!-- recorded: NAME
-/PATTERN/ -->` shows the lines in which the pattern is found, and links the whole. --check: write nothing, exit 1 when a
-page differs.
+maybe a note), an empty line, then the output as the script printed it, without names of machines and users. In the page
+it stands between `<!-- recorded: NAME -->` and `<!-- end -->`; Markdown tables as they are, other output indented.
+`<!-- recorded: NAME /PATTERN/ -->` shows the lines in which the pattern is found, and links the whole. --check: write
+nothing, exit 1 when the page differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "accuracy.md", DOCS / "compatibility.md")
+PAGE = DOCS / "accuracy.md"
 HEAD = ("command", "date", "commit", "machine", "versions")
 _BLOCK = re.compile(r"(<!-- recorded: ([\w-]+)(?: /([^\n]+?)/)? -->\n).*?(<!-- end -->)", re.S)
 
@@ -53,14 +53,12 @@ def rendered(page: str) -> str:
 
 
 def main() -> int:
-    differ = False
-    for file in PAGES:
-        page = file.read_text("utf-8")
-        made = rendered(page)
-        differ |= made != page
-        if "--check" not in sys.argv[1:]:
-            file.write_text(made, "utf-8")
-    return int(differ and "--check" in sys.argv[1:])
+    page = PAGE.read_text("utf-8")
+    made = rendered(page)
+    if "--check" in sys.argv[1:]:
+        return int(made != page)
+    PAGE.write_text(made, "utf-8")
+    return 0
 
 
 if __name__ == "__main__":
