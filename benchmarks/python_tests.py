@@ -6,7 +6,7 @@
 
 Makes an environment, installs profkit with every extra that tests use, and runs what `make test` runs; what failed beside
 others is run once more, alone. The line of this run goes into docs/recorded/python_tests.txt in place of the one with the
-same Python and dependencies, and into docs/compatibility.md. Exit code: pytest's.
+same Python and dependencies. Exit code: pytest's.
 
 A line names a commit, so the tree must be one. Takes minutes and, where the index has no CPU build of torch for that
 Python, 3 to 6 GB of disk.
