@@ -12,7 +12,7 @@ import msgspec
 
 from analyzers.errors import AnalyzeError
 from analyzers.records import number, plain
-from analyzers.speedup import FORMULAS, speedup, word
+from analyzers.verdicts.speedup import FORMULAS, speedup, word
 from collectors.doubt import Doubt, unique
 
 NAN = math.nan

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analyzers.ceiling_use import Use, binding_times
 from analyzers.counts import Array, beyond_l1, column
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR
-from analyzers.usage import Use, binding_times
 from roofline.ceilings import Roofline
 
 

@@ -16,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.causes import CAUSES
+from analyzers.ceiling_use import Use
 from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
-from analyzers.usage import Use
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
 

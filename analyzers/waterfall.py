@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analyzers.analysis import Analysis
-from analyzers.busy import each_in_call, in_call
 from analyzers.counts import column, inside
+from analyzers.timeline.call import each_in_call, in_call
+from analyzers.verdicts.analysis import Analysis
 
 FLOOR, WORK, EXCESS, KERNELS, GAPS = "floor", "work", "excess", "kernels", "gaps"
 WORDS: dict[str, tuple[str, str]] = {

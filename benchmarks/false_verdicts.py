@@ -17,7 +17,7 @@ import sys
 
 import numpy as np
 
-from analyzers.statistics import ratio
+from analyzers.verdicts.statistics import ratio
 
 TRIES, ROUNDS, PER_ROUND, DRIFT = 400, 34, 3, 0.02
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analyzers.provenance import base_name
+from analyzers.kernels.provenance import base_name
 from profkit.launch import tools
 from profkit.rundir.directory import Run
 from profkit.study.study import open_study

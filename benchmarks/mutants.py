@@ -27,9 +27,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TESTS: dict[str, tuple[str, ...]] = {
     "analyzers/floor.py": ("analyzers/test_floor.py", "analyzers/test_verdict.py"),
-    "analyzers/speedup.py": ("analyzers/test_compare.py", "analyzers/test_speedup.py"),
-    "analyzers/statistics.py": ("analyzers/test_statistics.py",),
-    "analyzers/timeline.py": ("analyzers/test_timeline.py",),
+    "analyzers/verdicts/speedup.py": ("analyzers/test_compare.py", "analyzers/test_speedup.py"),
+    "analyzers/verdicts/statistics.py": ("analyzers/test_statistics.py",),
+    "analyzers/timeline/summary.py": ("analyzers/test_timeline.py",),
     "collectors/counters.py": ("collectors/test_counters.py",),
     "collectors/ncu_metrics.py": ("collectors/test_counters.py",),
     "profkit/contests/gpucodeforces/score.py": ("profkit/test_score.py",),

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from recorded import opened
 
-from analyzers.findings import examine
-from analyzers.program import budget
+from analyzers.rules.findings import examine
 from analyzers.rules.rule import HINT, TIME
-from analyzers.subjects import WHOLE, program_subjects
+from analyzers.rules.subjects import WHOLE, program_subjects
+from analyzers.timeline.budget import budget
 from analyzers.waterfall import FLOOR, GAPS, WORK
 from collectors.frame import host_of
 from collectors.kineto import read

@@ -17,23 +17,23 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import shapes as by_shape
-from analyzers.analysis import Analysis, analyze
-from analyzers.busy import in_kernels
 from analyzers.counts import at_least
 from analyzers.errors import AnalyzeError
-from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
+from analyzers.kernels.precision import Reduced, audit
+from analyzers.kernels.provenance import Provenance, provenance
+from analyzers.kernels.source_lines import Line, lines_of
 from analyzers.perturbation import Inferred, evidence, infer
-from analyzers.precision import Reduced, audit
-from analyzers.program import Budget, budget, in_step, of_ranges, of_step, of_whole
-from analyzers.provenance import Provenance, provenance
+from analyzers.rules.findings import explain
 from analyzers.rules.rule import Finding
-from analyzers.source_lines import Line, lines_of
-from analyzers.statistics import Ratio
-from analyzers.steps import Steps, each_step
-from analyzers.timeline import Timeline, device_labels, timeline
-from analyzers.verdict import Verdict
+from analyzers.timeline.budget import Budget, budget, in_step, of_ranges, of_step, of_whole
+from analyzers.timeline.call import in_kernels
+from analyzers.timeline.compare import Steps, each_step
+from analyzers.timeline.summary import Timeline, device_labels, timeline
+from analyzers.verdicts import shapes as by_shape
+from analyzers.verdicts.analysis import Analysis, analyze
+from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
 from collectors.doubt import RANGES_OVERLAP, Doubt, unique
@@ -309,7 +309,7 @@ class Study:
     def hottest(self) -> pd.DataFrame:
         """A kernel a row, placed under the roofs: of each implementation, as they are ranked; of ranges, which may hold one
         another, once over all, the longest first, `impl` the range or how many. `share` is of its whole. Where the wall
-        time of a program is known, with what a step has of each (analyzers.program.in_step); where only some launches
+        time of a program is known, with what a step has of each (analyzers.timeline.budget.in_step); where only some launches
         were counted, the shares are of the whole program's GPU time and of its wall time.
         """
         every = self.analysis.hottest
@@ -337,7 +337,7 @@ class Study:
 
     @cached_property
     def step(self) -> pd.DataFrame:
-        """What the GPU does in a step of a program (analyzers.program.of_step); empty without a timeline."""
+        """What the GPU does in a step of a program (analyzers.timeline.budget.of_step); empty without a timeline."""
         return of_step(one for one in self.budgets.values() if one.window > 0)
 
     @cached_property

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
 
-import analyzers.analysis as analysis_module
-import analyzers.judgement as judgement_module
-from analyzers import timing
-from analyzers.analysis import Analysis, analyze
+import analyzers.verdicts.analysis as analysis_module
+import analyzers.verdicts.implementation as judgement_module
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
-from analyzers.judgement import IMPL_COLUMNS
 from analyzers.placement import place
-from analyzers.statistics import Ratio
+from analyzers.verdicts import timing
+from analyzers.verdicts.analysis import Analysis, analyze
+from analyzers.verdicts.implementation import IMPL_COLUMNS
+from analyzers.verdicts.statistics import Ratio
 from collectors.frame import build
 from roofline.ceilings import Ceiling, Roofline
 

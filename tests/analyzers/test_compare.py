@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.compare import Step, compare
 from analyzers.errors import AnalyzeError
-from analyzers.speedup import conventions_of, follows, printed, shown, speedup
+from analyzers.verdicts.speedup import conventions_of, follows, printed, shown, speedup
 from profkit.contests.hackathon.encoder_table import read
 from profkit.contests.hackathon.slips import Claim, check_claims, check_evaluation, claims_of
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.program import budget, steady_state
+from analyzers.timeline.budget import budget, steady_state
 from collectors.frame import build
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.findings import RULES, examine
-from analyzers.program import Budget, Steady, budget
+from analyzers.rules.findings import RULES, examine
 from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
-from analyzers.subjects import SLICES, WHOLE, program_subjects
+from analyzers.rules.subjects import SLICES, WHOLE, program_subjects
+from analyzers.timeline.budget import Budget, Steady, budget
 from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.report.explain import gain, worded

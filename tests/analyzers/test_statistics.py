@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
-from analyzers.statistics import (
+from analyzers.verdicts.statistics import (
     best_of,
     drift,
     humps,

@@ -9,9 +9,9 @@ import pytest
 from test_program_budget import loop
 
 from analyzers.errors import AnalyzeError
-from analyzers.program import SLICES, budget
-from analyzers.statistics import FEWEST, MOST_UNPAIRED, SERIAL, _rank_sum_rank, unpaired
-from analyzers.steps import Taken, compare_steps, each_step
+from analyzers.timeline.budget import SLICES, budget
+from analyzers.timeline.compare import Taken, compare_steps, each_step
+from analyzers.verdicts.statistics import FEWEST, MOST_UNPAIRED, SERIAL, _rank_sum_rank, unpaired
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzers import AnalyzeError
-from analyzers.timeline import Api, DeviceTime, Gaps, device_labels, timeline
+from analyzers.errors import AnalyzeError
+from analyzers.timeline.summary import Api, DeviceTime, Gaps, device_labels, timeline
 from collectors.doubt import Doubt
 from collectors.frame import build
 

@@ -7,7 +7,7 @@ import math
 import msgspec
 import pytest
 
-from analyzers.verdict import (
+from analyzers.verdicts.verdict import (
     CONDITIONS,
     LONGEST,
     PACED,

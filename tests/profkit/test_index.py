@@ -10,7 +10,7 @@ import sqlite3
 import pytest
 from recorded_runs import H200, many, recorded, series, write
 
-from analyzers.analysis import SCHEMA
+from analyzers.verdicts.analysis import SCHEMA
 from profkit.campaign.index import METRICS, Index, file_of, moment
 from profkit.cli import main
 from profkit.errors import ProfkitError

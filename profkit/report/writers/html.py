@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from analyzers.program import IDLE
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
-from analyzers.subjects import WHOLE
+from analyzers.rules.subjects import WHOLE
+from analyzers.timeline.budget import IDLE
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
@@ -34,8 +34,8 @@ from profkit.report.writers.page_data import (
 )
 
 if TYPE_CHECKING:
-    from analyzers.program import Budget
-    from analyzers.verdict import Verdict
+    from analyzers.timeline.budget import Budget
+    from analyzers.verdicts.verdict import Verdict
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Part, Study
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from analyzers.analysis import Analysis
-from analyzers.program import Budget
 from analyzers.rules import call, latency, memory, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.subjects import call_subjects, kernel_subjects, program_subjects
+from analyzers.rules.subjects import call_subjects, kernel_subjects, program_subjects
+from analyzers.timeline.budget import Budget
+from analyzers.verdicts.analysis import Analysis
 from analyzers.waterfall import Waterfall, waterfalls
 from roofline.ceilings import Roofline
 

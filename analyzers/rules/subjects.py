@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from analyzers.analysis import Analysis
-from analyzers.busy import in_call
+from analyzers.ceiling_use import Use
 from analyzers.counts import beyond_l1, inside
-from analyzers.kernel_names import compiled, library
-from analyzers.program import Budget
+from analyzers.kernels.names import compiled, library
 from analyzers.records import number
 from analyzers.rules.rule import Subject
-from analyzers.usage import Use
+from analyzers.timeline.budget import Budget
+from analyzers.timeline.call import in_call
+from analyzers.verdicts.analysis import Analysis
 from collectors.doubt import RANGES_OVERLAP
 from roofline.ceilings import Roofline
 

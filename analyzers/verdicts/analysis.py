@@ -12,16 +12,26 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers import timing
-from analyzers.busy import Recorded
 from analyzers.counts import add_up, by_part, column, counted, missing_pipes, without_half_moves
 from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
-from analyzers.judgement import IMPL_COLUMNS, Floors, Part, compared, floor_row, floors, part, placed, withdrawn
 from analyzers.placement import LAUNCH_FLOOR, over_roofs, place
 from analyzers.records import to_frame, to_records
-from analyzers.speedup import THRESHOLD
-from analyzers.split import held, reasons, splits
+from analyzers.timeline.call import Recorded
+from analyzers.timeline.split import held, reasons, splits
+from analyzers.verdicts import timing
+from analyzers.verdicts.implementation import (
+    IMPL_COLUMNS,
+    Floors,
+    Part,
+    compared,
+    floor_row,
+    floors,
+    part,
+    placed,
+    withdrawn,
+)
+from analyzers.verdicts.speedup import THRESHOLD
 from collectors.doubt import Doubt, unique
 from roofline.ceilings import Roofline
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.provenance import base_name
+from analyzers.kernels.provenance import base_name
 
 Times: TypeAlias = "NDArray[np.float64]"
 NAN = float("nan")

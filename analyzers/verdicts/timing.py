@@ -14,8 +14,8 @@ import pandas as pd
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import keeps
-from analyzers.speedup import THRESHOLD
-from analyzers.statistics import (
+from analyzers.verdicts.speedup import THRESHOLD
+from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
     Spread,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analyzers.busy import Times, rows
 from analyzers.counts import column, grouped, known_sums
 from analyzers.errors import AnalyzeError
+from analyzers.timeline.call import Times, rows
 from collectors.doubt import Doubt
 from collectors.frame import spelt
 

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyzers.errors import AnalyzeError
-from analyzers.speedup import THRESHOLD, word
+from analyzers.verdicts.speedup import THRESHOLD, word
 from collectors.doubt import Doubt
 
 Array: TypeAlias = NDArray[np.float64]

@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.counts import column, pipe_counts
-from analyzers.kernel_names import stored_type, tensor_type
+from analyzers.kernels.names import stored_type, tensor_type
+from analyzers.kernels.provenance import is_authored
 from analyzers.pipes import PIPES, TENSOR, keeps
-from analyzers.provenance import is_authored
 from collectors.doubt import Doubt
 
 MATTERS = 0.01

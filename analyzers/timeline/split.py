@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers.busy import each_in_call, in_call
 from analyzers.counts import column, inside
+from analyzers.timeline.call import each_in_call, in_call
 
 MOST = 0.5
 """Share of the time from which one thing is called what binds."""

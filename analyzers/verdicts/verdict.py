@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from analyzers.reasons import in_chinese
-from analyzers.speedup import THRESHOLD
+from analyzers.verdicts.reasons import in_chinese
+from analyzers.verdicts.speedup import THRESHOLD
 
 NAN = math.nan
 

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers.busy import Times, union
 from analyzers.compare import unlike
 from analyzers.errors import AnalyzeError
-from analyzers.program import SLICES, Budget, passed
 from analyzers.records import plain
-from analyzers.statistics import FEWEST, Ratio, unpaired
+from analyzers.timeline.budget import SLICES, Budget, passed
+from analyzers.timeline.call import Times, union
+from analyzers.verdicts.statistics import FEWEST, Ratio, unpaired
 from collectors.doubt import Doubt, unique
 
 SCHEMA = "profkit-compare-steps/1"

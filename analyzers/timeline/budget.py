@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analyzers.busy import Times, length, merged, rows, union
 from analyzers.counts import grouped, known_sums
-from analyzers.holes import CALLING, Hole, holes
-from analyzers.provenance import plain_name, same_kernels
+from analyzers.kernels.provenance import plain_name, same_kernels
+from analyzers.timeline.call import Times, length, merged, rows, union
+from analyzers.timeline.holes import CALLING, Hole, holes
 from collectors.doubt import Doubt
 from collectors.frame import distinct
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import timing
-from analyzers.busy import in_call
 from analyzers.counts import as_counters
 from analyzers.floor import SLACK, Floor, Work, combine, floor_time, gate
 from analyzers.pipes import LEVELS, keeps
 from analyzers.placement import launch_bound, place
-from analyzers.statistics import Ratio
+from analyzers.timeline.call import in_call
+from analyzers.verdicts import timing
+from analyzers.verdicts.statistics import Ratio
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import timing
 from analyzers.records import plain
-from analyzers.statistics import Ratio
+from analyzers.verdicts import timing
+from analyzers.verdicts.statistics import Ratio
 
 
 @dataclass(frozen=True)
