@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from analyzers.verdicts.reasons import in_chinese
-from analyzers.verdicts.speedup import THRESHOLD
+from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
 
@@ -40,21 +40,16 @@ LONGEST = 120
 
 Language = tuple[str, str]
 SENTENCES: Mapping[str, Language] = {
-    "faster": ("{value} as fast as the reference {interval}", "比参考实现快，加速比 {value} {interval}"),
-    "slower": ("takes {inverse} the reference's time {interval}", "比参考实现慢，耗时为其 {times} 倍 {interval}"),
-    "same": ("as fast as the reference {interval}", "与参考实现一样快 {interval}"),
-    "undecided": (
-        "neither {least} faster nor {least} slower for sure {interval}",
-        "快慢是否相差 {least} 尚无定论 {interval}",
-    ),
+    "faster": ("faster{value}", "更快{value}"),
+    "slower": ("slower{value}", "更慢{value}"),
+    "same": ("same{value}", "相当{value}"),
+    "undecided": ("undecided{value}", "未定{value}"),
     "void": ("void: the task cannot tell right from wrong ({kind})", "无效：此题区分不出对错（{kind}）"),
     "impossible": ("impossible: {kind}", "不可能：{kind}"),
     "wrong": ("{kind}: {why}", "{kind}：{why}"),
     "failed": ("{kind}: {why}", "{kind}：{why}"),
     "skipped": ("not run: {why}", "未运行：{why}"),
 }
-_UNSURE: Language = ("not sure which is faster {interval}", "快慢未定 {interval}")
-"""Undecided, where the interval is not what decides."""
 CONDITIONS: Mapping[str, Language] = {
     "reduced": ("in {used} where the task has {task}", "以 {used} 计算，而题目为 {task}"),
     "library": ("by the library: none of its own kernels ran", "由库完成：自有 kernel 均未运行"),
@@ -168,28 +163,24 @@ class Verdict(msgspec.Struct, frozen=True):
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
         kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
-        times = f"{1 / self.speedup if self.speedup else NAN:.3g}"
-        # An interval that lies on one side of 1 and decides nothing would contradict what is said.
-        unsure = self.word == "undecided" and any(one.code in ("clocks", "few") for one in self.conditions)
-        said = (_UNSURE if unsure else SENTENCES[self.word])[lang == "zh"].format(
-            value=f"{self.speedup:.3g}x",
-            inverse=f"{times}x",
-            times=times,
-            least=f"{THRESHOLD:.0%}",
-            interval="" if any(one.code == "clocks" for one in self.conditions) else self._interval(),
-            kind=kind,
-            why=why,
-        )
+        told = SENTENCES[self.word][lang == "zh"].format(value=self._value(lang) + self._interval(), kind=kind, why=why)
         comma = "，" if lang == "zh" else ", "
-        return comma.join([said.rstrip(), *(one.text(lang) for one in self.conditions)])
+        return comma.join([told, *(one.text(lang) for one in self.conditions)])
+
+    def headline(self, lang: str = "en") -> str:
+        """The word and the speed-up alone, "slower: 0.483x"."""
+        return SENTENCES[self.word][lang == "zh"].format(value=self._value(lang), kind=self.kind, why=self.why)
+
+    def _value(self, lang: str) -> str:
+        colon = "：" if lang == "zh" else ": "
+        return f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
 
     def _interval(self) -> str:
-        """The interval, of the time's ratio where that is what the sentence speaks of; nothing when it has no width."""
-        low, high = (1 / self.high, 1 / self.low) if self.word == "slower" and self.low > 0 else (self.low, self.high)
-        if not (math.isfinite(low) and math.isfinite(high)):
+        """ " [2.75, 2.86]"; none where two clocks disagree on it, nor one narrower than its last digit."""
+        if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
-        digits = [f"{low:.3g}", f"{high:.3g}"]
-        return "" if digits[0] == digits[1] and self.word != "undecided" else f"[{', '.join(digits)}]"
+        low, high = digits(self.low), digits(self.high)
+        return f" [{low}, {high}]" if low != high or self.word == "undecided" else ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
