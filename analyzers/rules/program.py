@@ -1,9 +1,9 @@
 """Rules about a whole program in its steady state: what the GPU waits for, and what it does but compute.
 
-Each looks at a slice of the wall time of a step (analyzers/timeline/budget.py) that no other has; it is told from LEAST of the step,
-and what it claims is that slice. What a step can be shorter by if the cause costs nothing, all else as before, is more where the
-host is late at one place for what held it up at another: no more than the host was in it, GPU idle or not, or than others waited
-for it, and than the busiest stream does not work. A bound is a share of the shortest step that it can be of: recording lengthens the others' idle.
+Each looks at one slice of the wall time of a step (analyzers/timeline/budget.py), is told from LEAST of the step on, and
+claims that slice. Its upper bound may be larger: the host may be late at one place for what held it up at another. It is
+at most the time that the host or pending work was at the cause, and at most what the busiest stream does not work. It is
+a share of the shortest step that recording may have lengthened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from analyzers.rules.rule import NAN, PROGRAM, Case, Proof, Subject, rule
-from analyzers.timeline.budget import IDLE, RECORDING
+from analyzers.timeline.idle import IDLE
 from roofline.wording import seconds
 
 LEAST = 0.01
@@ -38,9 +38,22 @@ def _slice(
         min(1.0, share),
         variant=variant,
         likely=s.time - min(s[name], s.time),
-        # A step never gets shorter than a stream works in it.
-        whole=max(_unrecorded(s, name, lost, room), s.time * lost / max(room, lost)),
+        whole=_unrecorded(s, name, lost, max(room, lost)),
     )
+
+
+def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
+    """Seconds of the step without recording that `lost` is the largest share of; recording is in the host's launches."""
+    if name == "host":
+        return s.time
+    # A host that launches sooner waits longer: for as much as recording took, as far as no stream works meanwhile.
+    launching = s["engaged_host"] if s.has("engaged_host") and name in _LONGER else 0.0
+    longer = s.time * lost / (lost + min(launching, room - lost)) if lost > 0 else s.time
+    return max(min(s["least"], longer), s.time * lost / room if room > 0 else 0.0)
+
+
+_LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
+"""Causes at which the host waits for the GPU."""
 
 
 def _room(s: Subject, name: str) -> float:
@@ -54,27 +67,6 @@ def _spare(s: Subject) -> float:
     return s.time - s["stream"] if s.has("stream") else s["idle"]
 
 
-def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
-    """Seconds of the step that `lost` is the largest share of, whatever recording took of the host's time at launches."""
-    if name == "host":
-        # It has all that recording took in it: of what is left it is no larger a share.
-        return s.time
-    # What other streams do alone they may do beside the busiest one, where it is given its work sooner.
-    idle = sum(s[kind] for kind in RECORDING)
-    late, launching = idle + _spare(s) - s["idle"], s["engaged_host"]
-    if not launching > 0:
-        return s.time - late + (s[name] if name in RECORDING else 0.0)
-    if name not in _LONGER:
-        return s["least"]
-    # Recording is spread over launching, of which the GPU idles in a part; as far as it does not, the host waits longer without.
-    part = min(max((room - lost) / launching, 0.0), 1.0)
-    more = part * max(launching - idle, 0.0)
-    whole = min(s["least"], (s.time - part * late) * lost / (lost + more))
-    return max(whole, s["least"] * lost / max(s["engaged_all_tiny"], lost)) if name == "tiny" else whole
-
-
-_LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
-"""What holds a host up the longer, the sooner it comes to it: it waits for the GPU."""
 _LOADING = re.compile(r"HtoD|Host-to-Device")
 """Copies to the GPU: what ends a hole in which a batch was made."""
 

@@ -94,7 +94,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
             "loads": float(one.loads),
             "tiny": NAN if counted else values["tiny"],
         }
-        places = {"hole_after": one.hole_after, "hole_before": one.hole_before, "found": one.steady.found}
+        places = {"hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
         places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
         found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))

@@ -1,22 +1,28 @@
-"""How much of a call its kernels take, and each of them, as one record of the whole call tells it: the rest lies between them."""
+"""Time of a call in its kernels, by one record of the whole call, and what binds it: roofs, waiting, gaps between kernels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from analyzers.counts import column, inside
 from analyzers.kernels.provenance import base_name
+from analyzers.timeline.intervals import Times, length, union
 
-Times: TypeAlias = "NDArray[np.float64]"
 NAN = float("nan")
 LIKE = 0.1
-"""Relative difference of the recorded call's span from the median of the timed ones up to which it stands for them."""
+"""Relative difference of the recorded call's span from the median of the timed ones up to which it stands for them; convention."""
+MOST = 0.5
+"""Share of the time from which one thing is called what binds: more than all others together."""
+SHOWN = 0.01
+"""Share below which a part of the time is left out of the sentence: its last digit."""
+WAITING = ("latency", "unknown", "")
+GAPS = "gaps"
 
 
 @dataclass(frozen=True)
@@ -33,13 +39,14 @@ class Recorded:
     times: tuple[float, ...] = field(default=(), compare=False)
 
     def seconds(self, time: float, kernels: float) -> float:
-        """Of a call that takes `time` [s] and launches so many kernels, how long kernels run; NaN for another kind of call."""
+        """Seconds in which kernels run in a call of `time` [s] with so many kernels; NaN for another kind of call."""
         alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
         return time * self.share if alike else NAN
 
     def of(self, launches: pd.DataFrame) -> dict[str, float]:
-        """Kernel -> seconds of all its launches in this call; empty where these are others, or in another order: ncu and CUPTI
-        spell the same name in two ways, the function's own in one.
+        """Kernel -> seconds of all its launches in this call; empty where these are others, or in another order.
+
+        ncu and CUPTI spell the same name in two ways, the function's own in one.
         """
         names = [str(name) for name in launches["kernel"]]
         if [base_name(name) for name in names] != [base_name(name) for name in self.names]:
@@ -51,8 +58,8 @@ class Recorded:
 
 
 def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dict[str, Recorded]:
-    """By implementation. calls: a row an activity of one call, with impl, kind, kernel, start and time [s]; launches: those
-    that were counted, by whose kinds of work it is told what counts as a kernel.
+    """The recorded call of each implementation. calls: a row an activity, with impl, kind, kernel, start and time [s];
+    launches: those that were counted, whose kinds of work count as kernels.
     """
     counted: Mapping[str, set[str]] = {}
     if launches is not None:
@@ -68,46 +75,73 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
     return found
 
 
-def union(part: pd.DataFrame, begin: float, end: float) -> Times:
-    """Merged stretches (begin, end) [s] of launches, cut to the window; shape (n, 2)."""
-    start = part["start"].to_numpy(dtype="float64")
-    return merged(start, start + part["time"].to_numpy(dtype="float64"), begin, end)
-
-
-def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = math.inf) -> Times:
-    """Merged stretches (begin, end) [s] of such from `start` to `stop`, which may overlap, cut to the window; shape (n, 2)."""
-    if not len(start):
-        return np.zeros((0, 2))
-    start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)
-    if (start[1:] < start[:-1]).any():
-        order = np.argsort(start, kind="stable")
-        start, stop = start[order], stop[order]
-    np.maximum.accumulate(stop, out=stop)
-    fresh = np.flatnonzero(start[1:] > stop[:-1])
-    return np.column_stack((start[np.r_[0, fresh + 1]], stop[np.r_[fresh, len(stop) - 1]]))
-
-
-def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
-    """What takes the rows that are `mine`: of all of a million rows no copy."""
-    return slice(None) if mine.all() else mine
-
-
-def length(stretches: Times) -> float:
-    """Seconds of all of them."""
-    return float((stretches[:, 1] - stretches[:, 0]).sum())
-
-
 def in_call(time: float, counted: float, recorded: float = NAN) -> float:
-    """Seconds that the kernels of a call of `time` [s] take in it: as recorded, else as counted, but no more than the call;
-    NaN for neither.
-    """
+    """Seconds of a call of `time` [s] in its kernels: as recorded, else as counted, at most the call; NaN unknown."""
     return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN
 
 
 def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
-    """Seconds of the `total` [s] that the kernels of a call take, of each: by what it took where the call was recorded, if that
-    is known of all, else where it was counted; NaN where neither is.
+    """Seconds of each kernel, of the `total` of all: in proportion to the recorded times where all are known, else to the
+    counted ones; NaN where neither is.
     """
     weights = recorded if np.isfinite(recorded).all() and recorded.sum() > 0 else counted
     whole = float(weights.sum())
     return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
+
+
+def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
+    """Part -> what holds its time (a roof, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
+
+    kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
+    call, and of its kernels in it as recorded, NaN where none was; gaps are what these leave of it. A part without kernel times is left out.
+    """
+    if "bound_by" not in kernels:
+        return {}
+    seconds, of_call, bounds = column(kernels, "time"), column(kernels, "call_time"), kernels["bound_by"].tolist()
+    found = {}
+    for name, rows in inside(kernels).items():
+        busy, (span, recorded) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
+        if not (busy > 0 and span > 0):
+            continue
+        total = in_call(span, busy, recorded)
+        shares: dict[str, float] = {}
+        for row, took in zip(rows, each_in_call(seconds[rows], of_call[rows], total), strict=True):
+            shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(took) / span
+        shares[GAPS] = max(0.0, 1.0 - total / span)
+        found[name] = dict(sorted(shares.items(), key=lambda one: -one[1]))
+    return found
+
+
+def reasons(kernels: pd.DataFrame) -> dict[str, str]:
+    """Part -> the cause (causes.CAUSES) that holds most of what its kernels wait; not there where nothing waits."""
+    if "cause" not in kernels:
+        return {}
+    causes, found = kernels["cause"].tolist(), {}
+    counted, of_call = column(kernels, "time"), column(kernels, "call_time")
+    for name, rows in inside(kernels).items():
+        sums: dict[str, float] = {}
+        for row, took in zip(rows, each_in_call(counted[rows], of_call[rows], 1.0), strict=True):
+            if causes[row]:
+                sums[causes[row]] = sums.get(causes[row], 0.0) + float(took)
+        if sums:
+            found[name] = max(sums, key=lambda one: sums[one])
+    return found
+
+
+def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
+    """bound_by, bound_split, evidence and cause of a call, roof and roof_share where that is its roof: its own roof where one is near, else what most of its time is.
+
+    why: the cause of what its kernels wait, of a call that waits for the most part.
+    """
+    bound, evidence = str(row["bound_by"]), str(row["evidence"])
+    told = {name: share for name, share in shares.items() if share >= SHOWN}
+    split = ", ".join(f"{share:.0%} {name}" for name, share in told.items())
+    if bound in WAITING and told:
+        first = next(iter(told))
+        word = "launch" if first == GAPS else first
+        bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
+        evidence += f"; {split}" if len(told) > 1 else ""
+    told_ = {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
+    known = row.get("shares", {}).get(bound, math.nan)
+    # What holds most of its kernels' time need not be the roof that the whole is nearest to.
+    return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

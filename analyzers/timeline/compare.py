@@ -15,8 +15,8 @@ import pandas as pd
 from analyzers.compare import unlike
 from analyzers.errors import AnalyzeError
 from analyzers.records import plain
-from analyzers.timeline.budget import SLICES, Budget, passed
-from analyzers.timeline.call import Times, union
+from analyzers.timeline.budget import SLICES, Budget
+from analyzers.timeline.intervals import Times, passed, union
 from analyzers.verdicts.statistics import FEWEST, Ratio, unpaired
 from collectors.doubt import Doubt, unique
 

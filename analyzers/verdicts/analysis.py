@@ -17,8 +17,7 @@ from analyzers.errors import AnalyzeError
 from analyzers.floor import Work
 from analyzers.placement import LAUNCH_FLOOR, over_roofs, place
 from analyzers.records import to_frame, to_records
-from analyzers.timeline.call import Recorded
-from analyzers.timeline.split import held, reasons, splits
+from analyzers.timeline.call import Recorded, held, reasons, splits
 from analyzers.verdicts import timing
 from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analyzers.kernels.provenance import base_name, plain_name, same_kernels
-from analyzers.timeline.budget import COMMUNICATION
+from analyzers.timeline.calls import COMMUNICATION
 from collectors.doubt import Doubt
 
 EACH = 3

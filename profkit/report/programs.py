@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import Ladder
-from analyzers.timeline.budget import IDLE, SLICES
+from analyzers.timeline.budget import SLICES
 from analyzers.timeline.compare import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
+from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
 from analyzers.verdicts.statistics import FEWEST, SERIAL
 from profkit.errors import ProfkitError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
-from analyzers.timeline.budget import IDLE
+from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import Column, Table

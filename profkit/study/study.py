@@ -26,9 +26,10 @@ from analyzers.kernels.source_lines import Line, lines_of
 from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.rules.findings import explain
 from analyzers.rules.rule import Finding
-from analyzers.timeline.budget import Budget, budget, in_step, of_ranges, of_step, of_whole
+from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.call import in_kernels
 from analyzers.timeline.compare import Steps, each_step
+from analyzers.timeline.of_step import in_step, of_ranges, of_step, of_whole
 from analyzers.timeline.summary import Timeline, device_labels, timeline
 from analyzers.verdicts import shapes as by_shape
 from analyzers.verdicts.analysis import Analysis, analyze
@@ -368,7 +369,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        lived, _ = _lived(self.host, 0.0)
+        lived = _lived(self.host)
         return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
@@ -409,12 +410,9 @@ class Study:
         """Where the wall time of a program went, by process and device; none of a sample, or without a timeline."""
         window, found = self.manifest.window, {}
         for key, part, calls in self._devices():
-            wall, lead = _lived(calls, float(part["start"].min()))
             found[key] = budget(
                 part,
                 host=calls,
-                wall=wall,
-                lead=lead,
                 after=window.after,
                 at_most=window.steps,
                 within=window.range,
@@ -499,12 +497,10 @@ def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.Data
     return host[host["process"] == process] if "process" in host else None
 
 
-def _lived(host: pd.DataFrame | None, first: float) -> tuple[float, float]:
-    """How long the process lived [s], and how much of that before its `first` launch [s on the frame's clock]; unknown without its own row."""
+def _lived(host: pd.DataFrame | None) -> float:
+    """How long the process lived [s]; NaN without its own row."""
     own = host[host["call"] == "process"] if host is not None else None
-    if own is None or own.empty:
-        return math.nan, math.nan
-    return float(own["time"].iloc[0]), first - float(own["start"].iloc[0])
+    return math.nan if own is None or own.empty else float(own["time"].iloc[0])
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -12,7 +12,8 @@ import pytest
 from analyzers.rules.findings import examine
 from analyzers.rules.rule import TIME
 from analyzers.rules.subjects import program_subjects
-from analyzers.timeline.budget import SHORT, budget
+from analyzers.timeline.budget import budget
+from analyzers.timeline.calls import SHORT
 from collectors.frame import build
 
 US = 1e-6

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from analyzers.rules.subjects import WHOLE
-from analyzers.timeline.budget import IDLE
+from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
