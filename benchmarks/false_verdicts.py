@@ -40,7 +40,7 @@ def one(rng: np.random.Generator, real: np.ndarray | None, interleaved: bool) ->
     else:
         a, b = values[: count // 2], values[count // 2 :]
     rounds = np.repeat(np.arange(ROUNDS), PER_ROUND)
-    found = ratio(a, b, rounds, rounds, seed=int(rng.integers(1 << 31)))
+    found = ratio(a, b, rounds, rounds)
     return found.verdict, not found.low <= 1 <= found.high, found.value - 1
 
 

@@ -17,7 +17,8 @@ from analyzers.errors import AnalyzeError
 from analyzers.records import plain
 from analyzers.timeline.budget import SLICES, Budget
 from analyzers.timeline.intervals import Times, passed, union
-from analyzers.verdicts.statistics import FEWEST, Ratio, unpaired
+from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.unpaired import FEWEST, unpaired
 from collectors.doubt import Doubt, unique
 
 SCHEMA = "profkit-compare-steps/1"

@@ -1,34 +1,23 @@
 """Times -> medians, intervals and verdicts, robust against outliers, drift and repeated looks.
 
-How a verdict is reached. Reference and candidate are timed in rounds, each visiting both in random order. A
-round gives one ratio, median(reference) / median(candidate): what drifts slowly meets both and cancels.
-`value` is the median of the rounds' ratios, the interval comes from resampling rounds (not samples, which
-depend on each other within a round) and taking the percentiles of the resampled medians. Then, with threshold
-t:
+Reference and candidate are timed in rounds, each visiting both in random order. A round gives one ratio,
+median(reference) / median(candidate): what drifts slowly meets both and cancels. `value` is the median of the rounds'
+ratios, the interval comes from resampling rounds (not samples, which depend on each other within a round) and taking
+the percentiles of the resampled medians. Then, with threshold t:
 
     faster     low  > 1 + t          the whole interval is beyond the threshold
     slower     high < 1 / (1 + t)
     same       1 / (1 + t) <= low and high <= 1 + t
     undecided  anything else, and always below MIN_ROUNDS rounds
 
-Another process would give another ratio: other pages, another context, another hour. Where several took part, each has
-the median of its rounds, `value` is the mean of these (of logarithms), and the interval is Student's over them: it holds
-for the next run, not for one more round of this one. Where the processes differ by no more than their own rounds
-explain, the width comes from resampling these, so that an interval of a few processes is not needlessly wide; two may agree by
-luck, however far processes differ, so theirs is made wider until it misses no more for that. `within`
-says how wide the rounds alone would make it. Where one process was enough to tell (a campaign asks no more of them
-then), what processes are taken to differ by is added to its interval.
+Where several processes took part, each has the median of its rounds, `value` is the mean of these (of logarithms), and
+the interval is Student's over them: it holds for the next run, not for one more round of this one. Where the processes
+differ by no more than their own rounds explain, the width comes from resampling these; two may agree by luck, so theirs
+is made wider. Where one process was enough to tell (campaigns), what processes are taken to differ by is added.
 
-So an effect is claimed only when it exceeds the threshold, not when it merely differs from 1; equivalence is
-claimed only when it is shown; swapping the two sides mirrors the verdict.
-
-Simulated (tests/analyzers/test_statistics.py) with 2 % drift, 2 % outliers, noise of 0.5 to 5 %, errors
-independent or AR(1) with 0.8, 12 to 100 rounds of 3: equal sides get at most 1.0 % false verdicts, and their
-intervals miss 1 in 4 to 8 % of the runs; timed one side after the other, in 95 to 100 % at 0.5 % noise. Of 2, 3 or 5
-processes that do not differ, differ by as much as the rounds explain or by up to ten times that, the interval misses in
-1 to 6 % of the runs, that of the rounds alone in up to 54 %. A
-true 3 % is found in every run at 0.5 % noise from 12 rounds on; at 2 % noise in 83 % with 12 and in all with
-34.
+tests/analyzers/test_statistics.py simulates 2 % drift, 2 % outliers, noise of 0.5 to 5 %, errors independent or AR(1),
+12 to 34 rounds of 3, and 1 to 5 processes: equal sides get at most 1 % false verdicts, intervals miss 1 in 1 to 8 % of
+the runs, and a true 3 % is found in every run at 0.5 % noise.
 """
 
 from __future__ import annotations
@@ -36,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
@@ -51,21 +39,16 @@ Array: TypeAlias = NDArray[np.float64]
 
 NAN = math.nan
 LEVEL = 0.95
+_TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 RESAMPLES = 4000
+"""Resamples of an interval's edges: Efron and Tibshirani ask for 1,000 and more of percentiles."""
 SEED = 20_261_120
 
 MIN_ROUNDS = 6
 """Below six no order statistic bounds a median at 95 %: 1 - 2 / 2**5 = 0.94."""
 
-HUMPS_NEED = 24
-"""Values below which two humps are not told from chance."""
-_APART, _EMPTY, _SMALL = 4.5, 0.04, 0.15
-"""Of two humps: least distance over their own spread, most of the values between them, least share of the smaller."""
 _MATTERS = 0.005
-"""Relative change from which a drift, or a distance of two humps, is worth a word."""
-_TICKS = 4
-"""Values that a hump holds at least: fewer are the steps of a clock."""
-
+"""Relative change from which a drift is worth a word: half of the threshold of a verdict."""
 _NORMAL_SD = 1.4826
 _FAR = 3.0
 _CHUNK = 4_000_000
@@ -91,51 +74,24 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Humps:
-    """Two groups with next to nothing between them: `count` values about `low`, the others about `high`, in the unit of
-    the sample; `torn`: the median of all lies in the gap.
-    """
-
-    count: int
-    low: float
-    high: float
-    torn: bool
-
-    @property
-    def apart(self) -> float:
-        """How much higher the upper one is, relative to the lower."""
-        return self.high / self.low - 1 if self.low > 0 else NAN
-
-
-@dataclass(frozen=True)
 class Spread:
     """A sample in robust figures, in the unit of the sample.
 
-    `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free interval of
-    the median at `level`, over medians of rounds where rounds were given, Student's over `processes` where there were
-    several; NaN below six values. `within`: relative half-width that one process's values, or the rounds of several,
-    explain alone. `outliers`:
-    values more than three interquartile ranges outside the quartiles, counted and kept.
+    `rel`: 1.4826 MAD / median, the relative spread of one value. `low`, `high`: distribution-free 95 % interval of the
+    median, over medians of rounds where rounds were given, Student's over `processes` where there were several; NaN
+    below six values. `within`: relative half-width that one process's values, or the rounds of several, explain alone.
+    `outliers`: values more than three interquartile ranges outside the quartiles (Tukey's far out), counted and kept.
     """
 
     n: int = 0
     median: float = NAN
-    mean: float = NAN
-    sd: float = NAN
-    mad: float = NAN
-    q1: float = NAN
-    q3: float = NAN
-    min: float = NAN
-    max: float = NAN
     rel: float = NAN
     low: float = NAN
     high: float = NAN
-    level: float = LEVEL
     outliers: int = 0
     drift: Drift = Drift()
     processes: int = 1
     within: float = NAN
-    humps: Humps | None = None
 
     @property
     def precision(self) -> float:
@@ -148,80 +104,46 @@ class Spread:
         """
         return self.within <= target
 
-    def needed(self, target: float) -> float:
-        """Values that would do for `target`, by the square-root law; NaN when that cannot be said."""
-        return math.ceil(self.n * max(1.0, self.precision / target) ** 2) if self.precision >= 0 else NAN
 
-
-def summary(
-    samples: ArrayLike,
-    rounds: ArrayLike | None = None,
-    processes: ArrayLike | None = None,
-    *,
-    level: float = LEVEL,
-) -> Spread:
+def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: ArrayLike | None = None) -> Spread:
     """Robust figures of samples in the order they were taken; nothing is removed.
 
     `rounds`: round of each sample; the interval then rests on round medians, which depend on each other less
-    than neighbours in a round. `processes`: process of each sample, all of a round in one. Raises AnalyzeError on a value that is not finite.
+    than neighbours in a round. `processes`: process of each sample, all of a round in one. Raises AnalyzeError on a
+    value that is not finite.
     """
     x = _finite(samples, "samples")
     if x.size == 0:
-        return Spread(level=level)
-    q1, median, q3 = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+        return Spread()
+    median = float(np.median(x))
     mad = float(np.median(np.abs(x - median)))
     names, blocks = (np.arange(x.size), x) if rounds is None else _round_medians(x, _same_length(rounds, x))
-    low, high = median_interval(blocks if blocks.size >= MIN_ROUNDS else x, level)
+    low, high = median_interval(blocks if blocks.size >= MIN_ROUNDS else x)
     count, within = 1, (high - low) / 2 / median if median else NAN
     if rounds is not None and processes is not None and blocks.min() > 0:
-        over = _over_processes(np.log(blocks), _processes_of(names, rounds, processes), level, RESAMPLES, SEED)
+        over = _over_processes(np.log(blocks), _processes_of(names, rounds, processes))
         if over is not None:
             count, within, low, high = over.count, over.within, math.exp(over.low), math.exp(over.high)
-    return Spread(
-        n=int(x.size),
-        median=median,
-        mean=float(x.mean()),
-        sd=float(x.std(ddof=1)) if x.size > 1 else NAN,
-        mad=mad,
-        q1=q1,
-        q3=q3,
-        min=float(x.min()),
-        max=float(x.max()),
-        rel=_NORMAL_SD * mad / median if median else NAN,
-        low=min(low, median),
-        high=max(high, median),
-        level=level,
-        outliers=outliers(x),
-        drift=drift(x),
-        processes=count,
-        within=within,
-        humps=humps(x),
-    )
+    rel = _NORMAL_SD * mad / median if median else NAN
+    return Spread(x.size, median, rel, min(low, median), max(high, median), outliers(x), drift(x), count, within)
 
 
-def median_interval(samples: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
-    """Order statistics that enclose the median with at least `level`, whatever the distribution; NaN when too
-    few.
-    """
+def median_interval(samples: ArrayLike) -> tuple[float, float]:
+    """Order statistics that enclose the median with 95 %, whatever the distribution; NaN when too few."""
     x = np.sort(_finite(samples, "samples"))
-    k = _order_rank(int(x.size), level)
+    k = _order_rank(int(x.size))
     if k < 1:
         return NAN, NAN
     return float(x[k - 1]), float(x[x.size - k])
 
 
-def _order_rank(n: int, level: float) -> int:
-    """The largest k with P(Bin(n, 1/2) < k) <= (1 - level) / 2; 0 when there is none."""
-    tail = (1 - level) / 2
+def _order_rank(n: int) -> int:
+    """The largest k with P(Bin(n, 1/2) < k) <= 2.5 %; 0 when there is none."""
+    tail = (1 - LEVEL) / 2
     if n > 1000:
         return int(n / 2 - NormalDist().inv_cdf(1 - tail) * math.sqrt(n) / 2)
-    total, k = 0.0, 0
-    while k < n:
-        total += math.comb(n, k) / 2**n
-        if total > tail:
-            break
-        k += 1
-    return k
+    chances = np.cumsum([math.comb(n, k) / 2**n for k in range(n + 1)])
+    return int(np.count_nonzero(chances <= tail))
 
 
 def outliers(samples: ArrayLike) -> int:
@@ -250,48 +172,19 @@ def drift(samples: ArrayLike) -> Drift:
     return Drift(change, rho * math.sqrt(x.size - 1))
 
 
-def humps(samples: ArrayLike) -> Humps | None:
-    """The two groups into which the values fall; None where they are one, nearer than 0.5 %, fewer than HUMPS_NEED, or
-    steps of a clock.
-
-    The cut is where the groups' medians explain most. Of noise that is normal, uniform, skewed, drifting, or follows
-    itself, less than 1 in 200 samples of 24 values is called two, and none of 48; with one value in 20 far out, 3 in 100
-    and 3 in 1000.
-    """
-    x = np.sort(_finite(samples, "samples"))
-    n = int(x.size)
-    if n < HUMPS_NEED:
-        return None
-    sums, below = np.cumsum(x)[:-1], np.arange(1, n)
-    explained = below * (n - below) * ((x.sum() - sums) / (n - below) - sums / below) ** 2
-    explained[(below < _SMALL * n) | (n - below < _SMALL * n)] = -1.0
-    cut = int(np.argmax(explained)) + 1
-    lower, upper = x[:cut], x[cut:]
-    low, high = float(np.median(lower)), float(np.median(upper))
-    own = math.sqrt((lower.var(ddof=1) + upper.var(ddof=1)) / 2)
-    gap = low + 0.3 * (high - low), low + 0.7 * (high - low)
-    between = np.count_nonzero((x > gap[0]) & (x < gap[1]))
-    stepped = min(np.unique(lower).size, np.unique(upper).size) < _TICKS
-    if stepped or not high - low > max(_APART * own, _MATTERS * low) or between > _EMPTY * n:
-        return None
-    return Humps(cut, low, high, gap[0] < float(np.median(x)) < gap[1])
-
-
 @dataclass(frozen=True)
 class Ratio:
     """A speed-up, reference time / candidate time: above 1 the candidate is faster.
 
-    `low`, `high`: interval at `level` over `n` rounds of `processes`; `verdict` at `threshold` as the module's
-    docstring says. `within`: relative half-width that the rounds explain alone.
+    `low`, `high`: 95 % interval over `n` rounds of `processes`; `verdict` as the module's docstring says. `within`:
+    relative half-width that the rounds explain alone.
     """
 
     value: float = NAN
     low: float = NAN
     high: float = NAN
-    level: float = LEVEL
     n: int = 0
     verdict: str = "undecided"
-    threshold: float = THRESHOLD
     processes: int = 1
     within: float = NAN
 
@@ -314,39 +207,36 @@ def ratio(
     processes: ArrayLike | None = None,
     *,
     threshold: float = THRESHOLD,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
     spread: float = 0.0,
+    resamples: int = RESAMPLES,
 ) -> Ratio:
     """The speed-up of b over a (times of reference and candidate) with its interval and verdict.
 
     `rounds`: round of each value of a, and of b unless `rounds_b` is given; rounds that lack one side are
-    left out. `processes`: process of each value of a, all of a round in one. `spread`: by how much (relative, at `level`)
-    another process is taken to differ where the values are of one alone; 0 leaves that out of the interval. The same input
-    gives the same result. Raises AnalyzeError on times that are not above 0, or lengths that differ.
+    left out. `processes`: process of each value of a, all of a round in one. `spread`: by how much (relative)
+    another process is taken to differ where the values are of one alone; 0 leaves that out of the interval. The same
+    input gives the same result. Raises AnalyzeError on times that are not above 0, or lengths that differ.
     """
-    x, y = _positive(a, "reference times"), _positive(b, "candidate times")
+    x, y = positive(a, "reference times"), positive(b, "candidate times")
     rx = _same_length(rounds, x)
     ry = _same_length(rounds if rounds_b is None else rounds_b, y)
     names, logs = _round_ratios(x, rx, y, ry)
     n = int(logs.size)
     if n == 0:
-        return Ratio(level=level, threshold=threshold)
+        return Ratio()
     value = math.exp(float(np.median(logs)))
     if n < 2:
-        return Ratio(value=value, level=level, n=n, threshold=threshold)
+        return Ratio(value=value, n=n)
     over = None
     if processes is not None:
-        over = _over_processes(logs, _processes_of(names, rx, processes), level, resamples, seed)
+        over = _over_processes(logs, _processes_of(names, rx, processes), resamples)
     if over is None:
-        low, high = (math.exp(edge) for edge in _bootstrap(logs, level, resamples, seed))
+        low, high = (math.exp(edge) for edge in np.quantile(_medians(logs, resamples), _TAILS))
         within = (high - low) / 2 / value
         low, high = widened(value, low, high, spread)
-        return Ratio(value, low, high, level, n, verdict(low, high, n, threshold), threshold, 1, within)
+        return Ratio(value, low, high, n, verdict(low, high, n, threshold), 1, within)
     value, low, high = (math.exp(edge) for edge in (over.value, over.low, over.high))
-    decided = verdict(low, high, n, threshold)
-    return Ratio(value, low, high, level, n, decided, threshold, over.count, over.within)
+    return Ratio(value, low, high, n, verdict(low, high, n, threshold), over.count, over.within)
 
 
 def widened(value: float, low: float, high: float, spread: float) -> tuple[float, float]:
@@ -356,93 +246,6 @@ def widened(value: float, low: float, high: float, spread: float) -> tuple[float
         return low, high
     below, above = math.hypot(math.log(value / low), more), math.hypot(math.log(high / value), more)
     return value * math.exp(-below), value * math.exp(above)
-
-
-FEWEST = 4
-"""Values on each side below which nothing that is not paired has an interval: complete separation of 3 from 3 is chance in 1 of 10."""
-SERIAL = 8
-"""Values from which it can be told how much neighbours depend on each other."""
-MOST_UNPAIRED = 250
-_EXACT = 400
-"""Pairs of values up to which the rank-sum statistic's distribution is counted out."""
-
-
-def unpaired(a: ArrayLike, b: ArrayLike) -> Ratio:
-    """The speed-up of b over a where nothing pairs their values, as steps of two programs, each in order of time.
-
-    `value` is the median of all quotients of a value of a and one of b; the interval the rank-sum test's, whatever the
-    distribution, for as many values as say as much without depending on their neighbours. Below SERIAL values nobody can
-    tell how much they do: there it holds all quotients and reaches beyond them by as much as the values of a side differ.
-    Simulated with a dependence of 0 to 0.7 it misses in 2 to 6 % of the cases from SERIAL on, in at most 5 % below.
-    Below FEWEST there is none. Of more than MOST_UNPAIRED the medians of as many stretches stand for them. Raises AnalyzeError
-    on times that are not above 0.
-    """
-    x, y = (_stretches(_positive(*side)) for side in ((a, "times before"), (b, "times after")))
-    n = min(int(x.size), int(y.size))
-    if not n:
-        return Ratio()
-    logs = np.sort((np.log(x)[:, None] - np.log(y)[None, :]).ravel())
-    value = math.exp(float(np.median(logs)))
-    if n < FEWEST:
-        return Ratio(value=value, n=n)
-    edges = _all_quotients(x, y, logs) if n < SERIAL else _rank_sum_interval(x, y, logs, LEVEL)
-    low, high = (math.exp(edge) for edge in edges)
-    return Ratio(value, low, high, LEVEL, n, word(low, high, THRESHOLD), THRESHOLD, 1, (high - low) / 2 / value)
-
-
-def _stretches(x: Array) -> Array:
-    if x.size <= MOST_UNPAIRED:
-        return x
-    return np.array([float(np.median(part)) for part in np.array_split(x, MOST_UNPAIRED)])
-
-
-def _all_quotients(x: Array, y: Array, logs: Array) -> tuple[float, float]:
-    """From the least to the largest of the sorted `logs` of quotients, and beyond by the wider side's own width."""
-    width = max(math.log(side.max() / side.min()) for side in (x, y))
-    return float(logs[0]) - width, float(logs[-1]) + width
-
-
-def _rank_sum_interval(x: Array, y: Array, logs: Array, level: float) -> tuple[float, float]:
-    """The sorted `logs` of quotients that lie as far in from the ends as the test puts them, of values that say as much
-    each by itself; all of them where those are too few for a test."""
-    counts = _own_values(x), _own_values(y)
-    inside = _rank_sum_rank(*counts, level) / math.prod(counts)
-    at = max(1, math.floor(inside * logs.size)) - 1
-    return (float(logs[at]), float(logs[-1 - at])) if inside else _all_quotients(x, y, logs)
-
-
-def _own_values(x: Array) -> int:
-    """How many values without dependence say as much: n (1 - r) / (1 + r), r the rank correlation of neighbours less what
-    few values bias it by; n where that is not positive.
-    """
-    n = int(x.size)
-    if np.ptp(x) == 0:
-        return n
-    ranks = np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(np.float64)
-    seen = float(np.corrcoef(ranks[:-1], ranks[1:])[0, 1])
-    depend = min(0.95, max(0.0, (n * seen + 1) / (n - 3)))
-    return max(1, math.floor(n * (1 - depend) / (1 + depend)))
-
-
-@cache
-def _rank_sum_rank(n: int, m: int, level: float) -> int:
-    """The largest k with P(U < k) <= (1 - level) / 2 for the rank-sum statistic of n and m values; 0 when there is none."""
-    tail = (1 - level) / 2
-    if n * m > _EXACT:
-        spread = math.sqrt(n * m * (n + m + 1) / 12)
-        return math.floor(n * m / 2 - NormalDist().inv_cdf(1 - tail) * spread)
-    # How many of the orders have each U: the coefficients of a Gaussian binomial.
-    ways = [1] + [0] * (n * m)
-    for part in range(1, n + 1):
-        for at in range(n * m, m + part - 1, -1):
-            ways[at] -= ways[at - m - part]
-        for at in range(part, n * m + 1):
-            ways[at] += ways[at - part]
-    total, below, rank = math.comb(n + m, n), 0, 0
-    while (below + ways[rank]) <= tail * total:
-        below += ways[rank]
-        rank += 1
-    return rank
 
 
 def verdict(low: float, high: float, n: int, threshold: float = THRESHOLD) -> str:
@@ -468,39 +271,33 @@ def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) 
     return found
 
 
-def _over_processes(logs: Array, processes: NDArray[Any], level: float, resamples: int, seed: int) -> _Over | None:
+def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAMPLES) -> _Over | None:
     """What rounds of several processes say of the next one; None for one process. logs: one value a round."""
     groups = [logs[processes == one] for one in np.unique(processes)]
     count = len(groups)
     if count < 2:
         return None
     centres = np.array([np.median(group) for group in groups])
-    own = [float(np.var(_medians(group, min(resamples, _ENOUGH), seed))) for group in groups if group.size > 1]
+    own = [float(np.var(_medians(group, min(resamples, _ENOUGH)))) for group in groups if group.size > 1]
     explained, seen = float(np.mean(own)) if own else 0.0, float(centres.var(ddof=1))
-    within = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(explained / count)
+    within = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(explained / count)
     agreed = within * (_TWO if count == 2 else 1.0)
-    half = _student(count - 1, level) * math.sqrt(seen / count) if seen > explained else agreed
+    half = _student(count - 1) * math.sqrt(seen / count) if seen > explained else agreed
     value = float(centres.mean())
     return _Over(count, value, value - half, value + half, within)
 
 
-def _student(freedom: int, level: float) -> float:
-    """t with P(|T| < t) = level: for T = sqrt(freedom) tan(angle) the angle's density is cos ** (freedom - 1)."""
+def _student(freedom: int) -> float:
+    """t with P(|T| < t) = 95 %: for T = sqrt(freedom) tan(angle) the angle's density is cos ** (freedom - 1)."""
     angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = np.cos(angles) ** (freedom - 1)
     mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-    return math.sqrt(freedom) * math.tan(float(np.interp(level, mass / mass[-1], angles)))
+    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL, mass / mass[-1], angles)))
 
 
-def _bootstrap(values: Array, level: float, resamples: int, seed: int) -> tuple[float, float]:
-    """Percentiles of the medians of resampled values."""
-    low, high = np.quantile(_medians(values, resamples, seed), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def _medians(values: Array, resamples: int, seed: int) -> Array:
+def _medians(values: Array, resamples: int) -> Array:
     """The medians of resampled values."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     medians = np.empty(resamples)
     step = max(1, _CHUNK // values.size)
     for start in range(0, resamples, step):
@@ -589,7 +386,7 @@ def _finite(values: ArrayLike, name: str) -> Array:
     return x
 
 
-def _positive(values: ArrayLike, name: str) -> Array:
+def positive(values: ArrayLike, name: str) -> Array:
     x = _finite(values, name)
     if x.size and x.min() <= 0:
         raise AnalyzeError(f"{name}: {x.min()!r} s is not above 0", fix="leave failed samples out before analysing")

@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from analyzers.verdicts.statistics import (
 )
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
-from roofline.wording import seconds
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -45,14 +44,14 @@ _THROTTLE = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 brake.
 """
 
+_MANY = 0.05
+"""Share of samples that a robust median does not mind, and from which they are worth a word; convention."""
+
 _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
 
 EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
 """Codes of the doubt about one, and of one that the peaks of the two precisions allow."""
-
-HUMPS, NEAR_HUMPS = "two-humps", "two-humps-near"
-"""Codes of the doubt about times in two groups, and of the same where they lie nearer than the wanted precision."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ def speedups(
 
 
 SURE = 1.1
-"""From this factor on a clock is not doubted because another one's interval includes 1."""
+"""Speed-up from which one clock stands against another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
 
 
 def two_clocks(
@@ -263,100 +262,43 @@ def doubts(
     target: float,
     again: Collection[str] = (),
 ) -> list[Doubt]:
-    """What makes the chosen samples less trustworthy. target: wanted relative half-width of the medians; again:
-    implementations whose chosen samples were taken after they had been found the fastest.
+    """Caveats of the chosen samples. target: wanted relative half-width of the medians; again: implementations whose
+    chosen samples were taken after they had been found the fastest.
     """
     if not timed:
         return []
-    found = [
-        precision_doubt({name: t.spread for name, t in timed.items()}, target),
-        *_rounds(ratios),
-        *_cache(timed),
-    ]
-    found += [doubt for t in timed.values() for doubt in (*_one(t), _humps(t, target))]
+    found: list[Doubt | None] = [precision_doubt({name: t.spread for name, t in timed.items()}, target)]
+    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
+    if few:
+        listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
+        told = f"{listed}, {MIN_ROUNDS} needed"
+        found.append(Doubt("too few interleaved rounds for a verdict", told, "raise the time budget"))
+    if any(t.l2 == "warm" for t in timed.values()):
+        warm = "timed with a warm cache: data that fits in L2 did not come from DRAM"
+        found.append(Doubt(warm, "", "time with a cold L2"))
+    found += [doubt for t in timed.values() for doubt in _of_samples(t)]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
     found.append(_winner(timed, ratios, again))
     return [doubt for doubt in found if doubt is not None]
 
 
-def _rounds(ratios: Mapping[str, Ratio]) -> list[Doubt | None]:
-    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
-    if not few:
-        return []
-    listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
-    return [
-        Doubt(
-            "too few interleaved rounds for a verdict",
-            f"{listed}, {MIN_ROUNDS} needed",
-            "raise the time budget",
-        )
-    ]
-
-
-def _cache(timed: Mapping[str, Timed]) -> list[Doubt | None]:
-    if any(t.l2 == "warm" for t in timed.values()):
-        return [
-            Doubt(
-                "timed with a warm cache: data that fits in L2 did not come from DRAM",
-                "",
-                "time with a cold L2",
-            )
-        ]
-    return []
-
-
-def _one(t: Timed) -> list[Doubt | None]:
-    found: list[Doubt | None] = []
+def _of_samples(t: Timed) -> Iterator[Doubt]:
+    """Caveats of one implementation's samples."""
     s, total = t.spread, t.spread.n + t.dropped
-    if t.dropped > 0.05 * total:
-        found.append(
-            Doubt(
-                f"{t.impl}: unsound samples were left out",
-                f"{t.dropped} of {total}",
-                "see kept in timings.csv",
-            )
-        )
-    if s.outliers > 0.05 * s.n:
-        found.append(
-            Doubt(
-                f"{t.impl}: many outliers (kept)",
-                f"{s.outliers} of {s.n}",
-                "look for other work on the device",
-            )
-        )
+    if t.dropped > _MANY * total:
+        yield Doubt(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
+    if s.outliers > _MANY * s.n:
+        fix = "look for other work on the device"
+        yield Doubt(f"{t.impl}: many outliers (kept)", f"{s.outliers} of {s.n}", fix)
     if s.drift.present:
-        found.append(
-            Doubt(
-                f"{t.impl}: the time drifts during the measurement",
-                f"{s.drift.change:+.2%} from the first to the last third",
-                "warm up longer; interleaving keeps most of it out of the speed-up",
-            )
-        )
+        much = f"{s.drift.change:+.2%} from the first to the last third"
+        fix = "warm up longer; interleaving keeps most of it out of the speed-up"
+        yield Doubt(f"{t.impl}: the time drifts during the measurement", much, fix)
     if t.throttled > 0.1:
-        found.append(
-            Doubt(
-                f"{t.impl}: the device was slowed by power or heat",
-                f"in {t.throttled:.0%} of the rounds",
-                "cool it, or lock a lower clock; a speed-up then holds for this state",
-            )
-        )
-    return found
-
-
-def _humps(t: Timed, target: float) -> Doubt | None:
-    """Another run may fall into either hump: near ones move the median by less than `target`, which is asked for anyway."""
-    humps = t.spread.humps
-    if humps is None:
-        return None
-    low, high = seconds(humps.low), seconds(humps.high)
-    return Doubt(
-        f"{t.impl}: its times fall into two groups",
-        f"{humps.count} of {t.spread.n} about {low}, the others about {high} ({humps.apart:+.2%})"
-        + ("; the median lies between them" if humps.torn else ""),
-        "look for two states of the machine (clocks, memory pages, other work); --processes shows whether another process stays in one",
-        HUMPS if humps.apart > 2 * target else NEAR_HUMPS,
-    )
+        much = f"in {t.throttled:.0%} of the rounds"
+        fix = "cool it, or lock a lower clock; a speed-up then holds for this state"
+        yield Doubt(f"{t.impl}: the device was slowed by power or heat", much, fix)
 
 
 def _clocks(timed: Mapping[str, Timed], reference: str) -> Doubt | None:

@@ -12,7 +12,7 @@ from analyzers.timeline.budget import SLICES
 from analyzers.timeline.compare import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
 from analyzers.timeline.idle import IDLE
 from analyzers.verdicts.speedup import shown
-from analyzers.verdicts.statistics import FEWEST, SERIAL
+from analyzers.verdicts.unpaired import FEWEST, SERIAL
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.chinese import said_in

@@ -802,7 +802,6 @@ ASIDE = (
     "floor-without-launch",
     "no-counters",
     "luck-below-lead",
-    "two-humps-near",
     "excessive-explained",
 )
 """Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""

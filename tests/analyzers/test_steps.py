@@ -11,7 +11,7 @@ from test_program_budget import loop
 from analyzers.errors import AnalyzeError
 from analyzers.timeline.budget import SLICES, budget
 from analyzers.timeline.compare import Taken, compare_steps, each_step
-from analyzers.verdicts.statistics import FEWEST, MOST_UNPAIRED, SERIAL, _rank_sum_rank, unpaired
+from analyzers.verdicts.unpaired import FEWEST, MOST_UNPAIRED, SERIAL, unpaired
 
 
 @pytest.fixture
@@ -43,12 +43,6 @@ def longer(name, times):
         return work.assign(time=work["time"].where(work["kernel"] != name, work["time"] * times))
 
     return edit
-
-
-@pytest.mark.parametrize(("n", "m", "rank"), [(3, 3, 0), (4, 4, 1), (5, 5, 3), (8, 8, 14), (10, 10, 24), (20, 20, 128)])
-def test_the_rank_sum_is_the_published_table(n, m, rank):
-    """One more than the critical U at 5 %, two-sided."""
-    assert _rank_sum_rank(n, m, 0.95) == rank
 
 
 def depending(rng, count, on, noise=0.03):
