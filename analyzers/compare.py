@@ -95,6 +95,16 @@ class Step:
     def number(self, name: str) -> float:
         return number(self.row if name in self.row else self.kernel, name)
 
+    def time_beside(self, other: Step) -> float:
+        """Seconds to compare with another: of a launch where both are sums over the launches of one kernel, else of a call."""
+        return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
+
+    def counted_unlike(self, other: Step) -> bool:
+        """Whether both are launches of one kernel that nobody timed as calls, in other numbers."""
+        timed = any(one.number("n") > 0 for one in (self, other))
+        launches = self.number("kernels"), other.number("kernels")
+        return not timed and self.main == other.main != "" and min(launches) > 0 and launches[0] != launches[1]
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -165,6 +175,16 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
     rungs = [_rung(steps[0], None, steps[0], threshold)]
     rungs += [_rung(step, before, steps[0], threshold) for before, step in pairwise(steps)]
     doubts, apart = unlike(steps)
+    doubts += [
+        Doubt(
+            "the number of launches differs: times are compared per launch",
+            ", ".join(f"{one.label}: {one.number('kernels'):.0f}" for one in pair),
+            "compare as many launches of each, or time calls",
+            "launches",
+        )
+        for pair in pairwise(steps)
+        if pair[0].counted_unlike(pair[1])
+    ]
     return Ladder(tuple(rungs), unique(doubts), tuple(apart))
 
 
@@ -173,7 +193,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
     ratio = low = high = NAN
     verdict, changed, moved = "", (), ()  # type: tuple[str, tuple[str, ...], tuple[Moved, ...]]
     if before is not None:
-        ratio = speedup(before.number("time"), time)
+        ratio = speedup(before.time_beside(step), step.time_beside(before))
         low = before.number("time_low") / step.number("time_high")
         high = before.number("time_high") / step.number("time_low")
         # Of an interval that ignores that rounds were interleaved: wider, never narrower.
@@ -187,7 +207,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         ratio,
         low,
         high,
-        speedup(first.number("time"), time),
+        speedup(first.time_beside(step), step.time_beside(first)),
         verdict,
         step.number("attainable_fraction"),
         step.number("floor_ratio"),

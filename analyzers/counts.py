@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,28 +20,25 @@ from collectors.frame import spelt
 _KEPT = ("device", "cc", "tool", "kind", "grid", "block")
 
 
-def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, int] = 1) -> pd.DataFrame:
+def add_up(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row a group of launches, groups in order of appearance.
 
     Counters combine by their kind: "sum" adds up (NaN when one launch lacks it), "mean" is weighted by time,
-    "fact" is the largest. A row of a summary stands for its `instances`. `launches` counts them; where `calls`
-    (of all, or by the first key) is above 1 the launches were recorded over so many calls, and sums and `launches`
-    are given for one. Text columns hold the group's value, or "" where it varies.
+    "fact" is the largest. A row of a summary stands for its `instances`; `launches` counts them. Text columns hold the
+    group's value, or "" where it varies.
     """
     # What a frame carries beside its columns is copied by everything pandas does with them.
     bare = pd.DataFrame(frame)
     bare.attrs = {}
     counts = column(bare, "instances") if "instances" in bare else np.ones(len(bare))
     keys, first = grouped([bare[name] for name in by])
-    owners = bare[by[0]].iloc[first]
-    once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in owners], dtype=float)
-    columns = {"launches": known_sums(counts[np.newaxis], keys)[0] / once}
+    columns = {"launches": known_sums(counts[np.newaxis], keys)[0]}
     for kind in ("fact", "mean", "sum"):
         names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
         if names:
             values = np.array([column(bare, name) for name in names])
             together = _combined(kind, values, _weight(kind, bare, counts, keys), keys)
-            columns |= dict(zip(names, together / once if kind == "sum" else together, strict=True))
+            columns |= dict(zip(names, together, strict=True))
     text = {name: _common(bare[name], keys, first) for name in _KEPT if name in bare and name not in by}
     order = ["launches", *(name for name in bare.columns if name in columns and name != "launches")]
     named = spelt(bare[list(by)].iloc[first].reset_index(drop=True))
@@ -214,33 +212,62 @@ BEYOND = 2.0**20
 
 
 def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Doubt]]:
-    """The frame with flop_fp16 at 0 where a part's task has no FP16 arithmetic, and the doubts that say so.
+    """The frame with flop_fp16 at 0 where there is no FP16 arithmetic, and the doubts that say so.
 
-    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The
-    instruction counts inst_fp16_* stay. works: by part, "" for all launches. Where halves are declared, or a part
-    among others declares no FLOP, nothing is changed.
+    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The instruction
+    counts inst_fp16_* stay. works: by part, "" for all launches; a part without halves in its works has none, unless it
+    declares no FLOP among others. Where nothing is declared, kernels have none whose arguments are of wider types alone.
     """
+    if "flop_fp16" not in frame:
+        return frame, []
+    chosen = _declared_without_halves(frame, works) if any(works.values()) else [_of_wider_arguments(frame)]
+    if not any(len(at) for at, _ in chosen):
+        return frame, []
+    halves = column(frame, "flop_fp16").copy()
+    total = np.nansum(list(by_pipe(frame).values()), axis=0)
+    doubts = []
+    for at, told in chosen:
+        mine, every = np.nansum(halves[at]), np.nansum(total[at])
+        total[at] -= np.nan_to_num(halves[at])
+        halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
+        if mine > 0.05 * every and told:
+            doubts.append(_half_moves(mine / every))
+    cleaned = frame.assign(flop_fp16=halves)
+    cleaned.attrs = frame.attrs
+    return cleaned, doubts
+
+
+_Chosen: TypeAlias = "tuple[NDArray[np.intp], bool]"
+"""Rows without FP16 arithmetic, and whether that is worth a word."""
+
+
+def _declared_without_halves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> list[_Chosen]:
     known = {
         part: own
         for part, own in works.items()
         if own and not any("fp16" in work.flops for work in own) and (not part or any(work.flops for work in own))
     }
-    if not known or "flop_fp16" not in frame:
-        return frame, []
-    halves = column(frame, "flop_fp16").copy()
-    total = np.nansum(list(by_pipe(frame).values()), axis=0)
-    rows = {"": np.arange(len(frame)), **inside(frame)} if set(known) - {""} else {"": np.arange(len(frame))}
-    doubts = []
-    for part, own in known.items():
-        at = rows.get(part, np.array([], dtype=np.intp))
-        mine, every = np.nansum(halves[at]), np.nansum(total[at])
-        total[at] -= np.nan_to_num(halves[at])
-        halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
-        if mine > 0.05 * every and any(work.flops for work in own):
-            doubts.append(_half_moves(mine / every))
-    cleaned = frame.assign(flop_fp16=halves)
-    cleaned.attrs = frame.attrs
-    return cleaned, doubts
+    rows = {"": np.arange(len(frame)), **(inside(frame) if set(known) - {""} else {})}
+    none = np.array([], dtype=np.intp)
+    return [(rows.get(part, none), any(work.flops for work in own)) for part, own in known.items()]
+
+
+_WIDE = re.compile(
+    r"(?:const |unsigned |signed )*(?:float|double|int|long|long long|short|char|bool)(?: const)? ?[*&]*"
+)
+
+
+def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
+    """Kernels whose arguments, as demangled, are numbers and arrays of FP32, FP64 or integers, floats among them."""
+
+    def plain(kernel: str) -> bool:
+        head, _, arguments = kernel.rpartition("(")
+        types = [one.strip() for one in arguments.removesuffix(")").split(",")]
+        floats = any(one.endswith("*") and ("float" in one or "double" in one) for one in types)
+        return bool(head) and floats and all(map(_WIDE.fullmatch, types))
+
+    known = {str(name): plain(str(name)) for name in frame["kernel"].unique()}
+    return np.flatnonzero(frame["kernel"].astype(str).map(known).to_numpy(dtype=bool)), True
 
 
 def _half_moves(share: float) -> Doubt:

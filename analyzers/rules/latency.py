@@ -13,6 +13,9 @@ from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
 from roofline.wording import seconds
 
 MANY_THREADS = 24.0
+"""Active threads of 32 in an instruction below which a warp's paths part; three quarters, convention."""
+LONG = 10 * LAUNCH_FLOOR
+"""Seconds of a kernel of which start-up and the latency of memory are a tenth at most."""
 
 
 def waits(s: Subject) -> bool:
@@ -40,7 +43,7 @@ def _few_blocks(s: Subject) -> Case | None:
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
     # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
     variant = "short" if took < LAUNCH_FLOOR else ""
-    return Case(proofs, max(s.least(), s.time * warps), params, 1.0 - used / 2, variant=variant)
+    return Case(proofs, max(s.least(), s.time * warps), params, 1.0, variant=variant)
 
 
 @rule("small-grid", ("waves", "blocks", "sm_count"))
@@ -48,7 +51,8 @@ def _small_grid(s: Subject) -> Case | None:
     if not waits(s) or _few(s) or not s["waves"] < 1 - 1e-3:
         return None
     params = {"waves": f"{s['waves']:.2g}", "time": seconds(s.time)}
-    return Case((Proof("waves", s["waves"], 1.0, "below"),), s.least(), params, 1.0 - s["waves"] / 2)
+    variant = "long" if s.time * s.scale >= LONG else ""
+    return Case((Proof("waves", s["waves"], 1.0, "below"),), s.least(), params, 1.0 - s["waves"] / 2, variant=variant)
 
 
 @rule("tail-wave", ("waves",))

@@ -91,7 +91,7 @@ def _uncoalesced(s: Subject) -> Case | None:
     worst = max(s[name] for name in bad.values())
     proofs = tuple(Proof(name, s[name], limit) for name in bad.values())
     params = {"sectors": f"{worst:.3g}", "which": " and ".join(bad)}
-    return Case(proofs, fixed_traffic(s), params, min(1.0, worst / 32))
+    return Case(proofs, fixed_traffic(s), params, min(0.9, worst / 32))
 
 
 def _scattered_stores(s: Subject) -> Case | None:

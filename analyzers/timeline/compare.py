@@ -28,20 +28,16 @@ WINDOW = "window"
 STEPS, PASSAGES, RECORD = "steps", "passages", "record"
 _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
-MANIFOLD, NEARLY, ALIKE = 1.5, 0.9, 0.02
-"""A step is several of another's where the counts of NEARLY all work it shares with it are, within ALIKE, one multiple of
-theirs, of MANIFOLD at least."""
 SHARED = 0.5
-"""Share of the time of two programs' work, of both, that has the same names in two forms of one program."""
+"""Share of the time of two programs' work that has the same names in two forms of one program; convention."""
 NAN = math.nan
 UNKNOWN = Ratio()
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a window one by one, n of them: `lengths` and `busy` [s] (in which the GPU worked), shape (n,); a row of
-    `work` a name with its kind and its `count` a step, `times` [s] of each in each step, (works, n). One average step where
-    nothing tells one from the next (n = 1).
+    """The n steps of a window: `lengths` and `busy` [s] (in which the GPU worked), shape (n,); a row of `work` a name with
+    its kind and its `count` a step, `times` [s] of shape (works, n). One average step where nothing tells them apart.
     """
 
     lengths: Times
@@ -319,15 +315,6 @@ def _windows(before: Rung, after: Rung) -> Iterator[Doubt]:
         yield Doubt(
             "the number of processes and devices differs", told, "a step may be another share of the work", "devices"
         )
-    times = _multiple(after.pieces)
-    if times == times:
-        large, small = (b, a) if times > 1 else (a, b)
-        yield Doubt(
-            f"a step of {large.label} may be {max(times, 1 / times):.3g} of {small.label}'s",
-            "nearly all its work is launched so many times as often",
-            "name what a step is: profkit.annotate, and --range in both",
-            "windows",
-        )
     few = [one for one in (a, b) if one.known < FEWEST]
     if few:
         told = ", ".join(f"{one.label}: {one.known}" for one in few)
@@ -341,28 +328,9 @@ def _windows(before: Rung, after: Rung) -> Iterator[Doubt]:
         yield Doubt(
             f"{a.label} and {b.label} run other work", told, "check that both are the same program", "other-work"
         )
-    means = a.budget.step / b.budget.step
-    if after.ratio.low == after.ratio.low and not after.ratio.low <= means <= after.ratio.high:
-        told = f"means tell {means:.3g}x, outside of [{after.ratio.low:.3g}, {after.ratio.high:.3g}]"
-        fix = "look at the longest steps: what comes in some alone, as saving, is in the means and not in the speed-up"
-        yield Doubt(f"{b.label}: the average steps tell another speed-up", told, fix, "outlying-steps")
 
 
 def _said(one: Taken) -> str:
     if one.window == RECORD:
         return "the whole record, in which nothing repeats"
     return f"{one.counted} passages of {one.within}" if one.window == PASSAGES else f"{one.counted} steps"
-
-
-def _multiple(pieces: Sequence[Piece]) -> float:
-    """How many times as often a step launches nearly all the work that both have; NaN where that is no one multiple."""
-    both = [one for one in pieces if one.count_before and one.count_after]
-    weights = [max(one.before, one.after) for one in both]
-    quotients = [one.count_after / one.count_before for one in both]
-    if not both or not sum(weights) > 0:
-        return NAN
-    order = np.argsort(quotients)
-    half = np.searchsorted(np.cumsum(np.array(weights)[order]), sum(weights) / 2)
-    times = float(quotients[int(order[half])])
-    like = sum(weight for weight, one in zip(weights, quotients, strict=True) if abs(one / times - 1) <= ALIKE)
-    return times if max(times, 1 / times) >= MANIFOLD and like >= NEARLY * sum(weights) else NAN

@@ -100,14 +100,14 @@ class Part:
 def part(
     name: str,
     timed: timing.Timed | None,
-    added: Mapping[Any, Any] | None,
-    hardware: Work | None,
+    counted: tuple[Mapping[Any, Any] | None, Work | None],
     works: Sequence[Work],
     roofline: Roofline,
     l2_bytes: float,
 ) -> tuple[Part, list[Doubt]]:
-    """One implementation, and the doubts about its counts. added: its row of counts.add_up, None if nothing ran."""
+    """One implementation, and the doubts about its counts. counted: its row of counts.add_up, and the counted work."""
     given = {work.source: work for work in works}
+    added, hardware = counted
     row = _time_row(name, timed, added)
     least, found = combine(
         given.get("declared"),

@@ -14,7 +14,6 @@ import pandas as pd
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import keeps
-from analyzers.verdicts.speedup import THRESHOLD
 from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
@@ -99,20 +98,17 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def choose(timings: pd.DataFrame, method: str = "", l2: str = "") -> pd.DataFrame:
-    """The samples a verdict is made of: one method, one state of the cache.
+def choose(timings: pd.DataFrame) -> pd.DataFrame:
+    """The samples a verdict is made of: one method, one state of the cache, cold if there is one.
 
-    method: "" takes the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else
-    the one with most rounds. l2: "" prefers "cold". Raises AnalyzeError when the named method is not there.
+    The method is the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else the one with
+    most rounds.
     """
     methods = [str(name) for name in timings["method"].unique()]
     deciding = [name for name in methods if name not in ASIDE] or methods
-    if method and method not in methods:
-        raise AnalyzeError(f"timings: no method {method!r}", fix=f"methods here: {', '.join(methods) or 'none'}")
-    chosen = method or _best_method(timings, deciding)
-    rows: pd.DataFrame = timings[timings["method"] == chosen]
+    rows: pd.DataFrame = timings[timings["method"] == _best_method(timings, deciding)]
     states = [str(name) for name in rows["l2"].unique()]
-    state = l2 or ("cold" if "cold" in states else states[0] if states else "")
+    state = "cold" if "cold" in states else states[0] if states else ""
     result: pd.DataFrame = rows[rows["l2"] == state]
     return result
 
@@ -194,9 +190,7 @@ def _median(values: pd.Series[float]) -> float:
     return float(known.median()) if len(known) else NAN
 
 
-def speedups(
-    chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD, spread: float = 0.0
-) -> dict[str, Ratio]:
+def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[str, Ratio]:
     """The speed-up of every implementation over the reference; empty when that was not timed. spread: see statistics.ratio."""
     kept = chosen[chosen["kept"]]
     base = kept[kept["impl"] == reference]
@@ -209,7 +203,6 @@ def speedups(
                 base["block"].to_numpy(),
                 rows["block"].to_numpy(),
                 base["process"].to_numpy(),
-                threshold=threshold,
                 spread=spread,
             )
     return found
@@ -224,7 +217,6 @@ def two_clocks(
     chosen: pd.DataFrame,
     ratios: Mapping[str, Ratio],
     reference: str,
-    threshold: float = THRESHOLD,
 ) -> dict[str, str]:
     """What the two device clocks say of the implementations that are faster or slower by the chosen samples alone:
     "cupti 1.04x, event 1.02x".
@@ -238,7 +230,7 @@ def two_clocks(
     if method == "event" or not claimed:
         return {}
     asked = samples["impl"].isin([reference, *claimed])
-    others = speedups(samples[asked & samples["method"].eq("event") & samples["l2"].eq(l2)], reference, threshold)
+    others = speedups(samples[asked & samples["method"].eq("event") & samples["l2"].eq(l2)], reference)
     return {
         name: f"{method} {r.value:.3g}x, event {others[name].value:.3g}x"
         for name, r in claimed.items()

@@ -32,7 +32,7 @@ from analyzers.timeline.compare import Steps, each_step
 from analyzers.timeline.of_step import in_step, of_ranges, of_step, of_whole
 from analyzers.timeline.summary import Timeline, device_labels, timeline
 from analyzers.verdicts import shapes as by_shape
-from analyzers.verdicts.analysis import Analysis, analyze
+from analyzers.verdicts.analysis import Analysis, Recording, analyze
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
@@ -181,10 +181,12 @@ class Study:
             self.roofline,
             reference="reference" if manifest.impls else "",
             counters_missing="" if counters.state == "collected" else missing,
-            l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
-            target=max(manifest.timing.target, 0.01),
-            recorded=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
-            spread=manifest.timing.spread,
+            recording=Recording(
+                l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
+                target=max(manifest.timing.target, 0.01),
+                spread=manifest.timing.spread,
+                calls=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
+            ),
         )
         if launches is not None and not manifest.impls:
             doubts += outside_ranges(launches)

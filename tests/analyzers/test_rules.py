@@ -273,6 +273,27 @@ def test_what_torch_compile_made_is_known_by_its_names(impl, kernels, made):
     assert compiled(impl, kernels) is made
 
 
+@pytest.mark.parametrize(("time", "variant"), [(8e-6, ""), (24e-6, ""), (25e-6, "long"), (40e-3, "long")])
+def test_a_long_kernel_of_a_small_grid_is_not_near_the_launch_floor(time, variant):
+    """Said before, of 40 ms: start-up and memory latency show, and the time will be near the launch floor."""
+    subject = Subject("", "k", time, {"waves": 0.2, "blocks": 200.0, "sm_count": 128.0}, {"dram": 0.1 * time})
+    one = next(f for f in examine([subject], {"": time}) if f.rule == "small-grid")
+    assert one.variant == variant
+    assert ("launch floor" in one.words()[2]) == (variant == "")
+
+
+def test_one_block_comes_before_its_stores_where_both_win_the_same():
+    values = {
+        "blocks": 1.0,
+        "sm_count": 128.0,
+        "occupancy": 0.1,
+        "global_store_sectors": 1.0,
+        "sectors_per_store": 32.0,
+    }
+    subject = Subject("", "k", 1e-3, values, {"dram": 1e-7})
+    assert next(one.rule for one in examine([subject], {"": 1e-3}) if one.severity == TIME) == "few-blocks"
+
+
 def test_a_rule_without_its_counters_says_what_to_collect():
     bare = Subject("cuda", "k", 1e-4, {"dram_fraction": 0.7}, {"dram": 7e-5}, {"dram": 4e12})
     missing = {f.rule: f for f in examine([bare], {"cuda": 1e-4}) if f.severity == COLLECT}

@@ -329,3 +329,15 @@ def test_without_rounds_to_resample_the_processes_decide_alone():
     assert whole.low < 1.0 < 1.1 < whole.high
     same = ratio([1.0] * 4, [2.0] * 4, [0, 1, 2, 3], processes=["a", "a", "b", "b"])
     assert (same.value, same.low, same.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_two_processes_that_agree_are_given_three_and_a_half_times_their_rounds():
+    """_TWO: with less an interval of two processes would miss too often, with more it would be needlessly wide."""
+    noise = np.exp(0.02 * np.random.default_rng(3).standard_normal(36))
+    twice = ratio(np.tile(noise, 2), np.ones(72), np.repeat(np.arange(24), 3), processes=np.repeat([0, 1], 36))
+    assert math.log(twice.high / twice.low) / 2 == pytest.approx(3.5 * twice.within)
+
+
+@pytest.mark.parametrize(("n", "word"), [(5, "undecided"), (6, "faster")])
+def test_six_rounds_decide_and_five_do_not(n, word):
+    assert ratio([2.0] * n, [1.0] * n, range(n)).verdict == word
