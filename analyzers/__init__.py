@@ -1,1 +1,1 @@
-"""Frames and roofline -> verdicts: what ran, how fast, against which limit, and how far to trust it."""
+"""Launch frames and rooflines -> metrics, lower bounds, findings and verdicts."""

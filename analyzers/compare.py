@@ -1,4 +1,4 @@
-"""Runs of one task put in a row: what changed from step to step, what it gained, and what makes it doubtful."""
+"""Comparison of runs of one task in a row: changes, gains and caveats."""
 
 from __future__ import annotations
 
@@ -77,8 +77,7 @@ class Told(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One measured implementation: its row of Analysis.impls, its longest kernel, facts of the run, file
-    hashes."""
+    """One measured implementation: its row of Analysis.impls, longest kernel, run facts, file hashes."""
 
     label: str
     impl: str
@@ -96,11 +95,11 @@ class Step:
         return number(self.row if name in self.row else self.kernel, name)
 
     def time_beside(self, other: Step) -> float:
-        """Seconds to compare with another: of a launch where both are sums over the launches of one kernel, else of a call."""
+        """Seconds to compare: of a launch where both are sums over launches of one kernel, else of a call."""
         return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
 
     def counted_unlike(self, other: Step) -> bool:
-        """Whether both are launches of one kernel that nobody timed as calls, in other numbers."""
+        """Whether both are untimed launches of one kernel in different numbers."""
         timed = any(one.number("n") > 0 for one in (self, other))
         launches = self.number("kernels"), other.number("kernels")
         return not timed and self.main == other.main != "" and min(launches) > 0 and launches[0] != launches[1]
@@ -141,8 +140,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs in the order given; `convention` names what the speed-ups mean; `apart`: facts that differ and
-    matter."""
+    """Rungs in order; `convention`: meaning of the speed-ups; `apart`: facts that differ and matter."""
 
     rungs: tuple[Rung, ...]
     doubts: tuple[Doubt, ...]
@@ -166,7 +164,7 @@ class Ladder:
 
 
 def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
-    """The ladder of these steps. Raises AnalyzeError for fewer than two, or a step without a time."""
+    """The ladder of steps. Raises AnalyzeError for fewer than two, or a step without a time."""
     if len(steps) < 2:
         raise AnalyzeError("a comparison needs two steps", fix="name BEFORE and AFTER")
     for step in steps:
@@ -232,7 +230,7 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
-    """What differs between the calls, and inside the longest kernel where it is the same one in both."""
+    """Counters that differ between the calls, and in the longest kernel where it is the same."""
     names = dict.fromkeys([*_SUMS, *_WATCHED])
     if before.main != after.main:
         names = dict.fromkeys(name for name in names if name in before.row and name in after.row)

@@ -1,4 +1,4 @@
-"""Launches added up: by kernel, by implementation, or by whatever key is asked for."""
+"""Launches added up by kernel, implementation or any key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Groups: TypeAlias = NDArray[np.intp]
 
 
 def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
-    """The groups of rows whose keys are all equal, and the first row of each."""
+    """Groups of rows with equal keys, and the first row of each."""
     rows, size = len(keys[0]), 1
     code = np.zeros(rows, dtype=np.int64)
     for key in keys:
@@ -72,7 +72,7 @@ def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
 
 
 def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Array:
-    """What each launch counts: the launches it stands for, and in a mean their time where a whole group has it."""
+    """Weight of each launch: launches it stands for, times their time in a mean if all have one."""
     if kind != "mean" or "time" not in frame:
         return counts
     time = column(frame, "time")
@@ -82,7 +82,7 @@ def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Arra
 
 
 def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
-    """The counters of one kind, added up: a row a counter, before a column a launch and afterwards one a group."""
+    """Counters of one kind added up: rows are counters, columns launches before and groups after."""
     if kind == "fact":
         return np.asarray(pd.DataFrame(values.T).groupby(keys).max().to_numpy().T)
     total = _sums(values * weight, keys)
@@ -126,10 +126,7 @@ def _coded(values: pd.Series[str]) -> tuple[NDArray[np.integer[Any]], pd.Index[A
 
 
 def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
-    """Part -> positions of its launches and of those of the ranges inside it; "a/b" lies inside "a".
-
-    Outer parts come before inner ones, in order of appearance.
-    """
+    """Part -> positions of its launches, those of ranges inside it ("a/b" in "a") included; outer first."""
     codes, paths = pd.factorize(launches["impl"])
     if len(paths) == 1 and "/" not in str(paths[0]):
         return {str(paths[0]): np.arange(len(launches))}
@@ -168,7 +165,7 @@ def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Operations by pipe, one column a pipe; NaN = not collected, 0 where the chip has no such pipe."""
+    """Operations by pipe, one column a pipe; NaN not collected, 0 where the chip has no such pipe."""
     result: pd.DataFrame = pd.DataFrame(by_pipe(frame), index=frame.index)
     return result
 
@@ -189,7 +186,7 @@ _PARTS = tuple(f"inst_{kind}_{op}" for kind, _ in _FLOP_OF.values() for op in ("
 
 
 def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str, Array]:
-    """`counts` as of by_pipe; where the sum of a pipe misses a part, the parts that were collected: a lower bound."""
+    """`counts` of by_pipe; of a pipe with a missing part the collected parts, a lower bound."""
     found = dict(counts)
     for pipe, counter in PIPES.items():
         if counter not in _FLOP_OF or not (unknown := np.isnan(counts[pipe])).any():
@@ -202,7 +199,7 @@ def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str,
 
 
 def beyond_l1(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows whose traffic passes L1 by (TMA): more bytes crossed L2 or DRAM than L1 was asked for."""
+    """Mask of rows whose traffic bypasses L1 (TMA): more bytes crossed L2 or DRAM than L1."""
     crossed = np.fmax(column(frame, "l2_write"), column(frame, LEVELS["dram"]))
     return (crossed > 2 * column(frame, LEVELS["l1"])) & (crossed > BEYOND)
 
@@ -258,7 +255,7 @@ _WIDE = re.compile(
 
 
 def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
-    """Kernels whose arguments, as demangled, are numbers and arrays of FP32, FP64 or integers, floats among them."""
+    """Kernels whose demangled arguments are FP32, FP64 and integers alone, with a float array."""
 
     def plain(kernel: str) -> bool:
         head, _, arguments = kernel.rpartition("(")
@@ -280,7 +277,7 @@ def _half_moves(share: float) -> Doubt:
 
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
-    """Rows whose chip has no such counter."""
+    """Mask of rows whose chip lacks a counter."""
     return _lacks(frame, counter, _chips(frame))
 
 
@@ -299,7 +296,7 @@ def _lacks(frame: pd.DataFrame, counter: str, chips: Sequence[object]) -> NDArra
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Pipes the chip has whose counter is missing in a kernel that has others: its FLOP may be incomplete."""
+    """Pipes of the chip without a counter in kernels that have others: FLOP may be incomplete."""
     counts = by_pipe(frame[has_operations(frame)])
     return tuple(pipe for pipe, values in counts.items() if np.isnan(values).any())
 
@@ -324,10 +321,7 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
-    """The work of each added-up row as the hardware counted it; None where neither FLOP nor DRAM bytes were collected.
-
-    FLOP are unknown (NaN) where a pipe of the chip was not collected.
-    """
+    """Work of each row as counted; None without FLOP and DRAM bytes, NaN FLOP where a pipe is missing."""
     given, moved, counts = has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added)
     exact = given & counts.notna().all(axis=1).to_numpy()
     found: list[Work | None] = []
@@ -339,9 +333,7 @@ def counted(added: pd.DataFrame) -> list[Work | None]:
 
 
 def as_counters(work: Work) -> dict[str, float]:
-    """Counter columns that state a work: every pipe it does not name is 0. Raises AnalyzeError on an unknown
-    pipe.
-    """
+    """Counter columns of a work; pipes it does not name are 0. Raises AnalyzeError on unknown pipes."""
     strange = sorted(set(work.flops) - set(PIPES))
     if strange:
         raise AnalyzeError(f"{work.source} work: no pipe {strange[0]!r}", fix=f"name one of {', '.join(PIPES)}")

@@ -46,7 +46,7 @@ class View:
         return binding_times(self.use)
 
     def derive(self) -> pd.DataFrame:
-        """The frame with a float column for every metric; a metric without any of its counters is left out."""
+        """The frame with a float column for every metric with any of its counters."""
         for metric in METRICS.values():
             if any(need in self.frame or need in self.derived for need in metric.needs):
                 self.derived[metric.name] = metric.formula(self)
@@ -58,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above it."""
+    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above."""
 
     name: str
     unit: str
@@ -100,8 +100,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """By arithmetic and DRAM alone, as in the figure: the caches' peaks are ncu's port counts, which even a
-    good kernel does not reach; they decide what binds, not what can be attained."""
+    """Seconds at the binding roof by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.use.complete, times, np.nan)
@@ -172,10 +171,7 @@ METRICS: dict[str, Metric] = {one.name: one for one in _ROWS}
 
 
 def derive(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with a float column for every metric; a metric without any of its counters is left out.
-
-    Peaks are the roofline's, else those the tool gave with the launch. `attrs` are kept.
-    """
+    """The frame with a float column for every metric with any of its counters; `attrs` are kept."""
     return View(frame, roofline).derive()
 
 

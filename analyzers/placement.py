@@ -182,9 +182,7 @@ def _evidence(
 
 
 def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
-    """A doubt for each ceiling that launches exceed, naming the worst kernel; points are flagged, never
-    clamped.
-    """
+    """Caveats for ceilings that launches exceed, naming the worst kernel; nothing is clamped."""
     if not has_counts(frame):
         return ()
     doubts = []

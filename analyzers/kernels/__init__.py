@@ -1,1 +1,1 @@
-"""Kernels by name and source: whose they are, in which precision they compute, which lines they wait for."""
+"""Kernels by name and source: libraries, authorship, precision, hot source lines."""

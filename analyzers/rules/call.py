@@ -1,4 +1,4 @@
-"""Rules about a whole call: chains of launches, gaps between them, waiting for the host, intermediates in DRAM."""
+"""Rules about a whole call: launches, gaps, waiting for the host, intermediates in DRAM."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _modelled(s: Subject) -> Case | None:
 
 
 def _variant(s: Subject, way: str = "") -> str:
-    """The variant of this name; another of what torch.compile has been through, for it is no advice there."""
+    """Name of a variant; "compiled" first where torch.compile has been at work."""
     return "-".join(filter(None, ("compiled" if s.text.get("compiled") else "", way)))
 
 
@@ -122,7 +122,7 @@ def _busy(s: Subject) -> float:
 
 
 def _gaps(s: Subject) -> float:
-    """Seconds of the call in which no kernel runs; 0 where the counted ones took as long or longer, or are not known."""
+    """Seconds of the call without a kernel; 0 where the counted ones took longer, or unknown."""
     return 0.0 if math.isnan(_busy(s)) else max(0.0, s.time - _busy(s))
 
 

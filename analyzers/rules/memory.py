@@ -36,14 +36,14 @@ def _percent(value: float) -> str:
 
 
 def compulsory_time(subject: Subject) -> float:
-    """Least seconds for the compulsory bytes where they are known, else for those moved; 0 without a roof."""
+    """Least seconds for the compulsory bytes, else for those moved; 0 without a roof."""
     least, peak = subject["compulsory_bytes"], subject.peaks.get("dram", math.nan)
     seconds = (subject["dram_bytes"] if math.isnan(least) else least) / peak
     return 0.0 if math.isnan(seconds) else seconds
 
 
 def fixed_traffic(subject: Subject) -> float:
-    """Least time after the access pattern is mended: pipes as they are, DRAM at its compulsory bytes."""
+    """Least seconds with a mended access pattern: pipes as they are, compulsory DRAM bytes."""
     return subject.least("l1", "l2", dram=compulsory_time(subject))
 
 
@@ -95,7 +95,7 @@ def _uncoalesced(s: Subject) -> Case | None:
 
 
 def _scattered_stores(s: Subject) -> Case | None:
-    """Without the access counters: what is written to L2 tells sectors of which a part is written."""
+    """Case by bytes written to L2 alone: sectors written in part."""
     ratio = s["l2_write"] / s["output"] if s["output"] > 0 else math.nan
     if not ratio > SPILLED or not s["l2_write"] > MUCH * s["l2_bytes"]:
         return None
@@ -104,7 +104,7 @@ def _scattered_stores(s: Subject) -> Case | None:
 
 
 def _suspected(s: Subject) -> Case | None:
-    """Without the access counters: a task that streams has no reason to ask L2 for its bytes many times."""
+    """Case by L2 bytes alone: a streaming task has no reason to ask for its bytes many times."""
     ratio = s["l2_bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
     if not (s["work_intensity"] < STREAMS and ratio > L2_EXCESS):
         return None

@@ -30,7 +30,7 @@ def main_pipe(s: Subject) -> str:
 
 
 def is_product(s: Subject) -> bool:
-    """Whether the task is a matrix product: by the kernel's name, or because the reference used tensor cores."""
+    """Whether the task is a matrix product: by name, or the reference used tensor cores."""
     return bool(_PRODUCT.search(s.kernel)) or s["reference_tensor_share"] > 0.5
 
 

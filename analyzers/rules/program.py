@@ -43,7 +43,7 @@ def _slice(
 
 
 def _unrecorded(s: Subject, name: str, lost: float, room: float) -> float:
-    """Seconds of the step without recording that `lost` is the largest share of; recording is in the host's launches."""
+    """Seconds of the unrecorded step that `lost` is the largest share of."""
     if name == "host":
         return s.time
     # A host that launches sooner waits longer: for as much as recording took, as far as no stream works meanwhile.
@@ -57,13 +57,13 @@ _LONGER = ("waiting", "allocating", "copying", "communicating", "tiny")
 
 
 def _room(s: Subject, name: str) -> float:
-    """Seconds of a step in which no stream has to work if what is named so costs nothing: the busiest one is left."""
+    """Seconds of a step without work of the busiest stream once this cause is gone."""
     left = s[f"without_{name}"]
     return s.time - left if left == left else _spare(s) + (0.0 if name in IDLE else s[name])
 
 
 def _spare(s: Subject) -> float:
-    """Seconds of a step in which its busiest stream does not work; where streams are not told apart, the GPU."""
+    """Seconds of a step in which its busiest stream, else the GPU, does not work."""
     return s.time - s["stream"] if s.has("stream") else s["idle"]
 
 
@@ -81,7 +81,7 @@ def _away(s: Subject) -> Case | None:
 
 
 def _doing(s: Subject, name: str) -> str:
-    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice; "" where nobody recorded it."""
+    """ " [cudaStreamSynchronize, aten::item, loss]": what the host was in for most of a slice; "" unknown."""
     doing = s.text.get(f"doing_{name}", "")
     return f" [{doing}]" if doing else ""
 

@@ -42,7 +42,7 @@ SPOKEN: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
 
 @dataclass(frozen=True)
 class Proof:
-    """One piece of evidence: a counter or metric, its value, the limit it passed ("above" or "below"), SI."""
+    """Evidence: a counter or metric, its value, the limit it passed ("above" or "below"), SI."""
 
     counter: str
     value: float
@@ -84,7 +84,7 @@ class Subject:
         return all(not math.isnan(self[name]) for name in names)
 
     def least(self, *without: str, **instead: float) -> float:
-        """Seconds the roofline demands: the longest known roof but those left out, or given another time."""
+        """Seconds the roofline demands: the longest known roof but those left out, or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 
@@ -123,7 +123,7 @@ Test: TypeAlias = "Callable[[Subject], Case | None]"
 
 @dataclass(frozen=True)
 class Rule:
-    """A named test. needs: any one complete group of these counters lets it decide; level: KERNEL, CALL or PROGRAM."""
+    """A named test. needs: any complete group of counters lets it decide; level: KERNEL, CALL, PROGRAM."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
@@ -139,7 +139,7 @@ class Rule:
         return ("", *(name for name, value in self._texts.items() if isinstance(value, dict)))
 
     def words(self, variant: str, lang: str) -> Words:
-        """Words of a variant; what it does not say otherwise, and all of an unknown variant, is the rule's own."""
+        """Words of a variant, falling back to the rule's own field by field."""
         own = self._texts
         return _in(lang, {**own, **own.get(variant, {})})
 
@@ -206,7 +206,7 @@ class Finding:
     recorded: float = NAN
 
     def words(self, lang: str = "en") -> Words:
-        """Title, next step and expectation; of a library's kernel what its callers can do (variant "@cuBLAS", or all rules')."""
+        """Title, next step and expectation; of a library's kernel what its callers can do."""
         spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
         library = self.params.get("library", "")
         if self.severity == COLLECT:

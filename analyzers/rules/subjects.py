@@ -36,7 +36,7 @@ Row: TypeAlias = "Mapping[str, Any]"
 
 
 def call_subjects(analysis: Analysis) -> list[Subject]:
-    """Each implementation as a whole; its floor is that of the pipes it ran on: fewer launches change no precision."""
+    """Each implementation as a whole, with the floor of the pipes it ran on."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -65,7 +65,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
 
 
 def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozenset[str]]:
-    """Part -> its kernels, or those alone that move data rather than compute; nothing where that is not known."""
+    """Part -> its kernels, or its data-moving kernels alone; {} where that is not known."""
     if moving and not {"compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
@@ -111,7 +111,7 @@ COMPUTES = 0.25
 
 
 def computing_shares(kernels: pd.DataFrame) -> dict[str, float]:
-    """Share of an implementation's time in kernels nearer to a compute roof than to DRAM's; not there when not known."""
+    """Share of time in kernels nearer to a compute roof than to DRAM's; {} where not known."""
     if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     shares = kernels["share"].where(_computing(kernels), 0.0).groupby(kernels["impl"], sort=False).sum()
@@ -172,7 +172,7 @@ def _library(row: Mapping[Any, Any], made: bool) -> str:
 
 
 def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
-    """Seconds of a kernel in the call over counted seconds; 1 where they are not known: gaps between kernels are no kernel's."""
+    """Seconds of a kernel in the call over counted seconds; 1 unknown."""
     time, counted, recorded = (number(call, name) for name in ("time", "counted_time", "kernel_time"))
     own = number(kernel, "call_time") / (number(kernel, "time") or NAN)
     quotient = own if own == own else in_call(time, counted, recorded) / (counted or NAN)

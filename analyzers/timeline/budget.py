@@ -119,9 +119,7 @@ class Budget:
 
     @property
     def least(self) -> float:
-        """Seconds of a step without what recording may have taken: no more than the host's time at launches, and no less
-        than the busiest stream works.
-        """
+        """Seconds of a step without recording: at most the host's time at launches less."""
         launching = self.engaged.get("host", sum(float(getattr(self, kind)) for kind in RECORDING))
         working = self.window - self.idle if math.isnan(self.stream) else self.stream
         return self.step - min(launching, self.window - working) / self.parts
@@ -237,7 +235,7 @@ def budget(
 
 
 def _worked(window: _Window) -> dict[str, Any]:
-    """Seconds of work by slice, a moment in the first of computing, communicating and copying that goes on."""
+    """Seconds of work by slice; a moment belongs to the first of computing, communicating, copying."""
     worked, spoken, copies = window.slices.values()
     computing = length(window.busy(worked))
     talking = length(window.busy(~copies)) if spoken.any() else computing
@@ -289,7 +287,7 @@ def _counted(window: _Window) -> dict[str, Any]:
 
 
 def _known(host: pd.DataFrame) -> pd.DataFrame:
-    """Calls and spans of the host without the row of the process itself; rows and threads numbered, `kind` there."""
+    """Calls and spans of the host without the process's own row; rows and threads numbered."""
     kept = host[host["call"] != "process"].reset_index(drop=True)
     kind = kept.get("kind", "call")
     known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])

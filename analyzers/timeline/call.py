@@ -1,4 +1,4 @@
-"""Time of a call in its kernels, by one record of the whole call, and what binds it: roofs, waiting, gaps between kernels."""
+"""Kernel time of a call by one record of it, and what binds the call: roofs, waiting, gaps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Recorded:
     times: tuple[float, ...] = field(default=(), compare=False)
 
     def seconds(self, time: float, kernels: float) -> float:
-        """Seconds in which kernels run in a call of `time` [s] with so many kernels; NaN for another kind of call."""
+        """Seconds of kernels in a call of `time` [s]; NaN for another kind of call."""
         alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
         return time * self.share if alike else NAN
 
@@ -76,14 +76,12 @@ def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dic
 
 
 def in_call(time: float, counted: float, recorded: float = NAN) -> float:
-    """Seconds of a call of `time` [s] in its kernels: as recorded, else as counted, at most the call; NaN unknown."""
+    """Seconds of a call of `time` [s] in kernels: as recorded, else as counted; NaN unknown."""
     return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN
 
 
 def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
-    """Seconds of each kernel, of the `total` of all: in proportion to the recorded times where all are known, else to the
-    counted ones; NaN where neither is.
-    """
+    """Seconds of each kernel of the `total`, in proportion to recorded, else counted times; NaN unknown."""
     weights = recorded if np.isfinite(recorded).all() and recorded.sum() > 0 else counted
     whole = float(weights.sum())
     return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
@@ -113,7 +111,7 @@ def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> d
 
 
 def reasons(kernels: pd.DataFrame) -> dict[str, str]:
-    """Part -> the cause (causes.CAUSES) that holds most of what its kernels wait; not there where nothing waits."""
+    """Part -> cause (CAUSES) of most of its kernels' waiting; left out where nothing waits."""
     if "cause" not in kernels:
         return {}
     causes, found = kernels["cause"].tolist(), {}

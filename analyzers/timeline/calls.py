@@ -32,14 +32,14 @@ def matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
 
 
 def slices_of_work(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
-    """Slice of a budget that is work -> mask of its launches, each launch in one slice; fills are copies."""
+    """Slice of work -> mask of its launches, each launch in one; fills are copies."""
     copies = part["kind"].isin(("memcpy", "memset"))
     spoken = ~copies & matching(part["kernel"], COMMUNICATION)
     return {"computing": ~copies & ~spoken, "communicating": spoken, "copying": copies}
 
 
 def parts_of_work(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
-    """Work that may cost nothing after a fix -> mask of its launches, where there is any; of computing the `tiny`."""
+    """Work that may cost nothing after a fix -> mask of its launches, where there is any."""
     slices = slices_of_work(part)
     works = {**slices, "tiny": slices["computing"] & (part["time"] < SHORT)}
     return {name: works[name] for name in ("copying", "communicating", "tiny") if works[name].any()}

@@ -1,4 +1,4 @@
-"""Programs by their steady step: how long one takes, where its time goes and what runs in it, before and after a change."""
+"""Comparison of programs by their steady step: length, parts and work, before and after."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ def _named(part: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
 
 @dataclass(frozen=True)
 class Taken:
-    """A program's steps on the process and device whose step is the longest. `device`: which, "" where there is one;
-    `devices`: how many there are; `within`: the range whose passages they are.
-    """
+    """A program's steps on the process and device with the longest step; `within`: range of passages."""
 
     label: str
     budget: Budget
@@ -126,9 +124,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Piece:
-    """A kernel, copy or fill by name: seconds and launches a step, `before` and `after`. `word`: appeared, gone, or what the
-    times of the single steps say: faster, slower, same, undecided.
-    """
+    """A kernel, copy or fill by name: seconds and launches a step, before and after."""
 
     name: str
     kind: str
@@ -207,7 +203,7 @@ def _ends(ratio: Ratio) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs in the order given, each against the one before it and the first; `apart`: facts that differ and matter."""
+    """Programs in order, each against the one before and the first; `apart`: facts that differ."""
 
     rungs: tuple[Rung, ...]
     doubts: tuple[Doubt, ...]
@@ -215,15 +211,15 @@ class Programs:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The programs that no interval says anything of: too few steps, or the steps' own lengths are not known."""
+        """Programs without an interval: too few steps, or unknown lengths."""
         return tuple(one.label for one in self.rungs[1:] if math.isnan(one.since.low))
 
     def regressions(self, limit: float) -> list[Rung]:
-        """Programs whose step is slower than the first's for sure, by more than `limit` (fraction of its time)."""
+        """Programs whose step is slower than the first's by more than `limit`, interval included."""
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
 
     def undecided(self, limit: float) -> list[Rung]:
-        """Those of which the interval holds the limit: they may be slower by more, or not."""
+        """Programs whose interval holds the limit."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
 
@@ -242,7 +238,7 @@ class Programs:
 
 
 def compare_steps(programs: Sequence[Taken]) -> Programs:
-    """Each of these programs against the one before it and the first. Raises AnalyzeError for fewer than two."""
+    """Each program against the one before it and the first. Raises AnalyzeError for fewer than two."""
     if len(programs) < 2:
         raise AnalyzeError("a comparison needs two programs", fix="name BEFORE and AFTER")
     first = programs[0]

@@ -44,7 +44,7 @@ _FULL = 50e-6
 def idle_causes(
     gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, window: tuple[float, float], steps: int
 ) -> dict[str, Any]:
-    """Fields of a Budget about idle time. gaps: of the window; part: launches; host: calls and spans, rows numbered."""
+    """Fields of a Budget about idle time. part: launches; host: calls and spans, rows numbered."""
     found: dict[str, Any] = dict.fromkeys(IDLE, 0.0)
     lengths = gaps[:, 1] - gaps[:, 0]
     calls = host[host["kind"] == "call"] if host is not None else None
@@ -127,7 +127,7 @@ class _Gaps:
         }
 
     def described(self, host: pd.DataFrame, part: pd.DataFrame) -> dict[str, Any]:
-        """Arrays of holes.holes: when the host was late, on which thread, in which calls, between which work."""
+        """Arrays of holes.holes: when, on which thread, in which calls, between which work."""
         ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
         order = np.argsort(ends, kind="stable")
         last = np.searchsorted(ends[order], self.gaps[:, 0] + 1e-12, side="right") - 1
@@ -167,7 +167,7 @@ def _pauses(calls: pd.DataFrame) -> Times:
 
 
 def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
-    """Seconds of a window by what the host was in, the GPU idle or not; see Budget. quiet: pauses in which it was away."""
+    """Seconds of a window by what the host was in, the GPU idle or not. quiet: pauses of being away."""
     launches = calls[calls["launch"] >= 0]
     mine = calls[calls["thread"].isin(launches["thread"].unique())]
     kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
@@ -213,7 +213,7 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
-    """When each launch was asked for and its stream was done with what came before, as far as either is known [s]."""
+    """When each launch was asked for and its stream was free, as far as known [s]."""
     streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
     ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
     before = ended.groupby(streams, sort=False, observed=True).shift()
@@ -226,7 +226,7 @@ def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, 
 
 
 def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
-    """When the host was in calls that copy, and in waits right behind a copy that takes longer than a call."""
+    """Stretches of calls that copy, and of waits right behind a copy longer than a call."""
     ordered = calls.sort_values(["thread", "start"], kind="stable")
     copies = named(ordered, COPYING)
     long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
@@ -235,9 +235,7 @@ def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]]:
-    """Seconds of each gap in one of the calls (of a wait that ends in the gap its tail), and the row of the call with most
-    of them, -1 for none.
-    """
+    """Seconds of each gap in one of the calls, and the row of the call with most of them, -1 none."""
     row = np.full(len(gaps), -1, dtype=np.int64)
     if calls.empty:
         return np.zeros(len(gaps)), row

@@ -1,4 +1,4 @@
-"""Work of one step: by range and name, by range, and as shares of a step or of the whole program for each kernel."""
+"""Work of one step by range and name, and shares of kernels in a step or program."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def of_ranges(step: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFrame:
-    """Kernels with what a step (of_step) has of them: `step_time` [s] and `step_launches`, `share` of the time of all its
-    kernels and `wall_share` of `wall` [s]; NaN for one that runs in no step. The longest of a step first.
-    """
+    """Kernels with `step_time` [s], `step_launches`, `share` and `wall_share` of a step, longest first."""
     ran = step[step["kind"] == "kernel"]
     # A timeline names few kernels in many launches.
     named = ran["name"].unique()
@@ -64,9 +62,7 @@ def in_step(kernels: pd.DataFrame, step: pd.DataFrame, wall: float) -> pd.DataFr
 
 
 def of_whole(kernels: pd.DataFrame, frame: pd.DataFrame, wall: float) -> pd.DataFrame:
-    """Kernels of which only some launches were counted, with their `share` of the GPU time of the whole program and their
-    `wall_share` of `wall` [s], both by the timeline `frame`; NaN for one that it does not name.
-    """
+    """Kernels with their `share` of the program's GPU time and `wall_share` of `wall` [s]."""
     # A timeline names few kernels in many launches.
     spelt = {name: plain_name(name) for name in frame["kernel"].unique()}
     spent = frame["time"].groupby(frame["kernel"].map(spelt), observed=True).sum().to_dict()

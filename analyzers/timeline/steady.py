@@ -1,4 +1,4 @@
-"""Steady state of a program: its steps by marks in their ranges, else by kernels that come at a steady distance."""
+"""Steady state of a program: steps by numbered ranges, else by kernels at a steady distance."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Steady:
 
 
 def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Steady:
-    """Steady state of launches in order of start: by numbered ranges, else by repeating kernels; see steady_state."""
+    """Steady state of launches in order of start; see steady_state."""
     starts = ordered["start"].to_numpy(dtype="float64")
     kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
     marks = _marked(ordered["range"]) if "range" in ordered else None
@@ -89,7 +89,7 @@ def steady_state(
 
 
 def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most: int) -> Steady:
-    """The steps between marks without cold ones and those that were asked to be passed over."""
+    """Steps between marks, without cold ones and those to pass over."""
     steps = len(marks) - 1
     passed = min(after + _cold(starts, marks), steps - 1)
     marks = marks[passed : passed + (at_most or steps) + 1]
@@ -99,7 +99,7 @@ def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most:
 
 
 def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:
-    """Steps at the beginning that took half as long again as the median one: compiling, loading, choosing kernels."""
+    """Number of warm-up steps: half as long again as the median one."""
     if starts is None:
         return 0
     lengths = np.diff(starts[np.minimum(marks, len(starts) - 1)])
@@ -140,7 +140,7 @@ def _places(names: Names, kernels: NDArray[np.bool_] | None) -> Iterator[NDArray
 
 
 def _longest_run(where: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The longest stretch of places in which the distances keep near their median; None if short."""
+    """Longest stretch of places at distances near their median; None if short."""
     steps = np.diff(where)
     middle = float(np.median(steps))
     even = np.abs(steps - middle) <= max(EVEN * middle, 1)

@@ -1,9 +1,4 @@
-"""What the GPU did over time: busy, idle, overlapping, and whose time it was. For frames with a timeline
-(nsys, CUPTI).
-
-Shares are of the summed time of all GPU work, so kernels that run side by side count each in full; busy time
-counts a moment once. Idle is between the first start and the last end on a device: nothing is known outside.
-"""
+"""GPU activity over time: busy, idle, overlap and shares, for frames with a timeline."""
 
 from __future__ import annotations
 
@@ -25,10 +20,7 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class Gaps:
-    """Idle stretches between pieces of work on one device [s]; zeros where the work is seamless.
-
-    after, before: the work that ended last before the largest, and the one that ended it.
-    """
+    """Idle stretches on one device [s]; after, before: work around the largest."""
 
     count: int
     total: float
@@ -40,7 +32,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """One device [s]: span = last end - first start = busy + gaps.total; overlap = summed work - busy."""
+    """One device [s]: span = busy + gaps.total; overlap = summed work - busy."""
 
     device: str
     launches: int
@@ -57,10 +49,7 @@ class DeviceTime:
 
 @dataclass(frozen=True)
 class Share:
-    """Summed GPU time [s] of a kernel, copy or range, its fraction of all GPU time, and its launches.
-
-    own: of a range, the time not in a range inside it; else the same as time.
-    """
+    """GPU time [s] of a kernel, copy or range, its share, launches; own: outside of inner ranges."""
 
     name: str
     time: float
@@ -71,8 +60,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Api:
-    """CPU side of the CUDA API: calls and time [s], and those that launch; per_launch [s], NaN without
-    launches."""
+    """CPU side of the CUDA API: calls and time [s], and of the launching ones."""
 
     calls: int
     time: float
@@ -195,7 +183,17 @@ def _ranges(work: pd.DataFrame, total: float) -> tuple[Share, ...]:
             held[2] += float(time) if depth == len(parts) - 1 else 0.0
     if set(inside) == {""}:
         return ()
-    return _sorted(Share(name, time, time / total, int(n), mine) for name, (time, n, mine) in inside.items())
+    # A range round a single one that holds all of it says nothing of its own.
+    twice = {
+        name.rpartition("/")[0]
+        for name, held in inside.items()
+        if inside.get(name.rpartition("/")[0], [])[:2] == held[:2]
+    }
+    return _sorted(
+        Share(name, time, time / total, int(n), mine)
+        for name, (time, n, mine) in inside.items()
+        if name not in twice or not name
+    )
 
 
 def _sorted(shares: Iterable[Share]) -> tuple[Share, ...]:

@@ -1,1 +1,1 @@
-"""Times and counts of implementations, what they are compared with, and the one word for each."""
+"""Times and counts of implementations, their comparison, and the verdict on each."""

@@ -1,4 +1,4 @@
-"""Times, counters, works and roofline -> one analysis of all implementations, ready for every renderer."""
+"""Times, counters, works and roofline -> one analysis of all implementations."""
 
 from __future__ import annotations
 
@@ -45,21 +45,11 @@ Works: TypeAlias = "Mapping[str, Sequence[Work]] | Sequence[Work] | Work | None"
 class Analysis:
     """Everything known about one sample or program.
 
-    impls: one row an implementation, IMPL_COLUMNS. `time` [s] is one call by `method` ("ncu" when nothing else timed
-    it); `speedup` = reference time / time, `clocks` where two clocks disagree on it; `verdict` faster, slower, same,
-    undecided (statistics.py), "impossible" below the floor, "reference", or "" without one. `flops` of a call are the
-    task's (`flops_source`), so that padding and repeated work achieve nothing, else those that were counted (a lower
-    bound where `flops_lower`), which `counted_flops` has. `bytes` (DRAM) and the place under the roofs come from
-    `work_source`: counted, declared, modelled, or two of them; rates are over `time`. `bound_by`: what holds most of
-    the time, "mixed" where nothing does, `bound_split` by shares; `roof`: the nearest, `roof_share`: time at it / time.
-    `floor_time` is the task's, `floor_own_time` at the precision computed in; `floor_hard`: no measurement may be
-    shorter (highest ceilings, nothing that may stay in L2); `counted_hard`: the same of what was counted;
-    `compulsory_ratio`: counted / compulsory DRAM bytes. `counted_time`: kernel times of the tool that counted
-    (`ncu_time` of ncu); `kernel_time`: of a call, in which some kernel runs, by a record of one whole call.
-    kernels: one row a kernel of an implementation, largest share first: `share` of its counted time, `launches` of one
-    call, the counters added up, every metric and placement; where one call was recorded `call_time` [s], and `share` is
-    of that. works: what the task must do; own_works: by implementation where each does something else. hottest:
-    kernels over all parts, the longest first; `impl` is the part, or how many there are.
+    impls: one row an implementation, with the columns of columns.toml. `flops` are the task's, so that padding and
+    repeated work achieve nothing. kernels: one row a kernel of an implementation, largest share first: `share` of its
+    counted time, `launches` of one call, the counters added up, every metric and placement; where one call was recorded
+    `call_time` [s], and `share` is of that. works: what the task must do; own_works: by implementation where each does
+    something else. hottest: kernels over all parts, the longest first; `impl` is the part, or how many there are.
     """
 
     impls: pd.DataFrame
@@ -73,7 +63,7 @@ class Analysis:
     hottest: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def works_of(self, impl: str) -> tuple[Work, ...]:
-        """The work of one implementation: its own where each has one (the ranges of a program), else the task's."""
+        """Work of one implementation: its own where each has one, else the task's."""
         return self.own_works.get(impl, ()) if self.own_works else self.works
 
     def impl(self, name: str) -> dict[str, Any]:
@@ -108,7 +98,7 @@ class Analysis:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Analysis:
-        """The analysis of `to_dict`; unknown fields are ignored. Raises AnalyzeError on another schema."""
+        """Analysis of `to_dict`; unknown fields are ignored. Raises AnalyzeError on another schema."""
         schema = str(data.get("schema", ""))
         if schema != SCHEMA:
             raise AnalyzeError(
@@ -117,7 +107,7 @@ class Analysis:
         found = msgspec.convert(data, _Document)
         return cls(
             to_frame(found.impls, IMPL_COLUMNS),
-            to_frame(found.kernels, ()),
+            to_frame(found.kernels),
             found.doubts,
             found.reference,
             found.method,
@@ -144,7 +134,7 @@ class _Document(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Timings:
-    """Samples that decide, and what follows from them; `clocks`: what two clocks say where they disagree."""
+    """Samples that decide, and their figures; `clocks`: what two clocks say where they disagree."""
 
     samples: pd.DataFrame | None = None
     timed: Mapping[str, timing.Timed] = field(default_factory=dict)
@@ -169,8 +159,7 @@ class _Timings:
         if self.samples is None:
             return []
         again = timing.timed_again(self.samples, self.method)
-        found = timing.doubts(self.timed, self.ratios, reference, target, again)
-        return [*found, *timing.compare_methods(self.samples, self.method)]
+        return timing.doubts(self.timed, self.ratios, reference, target, again)
 
 
 @dataclass(frozen=True)
@@ -310,7 +299,7 @@ class _Rows:
         return one, found
 
     def _floors(self, parts: Sequence[Part], reference: str, doubts: Sequence[list[Doubt]]) -> list[Floors | None]:
-        """The floors of all parts, without those that the reference goes below; says so, and where launches are unknown."""
+        """Lower bounds of all parts but those that the reference goes below, and caveats."""
         found = floors(parts, self.roofline, self.recording.l2_bytes)
         for one, floor, said in zip(parts, found, doubts, strict=True):
             if floor is not None and floor.task.time < LAUNCH_FLOOR and math.isnan(self.roofline.peak("launch")):
@@ -329,9 +318,7 @@ class _Rows:
         return found
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:
-        """The kernels with their `call_time` [s] and share of it, where one call that stands for the timed ones was recorded.
-        totals: seconds of a call in which kernels run, NaN where none was.
-        """
+        """Kernels with `call_time` [s] and share of it where a call like the timed ones was recorded."""
         kernels, calls = self.counts.kernels, self.recording.calls
         if launches is None or not len(launches) or not calls:
             return kernels

@@ -58,7 +58,7 @@ class Counted:
 def _kernels(
     launches: pd.DataFrame, roofline: Roofline, written: Callable[[str], float]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Kernels by part with their share of its time, the largest first; kernels of all parts. Each is placed once."""
+    """Kernels by part, the largest share first, and over all parts; each placed once."""
     own = add_up(launches, ["impl", "kernel"])
     alone = own.groupby("impl", sort=False)["kernel"].transform("size") == 1
     own["output"] = [written(str(name)) if one else NAN for name, one in zip(own["impl"], alone, strict=True)]

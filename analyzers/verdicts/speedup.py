@@ -111,5 +111,5 @@ def follows(result: Printed, formula: Callable[..., float], inputs: Sequence[Pri
 
 
 def conventions_of(old: Printed, new: Printed, result: Printed) -> tuple[str, ...]:
-    """The conventions by which a printed speed-up follows from printed times; none: an arithmetic slip."""
+    """Conventions by which a printed speed-up follows from printed times; none: an arithmetic slip."""
     return tuple(name for name, formula in CONVENTIONS.items() if follows(result, formula, (old, new)))

@@ -60,16 +60,14 @@ _TWO = 3.5
 
 @dataclass(frozen=True)
 class Drift:
-    """How far a series moved from its first to its last third (relative), and the z of its rank correlation
-    with time.
-    """
+    """Relative change from the first to the last third, and z of the rank correlation with time."""
 
     change: float = NAN
     z: float = NAN
 
     @property
     def present(self) -> bool:
-        """Whether it is there beyond chance and large enough to matter (0.5 %)."""
+        """Whether it is beyond chance (3.5 standard errors) and large enough to matter."""
         return abs(self.z) > 3.5 and abs(self.change) > _MATTERS
 
 
@@ -99,9 +97,7 @@ class Spread:
         return (self.high - self.low) / 2 / self.median if self.median else NAN
 
     def reached(self, target: float) -> bool:
-        """Whether the median is known to a relative half-width of `target`, as far as more time would help: what
-        processes differ by stays.
-        """
+        """Whether more time would not narrow the median beyond a relative half-width of `target`."""
         return self.within <= target
 
 
@@ -129,7 +125,7 @@ def summary(samples: ArrayLike, rounds: ArrayLike | None = None, processes: Arra
 
 
 def median_interval(samples: ArrayLike) -> tuple[float, float]:
-    """Order statistics that enclose the median with 95 %, whatever the distribution; NaN when too few."""
+    """Order statistics that enclose the median with 95 %; NaN when too few."""
     x = np.sort(_finite(samples, "samples"))
     k = _order_rank(int(x.size))
     if k < 1:
@@ -147,7 +143,7 @@ def _order_rank(n: int) -> int:
 
 
 def outliers(samples: ArrayLike) -> int:
-    """Values more than three interquartile ranges outside the quartiles (at least 1 % of the median wide)."""
+    """Number of values beyond three interquartile ranges from the quartiles (1 % of the median at least)."""
     x = _finite(samples, "samples")
     if x.size < 4:
         return 0
@@ -157,9 +153,7 @@ def outliers(samples: ArrayLike) -> int:
 
 
 def drift(samples: ArrayLike) -> Drift:
-    """Whether a series in order of time moves: last third against first third, and Spearman's rank
-    correlation.
-    """
+    """Drift of a series in order of time; Spearman's rank correlation."""
     x = _finite(samples, "samples")
     if x.size < 9:
         return Drift()
@@ -195,7 +189,7 @@ class Ratio:
 
     @property
     def between(self) -> float:
-        """The part of the half-width, relative, that is due to processes: with `within` it adds up as squares do."""
+        """Relative half-width due to processes: with `within` it adds as squares."""
         return math.sqrt(max(0.0, self.precision**2 - self.within**2))
 
 
@@ -240,7 +234,7 @@ def ratio(
 
 
 def widened(value: float, low: float, high: float, spread: float) -> tuple[float, float]:
-    """The interval of a value above 0 with a relative half-width more that is independent of it: they add as squares do."""
+    """Interval with an independent relative half-width added, as squares."""
     more = math.log1p(spread)
     if not (more > 0 and low > 0):
         return low, high
@@ -249,13 +243,13 @@ def widened(value: float, low: float, high: float, spread: float) -> tuple[float
 
 
 def verdict(low: float, high: float, n: int, threshold: float = THRESHOLD) -> str:
-    """The verdict for an interval of a speed-up over n rounds; the rule is in the module's docstring."""
+    """Verdict for an interval of a speed-up over n rounds."""
     return "undecided" if n < MIN_ROUNDS else word(low, high, threshold)
 
 
 @dataclass(frozen=True)
 class _Over:
-    """The mean over `count` processes with its interval, and the half-width that their rounds explain alone."""
+    """Mean over `count` processes with its interval; `within`: half-width due to their rounds."""
 
     count: int
     value: float
@@ -272,7 +266,7 @@ def _processes_of(names: NDArray[Any], rounds: ArrayLike, processes: ArrayLike) 
 
 
 def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAMPLES) -> _Over | None:
-    """What rounds of several processes say of the next one; None for one process. logs: one value a round."""
+    """Interval over processes from one logarithm a round; None for one process."""
     groups = [logs[processes == one] for one in np.unique(processes)]
     count = len(groups)
     if count < 2:
@@ -288,7 +282,7 @@ def _over_processes(logs: Array, processes: NDArray[Any], resamples: int = RESAM
 
 
 def _student(freedom: int) -> float:
-    """t with P(|T| < t) = 95 %: for T = sqrt(freedom) tan(angle) the angle's density is cos ** (freedom - 1)."""
+    """t with P(|T| < t) = 95 %: T = sqrt(freedom) tan(angle), density of the angle cos ** (freedom - 1)."""
     angles = np.linspace(0.0, math.pi / 2, 20_001)
     density = np.cos(angles) ** (freedom - 1)
     mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])

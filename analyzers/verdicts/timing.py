@@ -1,6 +1,4 @@
-"""The samples of timings.csv -> a spread and a speed-up for each implementation, and what is doubtful about
-them.
-"""
+"""Samples of timings.csv -> spread and speed-up of each implementation, and caveats."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ class Timed:
 
 
 def check(timings: pd.DataFrame) -> pd.DataFrame:
-    """The samples with all columns this module reads; raises AnalyzeError naming the missing one."""
+    """Samples with all columns in use; raises AnalyzeError naming a missing one."""
     for name in NEEDED:
         if name not in timings:
             raise AnalyzeError(f"timings: column {name!r} is missing", fix=f"needed are {', '.join(NEEDED)}")
@@ -169,8 +167,7 @@ def _with_spread(found: Spread, spread: float) -> Spread:
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Seconds the caller spends in a call, by implementation: as clocked while the device was held, at most what
-    passes from idle to idle device (method "host"), which has waiting in it."""
+    """Seconds of the caller in a call: clocked while the device was held, at most from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):
@@ -191,7 +188,7 @@ def _median(values: pd.Series[float]) -> float:
 
 
 def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[str, Ratio]:
-    """The speed-up of every implementation over the reference; empty when that was not timed. spread: see statistics.ratio."""
+    """Speed-up of every implementation over the reference; {} when that was not timed."""
     kept = chosen[chosen["kept"]]
     base = kept[kept["impl"] == reference]
     found = {}
@@ -318,7 +315,7 @@ def _excessive(name: str, r: Ratio) -> Doubt | None:
 
 
 def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Doubt:
-    """The doubt about an excessive speed-up with what the precision allows of it; any other as it is."""
+    """Caveat about an excessive speed-up with what the precision allows of it; others unchanged."""
     name = doubt.what.partition(": ")[0]
     if doubt.code != EXCESSIVE or name not in rows or reference not in rows:
         return doubt
@@ -340,7 +337,7 @@ def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], referenc
 
 
 def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
-    """Implementations whose samples of `method` are fresh ones, taken after others had made them the fastest."""
+    """Implementations with fresh samples of `method`, taken after being found the fastest."""
     return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
 
 
@@ -354,48 +351,3 @@ def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Coll
     others = [value for name, value in known.items() if name != best]
     # One median's standard error, from its interval.
     return winner_doubt(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)
-
-
-def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:
-    """Where another method of timing the device disagrees with the chosen one by more than max(5 %, 1 us),
-    and what that difference is.
-
-    Only like with like: the same state of the cache. The caller's clock is a doubt when it says more than
-    twice the device's time, since a caller then mostly waits for launches; that is what it is there to say.
-    """
-    kept = timings[timings["kept"]]
-    state = "" if kept[kept["method"] == method].empty else kept[kept["method"] == method]["l2"].iloc[0]
-    medians = kept.groupby(["impl", "method", "l2"], sort=False)["seconds"].median()
-    found = []
-    for (impl, other, l2), took in medians.items():
-        base = medians.get((impl, method, state), NAN)
-        caller = str(other).startswith(("host", "wall"))
-        if other == method or not (caller or l2 == state):
-            continue
-        if not (took > 2 * base + 1e-6 if caller else abs(took - base) > max(0.05 * base, 1e-6)):
-            continue
-        found.append(
-            Doubt(
-                f"{impl}: {other} and {method} disagree: {classify(str(other), method, took / base)}",
-                f"{other} {took * 1e6:.4g} us, {method} {base * 1e6:.4g} us",
-                "the verdict rests on " + method,
-                "methods-differ",
-            )
-        )
-    return found
-
-
-def classify(other: str, method: str, quotient: float) -> str:
-    """The likely reason why `other` gives `quotient` times the seconds of `method`."""
-    busy = ("cupti", "nsys")
-    if other.startswith(("wall", "host")):
-        return "the caller also pays for launching" if quotient > 1 else "work goes on after the call returns"
-    if other.startswith("graph"):
-        return "a graph has a warm L2 and no launch gaps" if quotient < 1 else "the graph repeats or copies more"
-    if method.startswith(busy) and quotient > 1:
-        return "gaps between kernels and launch overhead"
-    if other.startswith(busy):
-        return (
-            "gaps between kernels and launch overhead" if quotient < 1 else "work on another stream, or another clock"
-        )
-    return "launch overhead" if quotient > 1 else "work on another stream, a warm L2, or another clock"

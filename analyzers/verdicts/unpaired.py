@@ -48,7 +48,7 @@ def _stretches(x: Array) -> Array:
 
 
 def _all_quotients(x: Array, y: Array, logs: Array) -> tuple[float, float]:
-    """From the least to the largest of the sorted `logs` of quotients, and beyond by the wider side's own width."""
+    """Range of the sorted `logs` of quotients, widened by the wider side's own width."""
     width = max(math.log(side.max() / side.min()) for side in (x, y))
     return float(logs[0]) - width, float(logs[-1]) + width
 

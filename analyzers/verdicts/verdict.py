@@ -135,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.word == "faster" and not any(one.spoils for one in self.conditions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON with the English sentence as `line`; a number that is not known is None."""
+        """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
         known = {
             name: value if math.isfinite(value) else None
             for name, value in (("speedup", self.speedup), ("low", self.low), ("high", self.high))
@@ -164,7 +164,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
 
     def _interval(self) -> str:
-        """ " [2.75, 2.86]"; none where two clocks disagree on it, nor one narrower than its last digit."""
+        """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
         if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
         low, high = digits(self.low), digits(self.high)

@@ -798,7 +798,6 @@ class Said:
 ASIDE = (
     "work-differs",
     "fp16-vectors",
-    "methods-differ",
     "floor-without-launch",
     "no-counters",
     "luck-below-lead",

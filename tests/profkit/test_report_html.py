@@ -78,7 +78,7 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
-        "no doubt that matters 2 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
+        "no doubt that matters 1 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top
