@@ -1,4 +1,4 @@
-"""Runs of one task put in a row: what changed from step to step, what it gained, and what makes it doubtful."""
+"""Comparison of runs of one task in a row: changes, gains and caveats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from analyzers.errors import AnalyzeError
 from analyzers.records import number, plain
-from analyzers.speedup import FORMULAS, speedup, word
+from analyzers.verdicts.speedup import FORMULAS, speedup, word
 from collectors.doubt import Doubt, unique
 
 NAN = math.nan
@@ -77,8 +77,7 @@ class Told(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One measured implementation: its row of Analysis.impls, its longest kernel, facts of the run, file
-    hashes."""
+    """One measured implementation: its row of Analysis.impls, longest kernel, run facts, file hashes."""
 
     label: str
     impl: str
@@ -94,6 +93,16 @@ class Step:
 
     def number(self, name: str) -> float:
         return number(self.row if name in self.row else self.kernel, name)
+
+    def time_beside(self, other: Step) -> float:
+        """Seconds to compare: of a launch where both are sums over launches of one kernel, else of a call."""
+        return self.number("time") / (self.number("kernels") if self.counted_unlike(other) else 1.0)
+
+    def counted_unlike(self, other: Step) -> bool:
+        """Whether both are untimed launches of one kernel in different numbers."""
+        timed = any(one.number("n") > 0 for one in (self, other))
+        launches = self.number("kernels"), other.number("kernels")
+        return not timed and self.main == other.main != "" and min(launches) > 0 and launches[0] != launches[1]
 
 
 @dataclass(frozen=True)
@@ -131,8 +140,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs in the order given; `convention` names what the speed-ups mean; `apart`: facts that differ and
-    matter."""
+    """Rungs in order; `convention`: meaning of the speed-ups; `apart`: facts that differ and matter."""
 
     rungs: tuple[Rung, ...]
     doubts: tuple[Doubt, ...]
@@ -156,7 +164,7 @@ class Ladder:
 
 
 def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
-    """The ladder of these steps. Raises AnalyzeError for fewer than two, or a step without a time."""
+    """The ladder of steps. Raises AnalyzeError for fewer than two, or a step without a time."""
     if len(steps) < 2:
         raise AnalyzeError("a comparison needs two steps", fix="name BEFORE and AFTER")
     for step in steps:
@@ -165,6 +173,16 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
     rungs = [_rung(steps[0], None, steps[0], threshold)]
     rungs += [_rung(step, before, steps[0], threshold) for before, step in pairwise(steps)]
     doubts, apart = unlike(steps)
+    doubts += [
+        Doubt(
+            "the number of launches differs: times are compared per launch",
+            ", ".join(f"{one.label}: {one.number('kernels'):.0f}" for one in pair),
+            "compare as many launches of each, or time calls",
+            "launches",
+        )
+        for pair in pairwise(steps)
+        if pair[0].counted_unlike(pair[1])
+    ]
     return Ladder(tuple(rungs), unique(doubts), tuple(apart))
 
 
@@ -173,7 +191,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
     ratio = low = high = NAN
     verdict, changed, moved = "", (), ()  # type: tuple[str, tuple[str, ...], tuple[Moved, ...]]
     if before is not None:
-        ratio = speedup(before.number("time"), time)
+        ratio = speedup(before.time_beside(step), step.time_beside(before))
         low = before.number("time_low") / step.number("time_high")
         high = before.number("time_high") / step.number("time_low")
         # Of an interval that ignores that rounds were interleaved: wider, never narrower.
@@ -187,7 +205,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         ratio,
         low,
         high,
-        speedup(first.number("time"), time),
+        speedup(first.time_beside(step), step.time_beside(first)),
         verdict,
         step.number("attainable_fraction"),
         step.number("floor_ratio"),
@@ -212,7 +230,7 @@ def _changed(before: Step, after: Step) -> tuple[str, ...]:
 
 
 def _moved(before: Step, after: Step) -> tuple[Moved, ...]:
-    """What differs between the calls, and inside the longest kernel where it is the same one in both."""
+    """Counters that differ between the calls, and in the longest kernel where it is the same."""
     names = dict.fromkeys([*_SUMS, *_WATCHED])
     if before.main != after.main:
         names = dict.fromkeys(name for name in names if name in before.row and name in after.row)

@@ -1,7 +1,8 @@
-"""Launches added up: by kernel, by implementation, or by whatever key is asked for."""
+"""Launches added up by kernel, implementation or any key."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,28 +20,25 @@ from collectors.frame import spelt
 _KEPT = ("device", "cc", "tool", "kind", "grid", "block")
 
 
-def add_up(frame: pd.DataFrame, by: Sequence[str], *, calls: int | Mapping[str, int] = 1) -> pd.DataFrame:
+def add_up(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row a group of launches, groups in order of appearance.
 
     Counters combine by their kind: "sum" adds up (NaN when one launch lacks it), "mean" is weighted by time,
-    "fact" is the largest. A row of a summary stands for its `instances`. `launches` counts them; where `calls`
-    (of all, or by the first key) is above 1 the launches were recorded over so many calls, and sums and `launches`
-    are given for one. Text columns hold the group's value, or "" where it varies.
+    "fact" is the largest. A row of a summary stands for its `instances`; `launches` counts them. Text columns hold the
+    group's value, or "" where it varies.
     """
     # What a frame carries beside its columns is copied by everything pandas does with them.
     bare = pd.DataFrame(frame)
     bare.attrs = {}
     counts = column(bare, "instances") if "instances" in bare else np.ones(len(bare))
     keys, first = grouped([bare[name] for name in by])
-    owners = bare[by[0]].iloc[first]
-    once = np.array([calls.get(str(name), 1) if isinstance(calls, Mapping) else calls for name in owners], dtype=float)
-    columns = {"launches": known_sums(counts[np.newaxis], keys)[0] / once}
+    columns = {"launches": known_sums(counts[np.newaxis], keys)[0]}
     for kind in ("fact", "mean", "sum"):
         names = [name for name in bare.columns if name in COUNTERS and COUNTERS[name].kind == kind]
         if names:
             values = np.array([column(bare, name) for name in names])
             together = _combined(kind, values, _weight(kind, bare, counts, keys), keys)
-            columns |= dict(zip(names, together / once if kind == "sum" else together, strict=True))
+            columns |= dict(zip(names, together, strict=True))
     text = {name: _common(bare[name], keys, first) for name in _KEPT if name in bare and name not in by}
     order = ["launches", *(name for name in bare.columns if name in columns and name != "launches")]
     named = spelt(bare[list(by)].iloc[first].reset_index(drop=True))
@@ -54,7 +52,7 @@ Groups: TypeAlias = NDArray[np.intp]
 
 
 def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
-    """The groups of rows whose keys are all equal, and the first row of each."""
+    """Groups of rows with equal keys, and the first row of each."""
     rows, size = len(keys[0]), 1
     code = np.zeros(rows, dtype=np.int64)
     for key in keys:
@@ -74,7 +72,7 @@ def grouped(keys: Sequence[pd.Series[str]]) -> tuple[Groups, Groups]:
 
 
 def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Array:
-    """What each launch counts: the launches it stands for, and in a mean their time where a whole group has it."""
+    """Weight of each launch: launches it stands for, times their time in a mean if all have one."""
     if kind != "mean" or "time" not in frame:
         return counts
     time = column(frame, "time")
@@ -84,7 +82,7 @@ def _weight(kind: str, frame: pd.DataFrame, counts: Array, keys: Groups) -> Arra
 
 
 def _combined(kind: str, values: Array, weight: Array, keys: Groups) -> Array:
-    """The counters of one kind, added up: a row a counter, before a column a launch and afterwards one a group."""
+    """Counters of one kind added up: rows are counters, columns launches before and groups after."""
     if kind == "fact":
         return np.asarray(pd.DataFrame(values.T).groupby(keys).max().to_numpy().T)
     total = _sums(values * weight, keys)
@@ -128,10 +126,7 @@ def _coded(values: pd.Series[str]) -> tuple[NDArray[np.integer[Any]], pd.Index[A
 
 
 def inside(launches: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
-    """Part -> positions of its launches and of those of the ranges inside it; "a/b" lies inside "a".
-
-    Outer parts come before inner ones, in order of appearance.
-    """
+    """Part -> positions of its launches, those of ranges inside it ("a/b" in "a") included; outer first."""
     codes, paths = pd.factorize(launches["impl"])
     if len(paths) == 1 and "/" not in str(paths[0]):
         return {str(paths[0]): np.arange(len(launches))}
@@ -170,7 +165,7 @@ def at_least(hottest: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def pipe_counts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Operations by pipe, one column a pipe; NaN = not collected, 0 where the chip has no such pipe."""
+    """Operations by pipe, one column a pipe; NaN not collected, 0 where the chip has no such pipe."""
     result: pd.DataFrame = pd.DataFrame(by_pipe(frame), index=frame.index)
     return result
 
@@ -191,7 +186,7 @@ _PARTS = tuple(f"inst_{kind}_{op}" for kind, _ in _FLOP_OF.values() for op in ("
 
 
 def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str, Array]:
-    """`counts` as of by_pipe; where the sum of a pipe misses a part, the parts that were collected: a lower bound."""
+    """`counts` of by_pipe; of a pipe with a missing part the collected parts, a lower bound."""
     found = dict(counts)
     for pipe, counter in PIPES.items():
         if counter not in _FLOP_OF or not (unknown := np.isnan(counts[pipe])).any():
@@ -204,7 +199,7 @@ def known_by_pipe(frame: pd.DataFrame, counts: Mapping[str, Array]) -> dict[str,
 
 
 def beyond_l1(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows whose traffic passes L1 by (TMA): more bytes crossed L2 or DRAM than L1 was asked for."""
+    """Mask of rows whose traffic bypasses L1 (TMA): more bytes crossed L2 or DRAM than L1."""
     crossed = np.fmax(column(frame, "l2_write"), column(frame, LEVELS["dram"]))
     return (crossed > 2 * column(frame, LEVELS["l1"])) & (crossed > BEYOND)
 
@@ -214,33 +209,62 @@ BEYOND = 2.0**20
 
 
 def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Doubt]]:
-    """The frame with flop_fp16 at 0 where a part's task has no FP16 arithmetic, and the doubts that say so.
+    """The frame with flop_fp16 at 0 where there is no FP16 arithmetic, and the doubts that say so.
 
-    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The
-    instruction counts inst_fp16_* stay. works: by part, "" for all launches. Where halves are declared, or a part
-    among others declares no FLOP, nothing is changed.
+    HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The instruction
+    counts inst_fp16_* stay. works: by part, "" for all launches; a part without halves in its works has none, unless it
+    declares no FLOP among others. Where nothing is declared, kernels have none whose arguments are of wider types alone.
     """
+    if "flop_fp16" not in frame:
+        return frame, []
+    chosen = _declared_without_halves(frame, works) if any(works.values()) else [_of_wider_arguments(frame)]
+    if not any(len(at) for at, _ in chosen):
+        return frame, []
+    halves = column(frame, "flop_fp16").copy()
+    total = np.nansum(list(by_pipe(frame).values()), axis=0)
+    doubts = []
+    for at, told in chosen:
+        mine, every = np.nansum(halves[at]), np.nansum(total[at])
+        total[at] -= np.nan_to_num(halves[at])
+        halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
+        if mine > 0.05 * every and told:
+            doubts.append(_half_moves(mine / every))
+    cleaned = frame.assign(flop_fp16=halves)
+    cleaned.attrs = frame.attrs
+    return cleaned, doubts
+
+
+_Chosen: TypeAlias = "tuple[NDArray[np.intp], bool]"
+"""Rows without FP16 arithmetic, and whether that is worth a word."""
+
+
+def _declared_without_halves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> list[_Chosen]:
     known = {
         part: own
         for part, own in works.items()
         if own and not any("fp16" in work.flops for work in own) and (not part or any(work.flops for work in own))
     }
-    if not known or "flop_fp16" not in frame:
-        return frame, []
-    halves = column(frame, "flop_fp16").copy()
-    total = np.nansum(list(by_pipe(frame).values()), axis=0)
-    rows = {"": np.arange(len(frame)), **inside(frame)} if set(known) - {""} else {"": np.arange(len(frame))}
-    doubts = []
-    for part, own in known.items():
-        at = rows.get(part, np.array([], dtype=np.intp))
-        mine, every = np.nansum(halves[at]), np.nansum(total[at])
-        total[at] -= np.nan_to_num(halves[at])
-        halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
-        if mine > 0.05 * every and any(work.flops for work in own):
-            doubts.append(_half_moves(mine / every))
-    cleaned = frame.assign(flop_fp16=halves)
-    cleaned.attrs = frame.attrs
-    return cleaned, doubts
+    rows = {"": np.arange(len(frame)), **(inside(frame) if set(known) - {""} else {})}
+    none = np.array([], dtype=np.intp)
+    return [(rows.get(part, none), any(work.flops for work in own)) for part, own in known.items()]
+
+
+_WIDE = re.compile(
+    r"(?:const |unsigned |signed )*(?:float|double|int|long|long long|short|char|bool)(?: const)? ?[*&]*"
+)
+
+
+def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
+    """Kernels whose demangled arguments are FP32, FP64 and integers alone, with a float array."""
+
+    def plain(kernel: str) -> bool:
+        head, _, arguments = kernel.rpartition("(")
+        types = [one.strip() for one in arguments.removesuffix(")").split(",")]
+        floats = any(one.endswith("*") and ("float" in one or "double" in one) for one in types)
+        return bool(head) and floats and all(map(_WIDE.fullmatch, types))
+
+    known = {str(name): plain(str(name)) for name in frame["kernel"].unique()}
+    return np.flatnonzero(frame["kernel"].astype(str).map(known).to_numpy(dtype=bool)), True
 
 
 def _half_moves(share: float) -> Doubt:
@@ -253,7 +277,7 @@ def _half_moves(share: float) -> Doubt:
 
 
 def lacks(frame: pd.DataFrame, counter: str) -> NDArray[np.bool_]:
-    """Rows whose chip has no such counter."""
+    """Mask of rows whose chip lacks a counter."""
     return _lacks(frame, counter, _chips(frame))
 
 
@@ -272,7 +296,7 @@ def _lacks(frame: pd.DataFrame, counter: str, chips: Sequence[object]) -> NDArra
 
 
 def missing_pipes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Pipes the chip has whose counter is missing in a kernel that has others: its FLOP may be incomplete."""
+    """Pipes of the chip without a counter in kernels that have others: FLOP may be incomplete."""
     counts = by_pipe(frame[has_operations(frame)])
     return tuple(pipe for pipe, values in counts.items() if np.isnan(values).any())
 
@@ -297,10 +321,7 @@ def column(frame: pd.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def counted(added: pd.DataFrame) -> list[Work | None]:
-    """The work of each added-up row as the hardware counted it; None where neither FLOP nor DRAM bytes were collected.
-
-    FLOP are unknown (NaN) where a pipe of the chip was not collected.
-    """
+    """Work of each row as counted; None without FLOP and DRAM bytes, NaN FLOP where a pipe is missing."""
     given, moved, counts = has_operations(added), column(added, LEVELS["dram"]), pipe_counts(added)
     exact = given & counts.notna().all(axis=1).to_numpy()
     found: list[Work | None] = []
@@ -312,9 +333,7 @@ def counted(added: pd.DataFrame) -> list[Work | None]:
 
 
 def as_counters(work: Work) -> dict[str, float]:
-    """Counter columns that state a work: every pipe it does not name is 0. Raises AnalyzeError on an unknown
-    pipe.
-    """
+    """Counter columns of a work; pipes it does not name are 0. Raises AnalyzeError on unknown pipes."""
     strange = sorted(set(work.flops) - set(PIPES))
     if strange:
         raise AnalyzeError(f"{work.source} work: no pipe {strange[0]!r}", fix=f"name one of {', '.join(PIPES)}")

@@ -73,7 +73,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Work:
-        """The work of `to_dict`; `flops` may be one number (FP32). Raises AnalyzeError naming the field."""
+        """Work of `to_dict`; `flops` may be one number (FP32). Raises AnalyzeError naming the field."""
         flops = data.get("flops") or {}
         table = flops if isinstance(flops, Mapping) else {"fp32": flops}
         return cls(
@@ -177,9 +177,7 @@ def _highest(roofline: Roofline, name: str) -> float:
 
 
 def gate(time: float, floor: Floor, impl: str = "") -> Doubt | None:
-    """The doubt about a time [s] below the floor: impossible, or explicable by the cache; None when it is
-    above.
-    """
+    """Caveat about a time [s] below the floor: impossible, or explained by the cache; None above."""
     who = f"{impl}: " if impl else ""
     if floor.forbids(time):
         return Doubt(
@@ -237,7 +235,7 @@ def _completed(declared: Work | None, modelled: Work | None) -> Work | None:
 def disagreements(
     expected: Work, other: Work, *, flops_matter: bool = True, l2_bytes: float = NAN
 ) -> tuple[Doubt, ...]:
-    """Doubts where two counts of one work differ by more than AGREE, or sit on pipes of another precision."""
+    """Caveats where counts of one work differ by more than AGREE, or are of another precision."""
     doubts = []
     if flops_matter and (expected.flops or other.flops):
         doubts.append(_difference("FLOP", expected, other, expected.total, other.total))
@@ -248,8 +246,7 @@ def disagreements(
 
 
 def _still_in_cache(expected: Work, counted: Work, l2_bytes: float) -> bool:
-    """Whether counted bytes fall short by no more than what was written and fits the L2: the counter of
-    writes stops with the kernel, the cache writes back later."""
+    """Whether missing bytes may be writes still in L2: the cache writes back after the kernel."""
     short = expected.bytes - counted.bytes
     return counted.source == "counted" and 0 < short <= min(expected.written, l2_bytes)
 

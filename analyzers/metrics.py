@@ -1,6 +1,6 @@
 """The registry of metrics: what is computed from a launch's counters and a roofline.
 
-A metric's row gives the column, the key in JSON and the line in the documentation. A metric is NaN wherever
+A metric's row gives the column and the key in JSON, metrics.toml its unit and the line in the documentation. A metric is NaN wherever
 something it needs was not collected. `python -m analyzers.metrics` writes the reference page.
 """
 
@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from importlib.resources import files
 
+import msgspec
 import numpy as np
 import pandas as pd
 
+from analyzers.ceiling_use import Use, binding_times
 from analyzers.counts import Array, beyond_l1, column
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR
-from analyzers.usage import Use, binding_times
 from roofline.ceilings import Roofline
 
 
@@ -45,7 +46,7 @@ class View:
         return binding_times(self.use)
 
     def derive(self) -> pd.DataFrame:
-        """The frame with a float column for every metric; a metric without any of its counters is left out."""
+        """The frame with a float column for every metric with any of its counters."""
         for metric in METRICS.values():
             if any(need in self.frame or need in self.derived for need in metric.needs):
                 self.derived[metric.name] = metric.formula(self)
@@ -57,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Metric:
-    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above it."""
+    """One computed column: `unit` SI ("1" a fraction), `needs` counters or metrics of rows above."""
 
     name: str
     unit: str
@@ -99,8 +100,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """By arithmetic and DRAM alone, as in the figure: the caches' peaks are ncu's port counts, which even a
-    good kernel does not reach; they decide what binds, not what can be attained."""
+    """Seconds at the binding roof by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.use.complete, times, np.nan)
@@ -127,172 +127,52 @@ _INST = tuple(f"inst_{pipe}_{op}" for pipe in ("fp64", "fp32", "fp16") for op in
 _ALL = (*_FLOP, *LEVELS.values(), "time")
 
 
-def _arithmetic() -> list[Metric]:
-    return [
-        Metric(
-            "flops",
-            "FLOP",
-            "All operations, FMA = 2, integer tensor operations alike; a lower bound where `flops_lower` says that a "
-            "pipe is missing.",
-            _FLOP,
-            lambda view: view.use.flops,
-        ),
-        Metric(
-            "tensor_share",
-            "1",
-            "Share of the operations on tensor paths.",
-            (*_FLOP, "flops"),
-            _share_of(lambda pipe: pipe.startswith(TENSOR)),
-        ),
-        Metric(
-            "fma_share",
-            "1",
-            "Share of FMAs among the add, mul and FMA instructions of the CUDA cores.",
-            _INST,
-            _fma_share,
-        ),
-        Metric(
-            "fma_ceiling",
-            "1",
-            "Share of the CUDA cores' peak this instruction mix could reach: an add or mul fills an FMA's "
-            "slot with half of its work.",
-            ("fma_share",),
-            lambda view: (1 + view["fma_share"]) / 2,
-        ),
-        Metric(
-            "achieved_flops",
-            "FLOP/s",
-            "Operations over time.",
-            ("flops", "time"),
-            _quotient("flops", "time"),
-        ),
-    ]
+def _metric(name: str, needs: tuple[str, ...], formula: Callable[[View], Array]) -> Metric:
+    unit, doc = _documented()[name]
+    return Metric(name, unit, doc, needs, formula)
 
 
-_LEVEL_NAMES = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
-_SHARES_SAY = {
-    "dram": " Where bytes or ceiling are not known: ncu's own share of the peak (DRAM Throughput).",
-    "l1": " NaN for traffic that passes L1 by (TMA).",
-}
+@cache
+def _documented() -> dict[str, tuple[str, str]]:
+    """Metric -> unit and meaning, of metrics.toml."""
+    return msgspec.toml.decode((files("analyzers") / "metrics.toml").read_bytes(), type=dict[str, tuple[str, str]])
 
 
-def _traffic() -> list[Metric]:
-    rates = [
-        Metric(
-            f"{level}_bandwidth",
-            "B/s",
-            f"{name} bytes over time.",
-            (LEVELS[level], "time"),
-            _quotient(LEVELS[level], "time"),
-        )
-        for level, name in _LEVEL_NAMES.items()
-    ]
-    shares = [
-        Metric(
-            f"{level}_fraction",
-            "1",
-            f"{name} bandwidth over its ceiling." + _SHARES_SAY.get(level, ""),
-            (f"{level}_bandwidth", *((DRAM_TOLD,) if level == "dram" else ())),
-            _peak_share(level),
-        )
-        for level, name in _LEVEL_NAMES.items()
-    ]
-    intensities = [
-        Metric(
-            f"intensity_{level}",
-            "FLOP/B",
-            f"Arithmetic intensity: operations per {name} byte; NaN when no byte moved.",
-            ("flops", LEVELS[level]),
-            _quotient("flops", LEVELS[level]),
-        )
-        for level, name in _LEVEL_NAMES.items()
-    ]
-    return [*rates, *shares, *intensities]
+def _ratio(name: str, a: str, b: str) -> Metric:
+    return _metric(name, (a, b), _quotient(a, b))
 
 
-def _roofs() -> list[Metric]:
-    return [
-        Metric(
-            "compute_fraction",
-            "1",
-            "Use of the busiest compute unit: its operations at its own peak, over the time. Tensor paths "
-            "share a unit and add up.",
-            (*_FLOP, "flops", "time"),
-            _compute_fraction,
-        ),
-        Metric(
-            "roof_time",
-            "s",
-            "Time at the binding ceiling: the longest of operations/peak over the pipes and bytes/bandwidth "
-            "over the levels whose ceiling is known. NaN unless DRAM bytes and operations were collected and "
-            "the roofs that matter are known.",
-            _ALL,
-            _roof_time,
-        ),
-        Metric(
-            "attainable",
-            "FLOP/s",
-            "Operations over roof_time; NaN without operations.",
-            ("flops", "roof_time"),
-            _attainable,
-        ),
-        Metric(
-            "attainable_fraction",
-            "1",
-            "roof_time over time: 1 = at the roof.",
-            ("roof_time", "time"),
-            _quotient("roof_time", "time"),
-        ),
-    ]
+def _fraction(level: str) -> Metric:
+    told = (DRAM_TOLD,) if level == "dram" else ()
+    return _metric(f"{level}_fraction", (f"{level}_bandwidth", *told), _peak_share(level))
 
 
-def _access() -> list[Metric]:
-    def row(name: str, doc: str, a: str, b: str) -> Metric:
-        return Metric(name, "1", doc, (a, b), _quotient(a, b))
-
-    return [
-        row("occupancy_share", "Achieved over theoretical occupancy.", "occupancy", "occupancy_limit"),
-        row(
-            "sectors_per_load",
-            "Sectors of 32 B a global load request; 4 is coalesced fp32, 32 scattered.",
-            "global_load_sectors",
-            "global_load_requests",
-        ),
-        row(
-            "sectors_per_store",
-            "Sectors of 32 B a global store request.",
-            "global_store_sectors",
-            "global_store_requests",
-        ),
-        row(
-            "load_conflict_share",
-            "Share of shared-load wavefronts that bank conflicts added.",
-            "shared_load_conflicts",
-            "shared_load_wavefronts",
-        ),
-        row(
-            "store_conflict_share",
-            "Share of shared-store wavefronts that bank conflicts added.",
-            "shared_store_conflicts",
-            "shared_store_wavefronts",
-        ),
-    ]
-
-
-METRICS: dict[str, Metric] = {m.name: m for m in [*_arithmetic(), *_traffic(), *_roofs(), *_access()]}
+_LEVELS = ("dram", "l2", "l1")
+_ROWS = (
+    _metric("flops", _FLOP, lambda view: view.use.flops),
+    _metric("tensor_share", (*_FLOP, "flops"), _share_of(lambda pipe: pipe.startswith(TENSOR))),
+    _metric("fma_share", _INST, _fma_share),
+    _metric("fma_ceiling", ("fma_share",), lambda view: (1 + view["fma_share"]) / 2),
+    _ratio("achieved_flops", "flops", "time"),
+    *(_ratio(f"{level}_bandwidth", LEVELS[level], "time") for level in _LEVELS),
+    *(_fraction(level) for level in _LEVELS),
+    *(_ratio(f"intensity_{level}", "flops", LEVELS[level]) for level in _LEVELS),
+    _metric("compute_fraction", (*_FLOP, "flops", "time"), _compute_fraction),
+    _metric("roof_time", _ALL, _roof_time),
+    _metric("attainable", ("flops", "roof_time"), _attainable),
+    _ratio("attainable_fraction", "roof_time", "time"),
+    _ratio("occupancy_share", "occupancy", "occupancy_limit"),
+    _ratio("sectors_per_load", "global_load_sectors", "global_load_requests"),
+    _ratio("sectors_per_store", "global_store_sectors", "global_store_requests"),
+    _ratio("load_conflict_share", "shared_load_conflicts", "shared_load_wavefronts"),
+    _ratio("store_conflict_share", "shared_store_conflicts", "shared_store_wavefronts"),
+)
+METRICS: dict[str, Metric] = {one.name: one for one in _ROWS}
 
 
 def derive(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
-    """The frame with a float column for every metric; a metric without any of its counters is left out.
-
-    Peaks are the roofline's, else those the tool gave with the launch. `attrs` are kept.
-    """
+    """The frame with a float column for every metric with any of its counters; `attrs` are kept."""
     return View(frame, roofline).derive()
-
-
-def describe() -> list[dict[str, Any]]:
-    """The registry as plain rows: name, unit, doc, needs."""
-    return [{"name": m.name, "unit": m.unit, "doc": m.doc, "needs": list(m.needs)} for m in METRICS.values()]
 
 
 def as_markdown() -> str:

@@ -114,7 +114,7 @@ class Inferred(msgspec.Struct, frozen=True):
 def evidence(
     time: float, uses: Mapping[str, float], seconds: Mapping[str, Sequence[float]], left: Mapping[str, float]
 ) -> Evidence:
-    """time [s]: of one call as it is reported; seconds: samples by condition; left: see Perturbed in the manifest."""
+    """Evidence from samples by condition. time [s]: of one call; left: see Perturbed in the manifest."""
     usual = median(seconds["usual"]) if seconds.get("usual") else math.nan
     times = {
         name: median(samples) / usual if samples else math.nan

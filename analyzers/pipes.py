@@ -1,4 +1,4 @@
-"""Compute pipes and memory levels: their ceilings' names and the counters that belong to them."""
+"""Compute pipes and memory levels: names of their ceilings and counters."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PIPES: dict[str, str] = {
 
 
 def peak_counter(name: str) -> str:
-    """The counter with the tool's own peak of a pipe or level: fp32 -> peak_fp32, dram -> peak_dram_bw."""
+    """Counter with the tool's own peak: fp32 -> peak_fp32, dram -> peak_dram_bw."""
     return f"peak_{name}_bw" if name in LEVELS else f"peak_{name}"
 
 
 @lru_cache(maxsize=4096)
 def chip_has(counter: str, cc: str) -> bool:
-    """Whether a chip has that counter. For an unknown chip ("" or unreadable) only what every chip has."""
+    """Whether a chip has a counter; of an unknown chip only what every chip has."""
     try:
         capability(cc)
     except ValueError:
@@ -53,9 +53,7 @@ _KEPT = {
 
 
 def keeps(pipe: str) -> tuple[int, ...]:
-    """Bits of significand and of exponent that a pipe or type keeps of a number, to be compared: fp32 > tf32 > fp16 >
-    bf16; () for integers and unknown ones, which is below all.
-    """
+    """Significand and exponent bits of a pipe or type, comparable: fp32 > tf32 > fp16 > bf16; () unknown."""
     return _KEPT.get(pipe.removeprefix(TENSOR), ())
 
 

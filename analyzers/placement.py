@@ -16,10 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.causes import CAUSES
+from analyzers.ceiling_use import Use
 from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
-from analyzers.usage import Use
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
 
@@ -27,7 +27,7 @@ NEAR = 0.6
 """Share of a roof from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
 
 REACH = 0.9
-"""Share of a roof that good kernels reach: what lies beyond is a bound, and nothing to count on."""
+"""Share of a roof that good kernels reach (plain copies, large GEMMs): what lies beyond is a bound, nothing to count on."""
 
 ABOVE = 1.02
 """Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
@@ -36,37 +36,37 @@ LAUNCH_FLOOR = 2.5e-6
 """Seconds between starts of empty kernels in a stream, as published for H200; half of that inside a graph."""
 
 MOSTLY_IDLE = 0.5
-"""Share of a call in which kernels run, below which launching them takes its time."""
+"""Share of a call in which kernels run, below which launching takes most of its time."""
 
 MANY = 3
-"""Kernels in a call from which launching them may be what takes the time."""
+"""Kernels in a call from which launching them may take its time; two may be halves of a task. Convention."""
 
 SMALL = 0.8
-"""Blocks over SMs below which SMs have nothing to do."""
+"""Blocks over SMs below which a fifth of the SMs has nothing to do; convention."""
 
 LOW = 0.5
-"""Occupancy below which few warps hide little latency."""
+"""Occupancy below which few warps hide little latency; convention."""
 
 TAIL = 0.8
-"""Share of whole waves below which the last one costs."""
+"""Share of whole waves below which the last one costs a fifth of the time; convention."""
 
 UNEVEN = 0.7
-"""Achieved over theoretical occupancy below which blocks are uneven."""
+"""Achieved over theoretical occupancy below which blocks are uneven; convention."""
 
 WIDEST = 16.0
 """Sectors of the widest coalesced request: 32 threads of 16 bytes."""
 
 SPILLED = 2.0
-"""Bytes written to L2 over those of the output from which stores are not coalesced."""
+"""Bytes written to L2 over those of the output from which stores are not coalesced: half of each sector is wasted."""
 
 MUCH = 0.25
-"""Share of the L2 traffic from which stores are a cause."""
+"""Share of the L2 traffic from which stores are a cause; convention."""
 
 WAITING = 0.5
-"""Share of a warp's time waiting for loads from which they are the cause."""
+"""Share of a warp's time waiting for loads from which they are the cause: more than all else together."""
 
 IDLE_ISSUE = 0.8
-"""Issue slots used below which warps wait; stalls need deep counters."""
+"""Issue slots used below which warps wait, convention; stalls need deep counters."""
 
 
 def causes(result: pd.DataFrame) -> list[str]:
@@ -182,9 +182,7 @@ def _evidence(
 
 
 def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
-    """A doubt for each ceiling that launches exceed, naming the worst kernel; points are flagged, never
-    clamped.
-    """
+    """Caveats for ceilings that launches exceed, naming the worst kernel; nothing is clamped."""
     if not has_counts(frame):
         return ()
     doubts = []

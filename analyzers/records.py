@@ -4,41 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NAN = math.nan
 
-TEXT = frozenset(
-    {
-        "impl",
-        "method",
-        "l2",
-        "verdict",
-        "pace",
-        "clocks",
-        "work_source",
-        "bound_by",
-        "compute",
-        "evidence",
-        "cause",
-        "roof",
-        "bound_split",
-        "flops_source",
-        "floor_bound_by",
-        "floor_own_bound_by",
-        "kernel",
-        "device",
-        "cc",
-        "tool",
-        "kind",
-        "grid",
-        "block",
-    }
-)
-_FLAGS = frozenset({"impossible", "flops_lower"})
+
+@cache
+def columns(table: str = "impls") -> Mapping[str, tuple[str, str]]:
+    """Column -> unit (or "text", "flag") and meaning, of columns.toml."""
+    rows = msgspec.toml.decode((files("analyzers") / "columns.toml").read_bytes(), type=_Columns)
+    return rows[table]
+
+
+_Columns = dict[str, dict[str, tuple[str, str]]]
 
 
 def number(record: Mapping[Any, Any], name: str) -> float:
@@ -47,18 +32,20 @@ def number(record: Mapping[Any, Any], name: str) -> float:
     return float(found) if isinstance(found, (int, float)) else NAN
 
 
-def to_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """A frame of records with the types of this module: text, flags, else float64 with NaN."""
+def to_frame(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> pd.DataFrame:
+    """A frame of records; text and flags as columns.toml has them, else float64 with NaN."""
     import pandas as pd
 
+    kinds = {name: unit for table in ("kernels", "impls") for name, (unit, _) in columns(table).items()}
+
     records = list(rows)
-    names = list(columns) or list(dict.fromkeys(name for record in records for name in record))
+    names = list(names) or list(dict.fromkeys(name for record in records for name in record))
     data: dict[str, pd.Series[Any]] = {}
     for name in names:
         values = [record.get(name) for record in records]
-        if name in TEXT:
+        if kinds.get(name) == "text":
             data[name] = pd.Series(["" if value is None else str(value) for value in values], dtype="str")
-        elif name in _FLAGS:
+        elif kinds.get(name) == "flag":
             data[name] = pd.Series([bool(value) for value in values], dtype="bool")
         else:
             data[name] = pd.Series([NAN if value is None else float(value) for value in values], dtype="float64")

@@ -1,4 +1,4 @@
-"""Where the time of a call goes: the floor, work beyond it, each kernel's excess over its roofs, gaps. It adds up."""
+"""Waterfall of a call: floor, work beyond it, excess of kernels over their roofs, gaps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analyzers.analysis import Analysis
-from analyzers.busy import each_in_call, in_call
 from analyzers.counts import column, inside
+from analyzers.timeline.call import each_in_call, in_call
+from analyzers.verdicts.analysis import Analysis
 
 FLOOR, WORK, EXCESS, KERNELS, GAPS = "floor", "work", "excess", "kernels", "gaps"
 WORDS: dict[str, tuple[str, str]] = {
@@ -32,7 +32,7 @@ SAME = 0.1
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Seconds of a call of one kind; of a kernel, with what its excess comes from: a roof's name, one of CAUSES, "" unknown."""
+    """Seconds of a call of one kind; cause: a roof's name, one of CAUSES, "" unknown."""
 
     kind: str
     seconds: float
@@ -85,12 +85,12 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
 
 
 def least(task: float, own: float) -> float:
-    """The lower of the task's floor and that of an implementation's own precision [s]; NaN when none is known."""
+    """Lower of the task's floor and that of the implementation's precision [s]; NaN unknown."""
     return min((float(one) for one in (task, own) if not math.isnan(one)), default=math.nan)
 
 
 def _at_roof(row: Mapping[Any, Any]) -> float:
-    """Least seconds of a kernel at the roof that its row names, a cache's among them; NaN where placement is not decided."""
+    """Least seconds of a kernel at the roof of its row, caches included; NaN undecided."""
     share = float(row.get("roof_share", math.nan))
     return max(float(row.get("roof_time", math.nan)), 0.0 if math.isnan(share) else share * row["time"])
 

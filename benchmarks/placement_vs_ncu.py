@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import collectors
-from analyzers import place
+from analyzers.placement import place
 from roofline import Roofline, ncu_ceilings
 
 SCALE = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from analyzers.program import Budget
+from analyzers.timeline.budget import Budget
 from profkit.api import profile
 from profkit.report import sections
 from profkit.study.study import open_study

@@ -33,10 +33,10 @@ from roofline.plot import draw as draw_scene
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from analyzers.analysis import Analysis
     from analyzers.compare import Ladder, Rung
-    from analyzers.steps import Programs
-    from analyzers.steps import Rung as ProgramRung
+    from analyzers.timeline.compare import Programs
+    from analyzers.timeline.compare import Rung as ProgramRung
+    from analyzers.verdicts.analysis import Analysis
     from profkit.targets.target import Target
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from recorded import opened
 
-from analyzers.findings import examine
-from analyzers.program import budget
+from analyzers.rules.findings import examine
 from analyzers.rules.rule import HINT, TIME
-from analyzers.subjects import WHOLE, program_subjects
+from analyzers.rules.subjects import WHOLE, program_subjects
+from analyzers.timeline.budget import budget
 from analyzers.waterfall import FLOOR, GAPS, WORK
 from collectors.frame import host_of
 from collectors.kineto import read
@@ -375,19 +375,6 @@ def test_a_speed_up_that_the_two_times_do_not_give_says_why():
             if row["verdict"] in ("faster", "slower", "same"):
                 plain = f"{rows['reference']['time'] / row['time']:.3g}"
                 assert (f" {name} " in told) == (plain != f"{row['speedup']:.3g}"), sample.name
-
-
-def test_times_in_two_groups_are_doubted():
-    """Said before: nothing, of a reference whose median lies where it was never seen."""
-    study = opened(ROOT / "examples/h200/ICJTRP")
-    (one,) = [doubt for doubt in study.analysis.doubts if doubt.what.endswith("its times fall into two groups")]
-    assert one.what.startswith("reference: ")
-    assert one.how_much == "24 of 48 about 460 us, the others about 464 us (+0.99%); the median lies between them"
-    # Nearer than the precision that is asked for: the answer does not rest on it.
-    assert one.code == "two-humps-near"
-    assert '"humps":true' in page(study).replace(" ", "")
-    others = [opened(sample) for sample in SAMPLES if sample.name != "ICJTRP"]
-    assert not [d for other in others for d in other.analysis.doubts if d.code.startswith("two-humps")]
 
 
 def test_what_a_fusion_could_win_adds_up_and_gaps_have_a_finding():

@@ -1,1 +1,1 @@
-"""Why a kernel is slow: each rule a function, evidence in and a case out, with its words beside it."""
+"""Rules that explain lost time: evidence in, case out, texts in the TOML beside each module."""

@@ -2,8 +2,8 @@
 
 A rule is a function of one Subject (a kernel of an implementation, or an implementation as a whole). It returns a
 Case when its evidence holds, else None. What could be won is an upper bound: the time now less the least time the
-roofline still demands after the fix, never an estimate of what will be won. Its words stand beside it, by variant
-and language: title, next step, expectation; places in braces are the parameters that its Case gives.
+roofline still demands after the fix, never an estimate of what will be won. Its words stand in the TOML file beside its
+module, by rule and variant: title, next step, expectation; places in braces are the parameters that its Case gives.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, TypeAlias
+
+import msgspec
 
 from analyzers.records import plain
 
@@ -24,96 +28,7 @@ TIME, HOST, HINT, COLLECT = "time", "host", "hint", "collect"
 """Severities, in the order they are told: a bound on device time, on the caller's time, none, undecided."""
 
 Words: TypeAlias = "tuple[str, str, str]"
-Texts: TypeAlias = "Mapping[str, Mapping[str, Words]]"
-"""Variant -> language -> words; "" is the rule's own, for every variant without words."""
-
-UNDECIDED: Texts = {
-    "": {
-        "en": (
-            "not checked: {rule} needs {counters}",
-            "profkit profile SAMPLE --deep",
-            "the rule decides",
-        ),
-        "zh": (
-            "未检查：规则 {rule} 需要 {counters}",
-            "profkit profile SAMPLE --deep",
-            "该规则可以给出判断",
-        ),
-    },
-}
-"""Words of a rule whose counters were not collected."""
-
-
-LIBRARIES: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "cuBLAS": {
-        "en": (
-            "it is cuBLAS's kernel: other shapes (multiples of its tiles, batches), layouts, a precision that the task "
-            "allows, another algorithm (max-autotune, cublasLt's heuristics), or its neighbours in its epilogue",
-            "another kernel of the library runs, nearer to its roof, or fewer of its neighbours",
-        ),
-        "zh": (
-            "这是 cuBLAS 的 kernel：可以换形状（取分块的整数倍、合并成批）、换布局、换任务允许的精度、换算法（max-autotune、cublasLt 启发式），或把前后的算子并入其 epilogue",
-            "库选用另一个更接近上限的 kernel，或前后的算子变少",
-        ),
-    },
-    "cuDNN": {
-        "en": (
-            "it is cuDNN's kernel: other shapes, layouts (channels_last), a precision that the task allows, another "
-            "algorithm (cudnn.benchmark, another attention backend), or a fused call that takes its neighbours in",
-            "another kernel of the library runs, nearer to its roof, or fewer of its neighbours",
-        ),
-        "zh": (
-            "这是 cuDNN 的 kernel：可以换形状、换布局（channels_last）、换任务允许的精度、换算法（cudnn.benchmark、其他注意力后端），或改用融合接口把前后的算子一并完成",
-            "库选用另一个更接近上限的 kernel，或前后的算子变少",
-        ),
-    },
-    "ATen": {
-        "en": (
-            "it is PyTorch's own kernel: fuse it with its neighbours (torch.compile, Triton), give it another layout or "
-            "a narrower type, or write one kernel for this shape",
-            "this kernel is gone, or moves fewer bytes",
-        ),
-        "zh": (
-            "这是 PyTorch 自带的 kernel：可以与前后的算子融合（torch.compile、Triton），换布局或位宽更小的类型，或针对该形状自写 kernel",
-            "该 kernel 消失，或访存量变小",
-        ),
-    },
-    "ATen (compiled)": {
-        "en": (
-            "it is PyTorch's own kernel, which torch.compile left as it is: give it another layout or a narrower type, or "
-            "write one kernel for it and its neighbours",
-            "this kernel is gone, or moves fewer bytes",
-        ),
-        "zh": (
-            "这是 PyTorch 自带的 kernel，torch.compile 没有改写它：可以换布局或位宽更小的类型，或为它与前后的算子自写一个 kernel",
-            "该 kernel 消失，或访存量变小",
-        ),
-    },
-    "NCCL": {
-        "en": (
-            "it is NCCL's kernel: overlap it with computing, send fewer and larger messages, or a narrower type",
-            "its time is hidden behind other kernels, or falls with the bytes",
-        ),
-        "zh": (
-            "这是 NCCL 的 kernel：可以与计算重叠，减少消息个数、增大单个消息，或用位宽更小的类型",
-            "其时间被其他 kernel 掩盖，或随通信量下降",
-        ),
-    },
-    "TensorRT": {
-        "en": (
-            "it is a layer that TensorRT built: build it in a precision that the task allows (--fp16, --int8, --best), with "
-            "a longer search (--builderOptimizationLevel), other shapes or channels, neighbours that it can take in, or "
-            "replace it by a plugin of your own",
-            "another tactic runs the layer, or the layer is part of its neighbour",
-        ),
-        "zh": (
-            "这是 TensorRT 构建的层：可以用任务允许的更低精度构建（--fp16、--int8、--best），延长搜索（--builderOptimizationLevel），换形状或通道数，让前后的层与它融合，或用自写的 plugin 替换",
-            "该层换用另一种 tactic，或并入相邻的层",
-        ),
-    },
-}
-"""Library -> language -> next step and expectation for a kernel of its own."""
-
+"""Title, next step and expectation in one language."""
 
 SPOKEN: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
     "range": {"en": (("a step", "a passage"),), "zh": (("每步", "每次经过"),)},
@@ -127,7 +42,7 @@ SPOKEN: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {
 
 @dataclass(frozen=True)
 class Proof:
-    """One piece of evidence: a counter or metric, its value, the limit it passed ("above" or "below"), SI."""
+    """Evidence: a counter or metric, its value, the limit it passed ("above" or "below"), SI."""
 
     counter: str
     value: float
@@ -169,7 +84,7 @@ class Subject:
         return all(not math.isnan(self[name]) for name in names)
 
     def least(self, *without: str, **instead: float) -> float:
-        """Seconds the roofline demands: the longest known roof but those left out, or given another time."""
+        """Seconds the roofline demands: the longest known roof but those left out, or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 
@@ -208,16 +123,40 @@ Test: TypeAlias = "Callable[[Subject], Case | None]"
 
 @dataclass(frozen=True)
 class Rule:
-    """A named test. needs: any one complete group of these counters lets it decide; level: KERNEL, CALL or PROGRAM."""
+    """A named test. needs: any complete group of counters lets it decide; level: KERNEL, CALL, PROGRAM."""
 
     name: str
     needs: tuple[tuple[str, ...], ...]
     test: Test
-    words: Texts
     level: str = KERNEL
 
     def decidable(self, subject: Subject) -> bool:
         return any(subject.has(*group) for group in self.needs)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of its variants, "" for the rule's own words."""
+        return ("", *(name for name, value in self._texts.items() if isinstance(value, dict)))
+
+    def words(self, variant: str, lang: str) -> Words:
+        """Words of a variant, falling back to the rule's own field by field."""
+        own = self._texts
+        return _in(lang, {**own, **own.get(variant, {})})
+
+    @property
+    def _texts(self) -> dict[str, Any]:
+        return dict(catalogue(self.test.__module__.rpartition(".")[2])[self.name])
+
+
+@cache
+def catalogue(name: str) -> Mapping[str, Any]:
+    """Rule -> field -> (English, Chinese), or variant -> the same, of NAME.toml in this folder."""
+    return msgspec.toml.decode((files("analyzers.rules") / f"{name}.toml").read_bytes(), type=dict[str, Any])
+
+
+def _in(lang: str, texts: Mapping[str, Any]) -> Words:
+    title, then, expect = (texts.get(field, ("", ""))[LANGUAGES.index(lang)] for field in ("title", "next", "expect"))
+    return title, then, expect
 
 
 FACTS = frozenset({"compulsory_bytes", "output", "sm_count", "work_intensity"})
@@ -226,13 +165,13 @@ FACTS = frozenset({"compulsory_bytes", "output", "sm_count", "work_intensity"})
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, *needs: tuple[str, ...], words: Texts, level: str = KERNEL) -> Callable[[Test], Test]:
+def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[Test], Test]:
     """Put a test into RULES; raises ValueError when the name is taken."""
 
     def keep(test: Test) -> Test:
         if name in RULES:
             raise ValueError(f"rule {name!r} is there twice")
-        RULES[name] = Rule(name, needs or ((),), test, words, level)
+        RULES[name] = Rule(name, needs or ((),), test, level)
         return test
 
     return keep
@@ -267,19 +206,19 @@ class Finding:
     recorded: float = NAN
 
     def words(self, lang: str = "en") -> Words:
-        """Title, next step and expectation in a language; a variant without words has the rule's own.
-
-        A library's kernel cannot be rewritten: its next step is what its callers can do, which a rule may know better
-        than LIBRARIES does (its variant "@cuBLAS").
-        """
-        texts = UNDECIDED if self.severity == COLLECT else RULES[self.rule].words
+        """Title, next step and expectation; of a library's kernel what its callers can do."""
         spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
         library = self.params.get("library", "")
-        own = texts.get(f"{self.variant}@{library}")
-        title, then, expect = (
-            _instead(text, spoken).format_map(self.params) for text in (own or texts.get(self.variant, texts[""]))[lang]
-        )
-        return (title, *LIBRARIES[library][lang]) if library and own is None else (title, then, expect)
+        if self.severity == COLLECT:
+            texts = _in(lang, catalogue("rule")["undecided"])
+        else:
+            known = RULES[self.rule]
+            own = f"{self.variant}@{library}"
+            texts = known.words(own if own in known.variants else self.variant, lang)
+            if library and own not in known.variants:
+                texts = (texts[0], *_in(lang, catalogue("rule")["library"][library])[1:])
+        title, then, expect = (_instead(text, spoken).format_map(self.params) for text in texts)
+        return title, then, expect
 
     @property
     def title(self) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from analyzers.compare import Ladder, Rung
 from analyzers.records import number
-from analyzers.steps import Programs
-from analyzers.steps import Rung as ProgramRung
+from analyzers.timeline.compare import Programs
+from analyzers.timeline.compare import Rung as ProgramRung
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialects import sarif

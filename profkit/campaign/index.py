@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from analyzers.verdict import PACED, SPOILS, Condition, Evidence, Verdict, decide
+from analyzers.verdicts.verdict import PACED, SPOILS, Condition, Evidence, Verdict, decide
 from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
 from profkit.launch import cache
@@ -183,7 +183,7 @@ class _Said(msgspec.Struct):
 
 
 METRICS = "profkit-metrics/1"
-"""The schema of metrics.json (analyzers.analysis.SCHEMA, which comes with pandas)."""
+"""The schema of metrics.json (analyzers.verdicts.analysis.SCHEMA, which comes with pandas)."""
 
 
 class _Metrics(msgspec.Struct):

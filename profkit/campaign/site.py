@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from analyzers.analysis import Analysis
 from analyzers.errors import AnalyzeError
+from analyzers.verdicts.analysis import Analysis
 from profkit._version import __version__
 from profkit.campaign.index import Index, Row
 from profkit.contests.gpucodeforces import score

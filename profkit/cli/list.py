@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from analyzers.verdict import WORDS
+from analyzers.verdicts.verdict import WORDS
 from profkit.campaign.ledger import Seen, unfinished
 from profkit.cli.screen import show
 from profkit.errors import ProfkitError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analyzers.program import COMMUNICATION
-from analyzers.provenance import base_name, plain_name, same_kernels
+from analyzers.kernels.provenance import base_name, plain_name, same_kernels
+from analyzers.timeline.calls import COMMUNICATION
 from collectors.doubt import Doubt
 
 EACH = 3

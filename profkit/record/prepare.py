@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analyzers.dots import tf32_dots
-from analyzers.provenance import authored_names
+from analyzers.kernels.dots import tf32_dots
+from analyzers.kernels.provenance import authored_names
 from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools

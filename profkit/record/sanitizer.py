@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from analyzers.provenance import base_name
+from analyzers.kernels.provenance import base_name
 from collectors import sanitizer as logs
 from collectors.doubt import Doubt
 from collectors.errors import CollectError

@@ -16,9 +16,9 @@ from collections.abc import Collection, Sequence
 
 import pandas as pd
 
-from analyzers import timing
 from analyzers.errors import AnalyzeError
-from analyzers.statistics import Ratio
+from analyzers.verdicts import timing
+from analyzers.verdicts.statistics import Ratio
 
 SPREAD = {"cuda": 0.04, "cpu": 0.1}
 """Relative half-width by which the speed-up of another process is taken to differ. Of ten candidates of CUDA-L1, each timed in

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analyzers import reasons
+from analyzers.verdicts import reasons
 from profkit.report.words import spaced
 
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from analyzers.program import Budget
 from analyzers.records import number
+from analyzers.timeline.budget import Budget
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.explain import NO_RANGE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import Ladder, Moved, Rung, Step, compare
-from analyzers.speedup import FORMULAS, shown
+from analyzers.verdicts.speedup import FORMULAS, shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Table, terminal_table
@@ -17,7 +17,7 @@ from profkit.report.words import named, say
 from roofline.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
-    from analyzers.statistics import Ratio
+    from analyzers.verdicts.statistics import Ratio
     from profkit.rundir.manifest import Manifest
     from profkit.study.study import Study
 

@@ -13,7 +13,7 @@ from profkit.report.names import short_name
 from profkit.report.words import named, say
 
 if TYPE_CHECKING:
-    from analyzers.source_lines import Line
+    from analyzers.kernels.source_lines import Line
 
 SHOWN = 5
 """Lines of a kernel that are told, and kernels of a part."""

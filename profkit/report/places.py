@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from profkit.rundir.files import sha256
 
 if TYPE_CHECKING:
-    from analyzers.source_lines import Line
+    from analyzers.kernels.source_lines import Line
     from profkit.study.study import Study
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import Ladder
-from analyzers.program import IDLE, SLICES
-from analyzers.speedup import shown
-from analyzers.statistics import FEWEST, SERIAL
-from analyzers.steps import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
+from analyzers.timeline.budget import SLICES
+from analyzers.timeline.compare import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
+from analyzers.timeline.idle import IDLE
+from analyzers.verdicts.speedup import shown
+from analyzers.verdicts.unpaired import FEWEST, SERIAL
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
@@ -22,7 +23,7 @@ from profkit.report.names import short_names
 from profkit.report.words import say
 
 if TYPE_CHECKING:
-    from analyzers.statistics import Ratio
+    from analyzers.verdicts.statistics import Ratio
     from collectors.doubt import Doubt
     from profkit.study.study import Study
 

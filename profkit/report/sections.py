@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import TIME
-from analyzers.verdict import PACED, brief
+from analyzers.verdicts.verdict import PACED, brief
 from collectors.doubt import SLOWED, TARGET_FAILED
 from profkit.report import lines, units
 from profkit.report.chinese import said_in
@@ -23,10 +23,10 @@ from profkit.report.names import short_name, short_names
 from profkit.report.words import bound_why, named, say
 
 if TYPE_CHECKING:
-    from analyzers.program import Budget
-    from analyzers.statistics import Ratio
-    from analyzers.timeline import Timeline
-    from analyzers.verdict import Verdict
+    from analyzers.timeline.budget import Budget
+    from analyzers.timeline.summary import Timeline
+    from analyzers.verdicts.statistics import Ratio
+    from analyzers.verdicts.verdict import Verdict
     from collectors.doubt import Doubt
     from profkit.rundir.manifest import Finding, Impl
     from profkit.study.study import Part, Study
@@ -798,11 +798,9 @@ class Said:
 ASIDE = (
     "work-differs",
     "fp16-vectors",
-    "methods-differ",
     "floor-without-launch",
     "no-counters",
     "luck-below-lead",
-    "two-humps-near",
     "excessive-explained",
 )
 """Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.causes import CAUSES
-from analyzers.program import IDLE
 from analyzers.rules.rule import HOST, TIME, Finding
+from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import Column, Table
@@ -17,7 +17,7 @@ from profkit.report.names import short_names
 from profkit.report.words import named, say
 
 if TYPE_CHECKING:
-    from analyzers.program import Budget
+    from analyzers.timeline.budget import Budget
     from analyzers.waterfall import Slice, Waterfall
     from profkit.study.study import Study
 

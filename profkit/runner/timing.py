@@ -26,7 +26,7 @@ Call = Callable[[], Any]
 MIN_ROUNDS = 12
 MAX_ROUNDS = 400
 DECIDING = 6
-"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/statistics.py)."""
+"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/verdicts/statistics.py)."""
 _PATIENCE, _MOST_PATIENCE = 40, 60.0
 """Budgets beyond the first that those may take on a machine that is busy, and the seconds at most."""
 PER_ROUND = 3

@@ -17,23 +17,24 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import shapes as by_shape
-from analyzers.analysis import Analysis, analyze
-from analyzers.busy import in_kernels
 from analyzers.counts import at_least
 from analyzers.errors import AnalyzeError
-from analyzers.findings import explain
 from analyzers.floor import Work, combine, pipe_times
+from analyzers.kernels.precision import Reduced, audit
+from analyzers.kernels.provenance import Provenance, provenance
+from analyzers.kernels.source_lines import Line, lines_of
 from analyzers.perturbation import Inferred, evidence, infer
-from analyzers.precision import Reduced, audit
-from analyzers.program import Budget, budget, in_step, of_ranges, of_step, of_whole
-from analyzers.provenance import Provenance, provenance
+from analyzers.rules.findings import explain
 from analyzers.rules.rule import Finding
-from analyzers.source_lines import Line, lines_of
-from analyzers.statistics import Ratio
-from analyzers.steps import Steps, each_step
-from analyzers.timeline import Timeline, device_labels, timeline
-from analyzers.verdict import Verdict
+from analyzers.timeline.budget import Budget, budget
+from analyzers.timeline.call import in_kernels
+from analyzers.timeline.compare import Steps, each_step
+from analyzers.timeline.of_step import in_step, of_ranges, of_step, of_whole
+from analyzers.timeline.summary import Timeline, device_labels, timeline
+from analyzers.verdicts import shapes as by_shape
+from analyzers.verdicts.analysis import Analysis, Recording, analyze
+from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
 from collectors.counters import counter_set
 from collectors.doubt import RANGES_OVERLAP, Doubt, unique
@@ -180,10 +181,12 @@ class Study:
             self.roofline,
             reference="reference" if manifest.impls else "",
             counters_missing="" if counters.state == "collected" else missing,
-            l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
-            target=max(manifest.timing.target, 0.01),
-            recorded=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
-            spread=manifest.timing.spread,
+            recording=Recording(
+                l2_bytes=float(manifest.device.get("l2_bytes") or math.nan),
+                target=max(manifest.timing.target, 0.01),
+                spread=manifest.timing.spread,
+                calls=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
+            ),
         )
         if launches is not None and not manifest.impls:
             doubts += outside_ranges(launches)
@@ -309,7 +312,7 @@ class Study:
     def hottest(self) -> pd.DataFrame:
         """A kernel a row, placed under the roofs: of each implementation, as they are ranked; of ranges, which may hold one
         another, once over all, the longest first, `impl` the range or how many. `share` is of its whole. Where the wall
-        time of a program is known, with what a step has of each (analyzers.program.in_step); where only some launches
+        time of a program is known, with what a step has of each (analyzers.timeline.budget.in_step); where only some launches
         were counted, the shares are of the whole program's GPU time and of its wall time.
         """
         every = self.analysis.hottest
@@ -337,7 +340,7 @@ class Study:
 
     @cached_property
     def step(self) -> pd.DataFrame:
-        """What the GPU does in a step of a program (analyzers.program.of_step); empty without a timeline."""
+        """What the GPU does in a step of a program (analyzers.timeline.budget.of_step); empty without a timeline."""
         return of_step(one for one in self.budgets.values() if one.window > 0)
 
     @cached_property
@@ -368,7 +371,7 @@ class Study:
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        lived, _ = _lived(self.host, 0.0)
+        lived = _lived(self.host)
         return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
@@ -409,12 +412,9 @@ class Study:
         """Where the wall time of a program went, by process and device; none of a sample, or without a timeline."""
         window, found = self.manifest.window, {}
         for key, part, calls in self._devices():
-            wall, lead = _lived(calls, float(part["start"].min()))
             found[key] = budget(
                 part,
                 host=calls,
-                wall=wall,
-                lead=lead,
                 after=window.after,
                 at_most=window.steps,
                 within=window.range,
@@ -499,12 +499,10 @@ def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.Data
     return host[host["process"] == process] if "process" in host else None
 
 
-def _lived(host: pd.DataFrame | None, first: float) -> tuple[float, float]:
-    """How long the process lived [s], and how much of that before its `first` launch [s on the frame's clock]; unknown without its own row."""
+def _lived(host: pd.DataFrame | None) -> float:
+    """How long the process lived [s]; NaN without its own row."""
     own = host[host["call"] == "process"] if host is not None else None
-    if own is None or own.empty:
-        return math.nan, math.nan
-    return float(own["time"].iloc[0]), first - float(own["start"].iloc[0])
+    return math.nan if own is None or own.empty else float(own["time"].iloc[0])
 
 
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analyzers.analysis import Analysis
 from analyzers.floor import SLACK
-from analyzers.judgement import WITHDRAWN
-from analyzers.precision import Reduced
-from analyzers.provenance import Provenance
+from analyzers.kernels.precision import Reduced
+from analyzers.kernels.provenance import Provenance
 from analyzers.records import number
-from analyzers.speedup import THRESHOLD
-from analyzers.verdict import Evidence, Verdict, decide
+from analyzers.verdicts.analysis import Analysis
+from analyzers.verdicts.implementation import WITHDRAWN
+from analyzers.verdicts.speedup import THRESHOLD
+from analyzers.verdicts.verdict import Evidence, Verdict, decide
 from collectors.doubt import Doubt
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.targets.suspicion import OWN_FALLBACK

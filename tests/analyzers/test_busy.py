@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyzers.busy import Recorded, each_in_call, in_call, in_kernels
+from analyzers.timeline.call import Recorded, each_in_call, in_call, in_kernels
 
 
 def call(*rows, names=""):

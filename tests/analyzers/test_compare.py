@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.compare import Step, compare
 from analyzers.errors import AnalyzeError
-from analyzers.speedup import conventions_of, follows, printed, shown, speedup
+from analyzers.verdicts.speedup import conventions_of, follows, printed, shown, speedup
 from profkit.contests.hackathon.encoder_table import read
 from profkit.contests.hackathon.slips import Claim, check_claims, check_evaluation, claims_of
 
@@ -36,6 +36,17 @@ def test_a_ladder():
     assert ladder.doubts == ()
     assert ladder.regressions(0.05) == []
     assert ladder.to_dict()["convention"]["formula"] == "old / new"
+
+
+def test_launches_are_compared_with_launches():
+    """Eight launches of a kernel and one of it were 8.16x apart, of 57.9 and 56.8 ms each."""
+    eight, one = (replace(step(str(n), n * 57e-3, kernels=n), kernel={"kernel": "k"}) for n in (8, 1))
+    ladder = compare([eight, one])
+    assert ladder.rungs[1].step == ladder.rungs[1].total == pytest.approx(1.0)
+    assert [doubt.code for doubt in ladder.doubts] == ["launches"]
+    assert ladder.doubts[0].how_much == "8: 8, 1: 1"
+    timed = [replace(each, row={**each.row, "n": 12.0}) for each in (eight, one)]
+    assert compare(timed).rungs[1].step == pytest.approx(8.0)
 
 
 def test_regressions_are_against_the_first_step():

@@ -9,9 +9,9 @@ import pytest
 from synthetic import launches
 
 import analyzers.metrics
-from analyzers.analysis import analyze
-from analyzers.findings import explain
 from analyzers.floor import Work
+from analyzers.rules.findings import explain
+from analyzers.verdicts.analysis import analyze
 from profkit.record.importing import import_files
 from profkit.report.derived import write
 from profkit.study.study import Study

@@ -3,12 +3,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import launches
 
-from analyzers.placement import CAUSES, NEAR, launch_bound, over_roofs, place
+from analyzers.placement import CAUSES, NEAR, causes, launch_bound, over_roofs, place
 from collectors.frame import build
 from roofline.ceilings import Ceiling, Roofline
 
@@ -188,4 +189,49 @@ def test_a_point_above_a_roof_is_flagged_not_clamped(h200):
     ],
 )
 def test_launch_bound_needs_gaps_or_many_tiny_kernels(span, busy, kernels, bound):
+    assert bool(launch_bound(span, busy, kernels)) is bound
+
+
+EDGES = [
+    # cause, counter, a value at which it holds, one at which it does not, what else is known
+    ("few-blocks", "blocks", 79, 81, {"sm_count": 100}),
+    ("launch", "time", 2.49e-6, 2.51e-6, {}),
+    ("uncoalesced", "sectors_per_load", 16.6, 16.4, {}),
+    ("uncoalesced", "l2_write", 2.01, 1.99, {"output": 1.0, "l2_bytes": 4.0}),
+    ("uncoalesced", "l2_bytes", 11.9, 12.1, {"output": 1.0, "l2_write": 3.0}),
+    ("few-warps", "occupancy", 0.49, 0.51, {}),
+    ("tail", "waves", 1.59, 1.61, {}),
+    ("uneven", "occupancy_share", 0.69, 0.71, {}),
+    ("dependent-loads", "stall_long_scoreboard", 5.1, 4.9, {"warp_latency": 10.0}),
+    ("stalls", "issue_active", 0.79, 0.81, {"warp_latency": 10.0}),
+]
+
+
+@pytest.mark.parametrize(("cause", "name", "held", "free", "known"), EDGES)
+def test_the_border_of_each_cause(cause, name, held, free, known):
+    rows = [{"time": 1.0, **known, name: value} for value in (held, free)]
+    assert causes(pd.DataFrame(rows)) == [cause, ""]
+
+
+def test_the_border_of_what_binds_and_of_what_is_above_a_roof(h200):
+    shares = (0.599, 0.601, 1.019, 1.021)
+    frame = launches(
+        *[{"kernel": "k", "time": 1.0, "dram_bytes": share * 4.8e12, "flop_fp32": 1.0} for share in shares]
+    )
+    assert (place(frame, h200)["bound_by"] == "dram").tolist() == [False, True, True, True]
+    assert [len(over_roofs(frame.iloc[[at]], h200)) for at in range(4)] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("span", "busy", "kernels", "bound"),
+    [
+        (1.0, 0.49, 1, True),
+        (1.0, 0.51, 1, False),
+        (14.9e-6, 14e-6, 3, True),
+        (15.1e-6, 14e-6, 3, False),
+        (4e-6, 4e-6, 2, False),
+    ],
+)
+def test_the_border_of_launch_bound(span, busy, kernels, bound):
+    """Half of the call idle, or three kernels and more that start within twice the published 2.5 us."""
     assert bool(launch_bound(span, busy, kernels)) is bound

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from synthetic import launches
 
-from analyzers.dots import tf32_dots
-from analyzers.kernel_names import UNKNOWN, stored_type, tensor_type
+from analyzers.kernels.dots import tf32_dots
+from analyzers.kernels.names import UNKNOWN, stored_type, tensor_type
+from analyzers.kernels.precision import audit, task_type
 from analyzers.pipes import keeps
-from analyzers.precision import audit, task_type
 from collectors import read
 
 H200 = Path(__file__).parents[2] / "examples/h200"

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import pytest
 
-from analyzers.findings import examine
-from analyzers.program import SHORT, budget
+from analyzers.rules.findings import examine
 from analyzers.rules.rule import TIME
-from analyzers.subjects import program_subjects
+from analyzers.rules.subjects import program_subjects
+from analyzers.timeline.budget import budget
+from analyzers.timeline.calls import SHORT
 from collectors.frame import build
 
 US = 1e-6

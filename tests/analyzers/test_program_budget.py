@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.program import budget, steady_state
+from analyzers.timeline.budget import budget
+from analyzers.timeline.compare import each_step
+from analyzers.timeline.steady import steady_state
 from collectors.frame import build
 
 
@@ -150,7 +152,7 @@ def test_one_long_gap_a_step_is_the_host_doing_something_else():
         work, calls = loop(hole=10_000.0, wait=wait)
         found = budget(work, host=calls)
         steps = found.steady.steps
-        assert (found.holes, found.hole_after, found.hole_before) == (steps, "sgd", "Memcpy HtoD (Pageable -> Device)")
+        assert (found.holes, found.hole_before) == (steps, "Memcpy HtoD (Pageable -> Device)")
         assert found.away / steps == pytest.approx(0.01, rel=0.01)
         assert found.host + found.waiting < 0.01 * found.away
 
@@ -245,3 +247,36 @@ def test_the_steady_state_is_found_behind_a_warm_up_and_a_print_now_and_then():
 def test_nothing_repeats_where_nothing_does():
     found = steady_state([f"k{n}" for n in range(40)])
     assert (found.found, found.first, found.end, found.steps) == ("all", 0, 40, 1)
+
+
+def test_copies_are_no_steps_and_steps_hold_a_share_of_the_kernels_time():
+    """Page migrations of one kernel were 47 steps without a kernel, and chunked copies 4,693."""
+    moved = [("Memcpy HtoD", 1e-4 * at, 2e-5, "memcpy") for at in range(40)]
+    for rows in ([*moved, ("inc", 5e-3, 6e-3)], [("sort", -1.0, 0.9), *[("k", 1e-4 * at, 1e-5) for at in range(40)]]):
+        found = budget(frame(rows))
+        assert found.steady.found == "all"
+        assert found.launches == sum(len(row) == 3 for row in rows)
+
+
+@pytest.mark.parametrize("mark", ["ProfilerStep#{}", "step {}", "train_step_{}", "iteration {}/forward"])
+def test_numbered_ranges_are_the_steps(mark):
+    """A step of 36 equal layers is one step, and not 36 of them."""
+    rows = [(f"k{at % 3}", step + at * 1e-2, 5e-3) for step in range(4) for at in range(36)]
+    paths = [mark.format(step + 7) for step in range(4) for _ in range(36)]
+    work = frame(rows).assign(range=paths)
+    found = budget(work)
+    assert (found.steady.found, found.steady.steps, found.steady.period) == ("repeating", 4, 36)
+    assert found.shortest <= found.step <= found.longest == 1.0
+    assert len(each_step(work, found).lengths) == 4
+    alone = budget(work.iloc[:36])
+    assert (alone.steady.steps, alone.window) == (1, pytest.approx(0.355))
+    assert budget(work.assign(range="layer 3")).steady.steps > 4
+
+
+def test_a_wait_that_began_before_the_window_is_counted():
+    """Said before: the host waits for the GPU for 100 % of the record, by 0 synchronising calls."""
+    work = frame([("a", 1.0, 0.5), ("b", 3.0, 0.5)])
+    calls = host(
+        [("cudaLaunchKernel", 0.1, 0.1, 0), ("cudaDeviceSynchronize", 0.5, 2.0, -1), ("cudaLaunchKernel", 2.6, 0.1, 1)]
+    )
+    assert budget(work, host=calls).blocking == 1

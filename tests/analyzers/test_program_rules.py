@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzers.findings import RULES, examine
-from analyzers.program import Budget, Steady, budget
+from analyzers.rules.findings import RULES, examine
 from analyzers.rules.rule import LANGUAGES, PROGRAM, TIME
-from analyzers.subjects import SLICES, WHOLE, program_subjects
+from analyzers.rules.subjects import SLICES, WHOLE, program_subjects
+from analyzers.timeline.budget import Budget, budget
+from analyzers.timeline.steady import Steady
 from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.report.explain import gain, worded
@@ -39,8 +40,6 @@ QUIET = Budget(
     pageable=0.0,
     pageable_bytes=math.nan,
     short=0.0,
-    before=0.0,
-    after=0.0,
     steady=Steady(0, 1000, 100, 10, "repeating"),
     holes=10,
     queued_gaps=800,

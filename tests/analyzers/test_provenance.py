@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import launches
 
-from analyzers.provenance import (
+from analyzers.kernels.provenance import (
     authored_names,
     base_name,
     is_authored,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.reasons import in_chinese
-from analyzers.verdict import Evidence, decide
+from analyzers.verdicts.reasons import in_chinese
+from analyzers.verdicts.verdict import Evidence, decide
 
 RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
 

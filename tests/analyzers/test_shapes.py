@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from analyzers.shapes import Shape, geometric, shape, to_dict
-from analyzers.statistics import Ratio
+from analyzers.verdicts.shapes import Shape, geometric, shape, to_dict
+from analyzers.verdicts.statistics import Ratio
 
 
 def of(value, width):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.source_lines import _producer, _read, _written, hot_lines
+from analyzers.kernels.source_lines import _producer, _read, _written, hot_lines
 from collectors.errors import CollectError
 from collectors.ncu.source import Instruction, read
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analyzers.errors import AnalyzeError
-from analyzers.speedup import CONVENTIONS, conventions_of, follows, printed, shown, speedup
+from analyzers.verdicts.speedup import CONVENTIONS, conventions_of, follows, printed, shown, speedup
 
 VALUES = {"ratio": 2.5, "gain": 1.5, "saved": 0.6, "percent": 2.5}
 TEXTS = {"ratio": "2.5x", "gain": "150.0%", "saved": "60.0%", "percent": "250.0%"}

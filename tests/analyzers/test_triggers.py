@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzers.findings import RULES
+from analyzers.rules.findings import RULES
 from analyzers.rules.rule import COLLECT, PROGRAM
 from collectors.counters import counter_set
 from profkit.study.study import open_study

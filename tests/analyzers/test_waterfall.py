@@ -11,10 +11,10 @@ import pytest
 from recorded import opened, some_slow
 from synthetic import launches, noisy, samples
 
-from analyzers.analysis import analyze
-from analyzers.findings import examine
 from analyzers.floor import Work
+from analyzers.rules.findings import examine
 from analyzers.rules.rule import HOST, TIME, Finding, Subject
+from analyzers.verdicts.analysis import analyze
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK, waterfalls
 from roofline.ceilings import Ceiling
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nsys_exports import PID, Base, Nvtx, Op, sqlite_export
 
 import collectors
-from analyzers.program import budget
+from analyzers.timeline.budget import budget
 from collectors import CollectError, nsys
 from collectors.frame import host_of
 from collectors.nsys.ranges import Range, by_thread, sweep

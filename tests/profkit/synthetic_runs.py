@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analyzers.analysis import analyze
 from analyzers.floor import Work
+from analyzers.verdicts.analysis import analyze
 from collectors.frame import build
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture, Check, Counters, FileRef, Impl, Manifest, SampleInfo, Timing

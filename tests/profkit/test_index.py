@@ -10,7 +10,7 @@ import sqlite3
 import pytest
 from recorded_runs import H200, many, recorded, series, write
 
-from analyzers.analysis import SCHEMA
+from analyzers.verdicts.analysis import SCHEMA
 from profkit.campaign.index import METRICS, Index, file_of, moment
 from profkit.cli import main
 from profkit.errors import ProfkitError
@@ -332,7 +332,7 @@ def test_moments(tmp_path, monkeypatch):
 def test_list_in_words_and_as_json(runs, capsys):
     code, out, err = run(capsys, "list", runs, "--runs", runs, "--sort", "speedup", "--top", "3")
     assert (code, err) == (0, "")
-    assert "x as fast as the reference" in out
+    assert "faster: " in out
     assert "and 27 more: --top 0 shows them" in out
     code, out, _ = run(capsys, "list", runs, "--runs", runs, "--json", "--verdict", "void")
     document = json.loads(out)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from synthetic_runs import kernel, make_run
 
-from analyzers.findings import RULES
-from analyzers.rules.rule import UNDECIDED
+from analyzers.rules.findings import RULES
 from profkit.report.dialects import DIALECTS, tensorrt
 from profkit.report.dialects.paddle import Case, report
 from profkit.report.dialects.pr import snippet
@@ -34,12 +33,7 @@ def sentences(texts):
 
 ENGLISH_SIDE = sentences(
     [english for english, _ in catalogue().values()]
-    + [
-        text
-        for texts in (UNDECIDED, *(rule.words for rule in RULES.values()))
-        for words in texts.values()
-        for text in words["en"]
-    ]
+    + [text for rule in RULES.values() for variant in rule.variants for text in rule.words(variant, "en")]
 )
 
 

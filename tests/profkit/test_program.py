@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
-from analyzers.provenance import base_name
+from analyzers.kernels.provenance import base_name
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError

@@ -25,7 +25,7 @@ def run():
 
 def test_a_run_shows_itself(run):
     html = run._repr_html_()
-    assert "2.86x as fast as the reference" in html
+    assert "faster: 2.86x" in html
     assert "floor of the task 120 us" in html
     assert "data:image/png;base64," in html
     assert "<script" not in html

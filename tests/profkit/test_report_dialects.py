@@ -9,7 +9,7 @@ import click
 import pytest
 from synthetic_runs import kernel, make_run
 
-from analyzers.shapes import Shape
+from analyzers.verdicts.shapes import Shape
 from collectors.doubt import Doubt
 from profkit.contests.hackathon import encoder_table
 from profkit.errors import ProfkitError

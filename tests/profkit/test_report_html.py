@@ -72,13 +72,13 @@ def part_of(text, start, end):
 def test_the_first_block_answers_about_the_best_then_the_reference_then_the_others():
     text = page(open_study(H200 / "ICJTRP"))
     top = part_of(text, '<section id="answer"', "</section>")
-    assert "cuda: correct, 2.86x as fast as the reference [2.86, 2.88], 161 us, 1.34x the floor" in top
+    assert "cuda: correct, faster: 2.86x [2.86, 2.88], 161 us, 1.34x the floor" in top
     for card in (
         "yes 5 of 5 fresh inputs agree with the reference, within float32: rtol 0.0001 of |ref| + rms(ref)",
-        "2.86x as fast 95 % interval [2.86, 2.88], 48 samples",
+        "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
-        "no doubt that matters 2 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
+        "no doubt that matters 1 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top

@@ -250,7 +250,7 @@ def test_colour_is_for_terminals_that_want_it(study, monkeypatch):
 
 
 def test_unstyled_it_is_the_same_text(study):
-    assert re.search(r"^cuda: correct, 1\.5x as fast", click.unstyle(terminal.summary(study)), re.M)
+    assert re.search(r"^cuda: correct, faster: 1\.50x", click.unstyle(terminal.summary(study)), re.M)
 
 
 @pytest.mark.parametrize("value", [3e-9, 1.0e-6, 23.34e-6, 999.4e-6, 999.61e-6, 0.99951, 1.0, 61.5])

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from analyzers.statistics import ratio, widened
-from analyzers.timing import check, choose, speedups, spreads
+from analyzers.verdicts.statistics import ratio, widened
+from analyzers.verdicts.timing import check, choose, speedups, spreads
 from profkit.record import measure, settled
 from profkit.record.measure import Measure
 from profkit.record.request import Request

@@ -227,8 +227,8 @@ def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
     build(tmp_path / "runs", tmp_path / "site", pages=0)
     document, rows = data(tmp_path / "site")
     lines = {row["impl"]: document["chinese"][row["line"]] for row in rows if row["line"]}
-    assert lines["cuda"] == "比参考实现快，加速比 2.86x [2.86, 2.88]"
-    assert lines["ori"].startswith("比参考实现慢，耗时为其 2.07 倍")
+    assert lines["cuda"] == "更快：2.86x [2.86, 2.88]"
+    assert lines["ori"].startswith("更慢：0.482x")
     assert document["chinese"]["latency"] == "延迟"
     assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["doubts"])
 

@@ -43,7 +43,7 @@ def test_a_summary_fits_the_terminal(width, monkeypatch):
     for line in text.splitlines():
         # A word that is wider, like a kernel's name, is not broken.
         assert len(line) <= width or len(line.split()) == 1 or width < 40, line
-    assert width < 40 or "compiled: correct, 12.2x" in re.sub(r"\s+", " ", text)
+    assert width < 40 or "compiled: correct, faster: 12.2x" in re.sub(r"\s+", " ", text)
 
 
 def test_a_narrow_table_keeps_its_first_column_and_says_what_it_left_out():
@@ -118,7 +118,7 @@ def test_what_is_fragile_is_counted_first_and_told_with_the_doubts(study):
     for name in ("verdicts", "_unjudged", "analysis"):
         study.__dict__.pop(name, None)
     (first,) = sections.first_lines(study)
-    assert first.startswith("cuda: correct, 1.5x as fast")
+    assert first.startswith("cuda: correct, faster: 1.50x")
     assert "fragile: refuses 1 layout" in first
     assert "contiguous" not in first
     (doubt,) = [one for one in sections.that_matter(study) if one.code == "fragile"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyzers.program import budget
+from analyzers.timeline.budget import budget
 from collectors.frame import build, host_of, set_host
 from collectors.kineto import read
 from profkit.cli.group import invoke

@@ -9,7 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from analyzers.program import budget, steady_state
+from analyzers.timeline.budget import budget
+from analyzers.timeline.steady import steady_state
 from collectors.frame import build
 from profkit import annotation
 from profkit.api import open_run, profile

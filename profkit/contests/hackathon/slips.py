@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analyzers.errors import AnalyzeError
-from analyzers.speedup import CONVENTIONS, conventions_of, printed, shown, speedup
-from analyzers.speedup import follows as can_follow
+from analyzers.verdicts.speedup import CONVENTIONS, conventions_of, printed, shown, speedup
+from analyzers.verdicts.speedup import follows as can_follow
 from profkit.contests.hackathon.encoder_table import Part, passes
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analyzers.statistics import MIN_ROUNDS
+from analyzers.verdicts.statistics import MIN_ROUNDS
 from profkit.contests.figures import NAN, number
 from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, own_of
 

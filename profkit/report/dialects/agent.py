@@ -28,7 +28,7 @@ from profkit.report.words import named, say
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
-    from analyzers.verdict import Verdict
+    from analyzers.verdicts.verdict import Verdict
     from analyzers.waterfall import Waterfall
     from profkit.study.study import Part, Study
 

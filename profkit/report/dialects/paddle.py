@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from analyzers.speedup import FORMULAS, shown, speedup
+from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from profkit.contests.hackathon.slips import check_claims, claims_of
 from profkit.errors import ProfkitError
 from profkit.report.chinese import said_in

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analyzers.rules.rule import TIME
-from analyzers.verdict import brief
+from analyzers.verdicts.verdict import brief
 from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import gain, in_order, runnable, worded

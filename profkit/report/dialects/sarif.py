@@ -16,7 +16,7 @@ from profkit.report.words import say
 from profkit.report.writers.sarif import ERROR, NOTE, WARNING, Notice, Result, Rule, document
 
 if TYPE_CHECKING:
-    from analyzers.verdict import Verdict
+    from analyzers.verdicts.verdict import Verdict
     from profkit.study.study import Study
 
 VERDICTS = {
@@ -93,7 +93,7 @@ def _found(study: Study, one: Finding, lang: str) -> Result:
 
 def _rule(one: Finding) -> Rule:
     """The rule by its own words, with dots where a finding has its numbers."""
-    title, then, expect = RULES[one.rule].words[""]["en"] if "" in RULES[one.rule].words else one.words()
+    title, then, expect = RULES[one.rule].words("", "en")
     dots: defaultdict[str, str] = defaultdict(lambda: "...")
     return Rule(one.rule, title.format_map(dots), f"next: {then.format_map(dots)}. expect: {expect.format_map(dots)}.")
 

@@ -18,7 +18,7 @@ import msgspec
 import profkit.report.dialects.tensorrt_tables as tables
 from analyzers.compare import Ladder
 from analyzers.rules.rule import TIME
-from analyzers.speedup import FORMULAS, shown
+from analyzers.verdicts.speedup import FORMULAS, shown
 from profkit.contests.hackathon import encoder_table
 from profkit.contests.hackathon.encoder_table import THRESHOLDS
 from profkit.contests.hackathon.slips import check_evaluation

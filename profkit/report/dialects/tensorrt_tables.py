@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analyzers.speedup import FORMULAS, shown, speedup
+from analyzers.verdicts.speedup import FORMULAS, shown, speedup
 from collectors import head_of, read
 from profkit.contests.hackathon.encoder_table import Part, passes
 from profkit.errors import ProfkitError

@@ -16,6 +16,6 @@ function strips() {
     svg.append(el("line", { x1: x(med), x2: x(med), y1: 2, y2: 52, stroke: "var(--fg)", "stroke-width": 1.5 }));
     svg.append(el("line", { x1: 8, x2: 352, y1: 50, y2: 50, stroke: "var(--line)" }));
     for (const [t, a, px] of [[lo, "start", 8], [hi, "end", 352]]) svg.append(el("text", { x: px, y: 66, "text-anchor": a }, say(t, "s", 4)));
-    box.append(h("figure", {}, h("figcaption", {}, key(s.impl), tx("samples", s.impl, say(med, "s", 4), v.length, s.method) + (s.humps ? tx("humps") : "")), svg));
+    box.append(h("figure", {}, h("figcaption", {}, key(s.impl), tx("samples", s.impl, say(med, "s", 4), v.length, s.method)), svg));
   }
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzers.compare import Ladder, Rung
-from analyzers.speedup import shown
+from analyzers.verdicts.speedup import shown
 from analyzers.waterfall import EXCESS, WORDS, Waterfall
 from collectors.doubt import Doubt
 from profkit._version import __version__
@@ -26,8 +26,8 @@ from profkit.report.writers.page_data import Shown, data_of
 from roofline.style import places
 
 if TYPE_CHECKING:
-    from analyzers.steps import Programs
-    from analyzers.steps import Rung as ProgramRung
+    from analyzers.timeline.compare import Programs
+    from analyzers.timeline.compare import Rung as ProgramRung
     from profkit.report.programs import Compared
     from profkit.study.study import Study
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from analyzers.program import IDLE
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
-from analyzers.subjects import WHOLE
+from analyzers.rules.subjects import WHOLE
+from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import WORDS
 from profkit.report import sections, units
 from profkit.report.chinese import said_in
@@ -34,8 +34,8 @@ from profkit.report.writers.page_data import (
 )
 
 if TYPE_CHECKING:
-    from analyzers.program import Budget
-    from analyzers.verdict import Verdict
+    from analyzers.timeline.budget import Budget
+    from analyzers.verdicts.verdict import Verdict
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Part, Study
 
@@ -248,9 +248,7 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
         why = Text(verdict.text("en"), verdict.text("zh")) if verdict.word == "impossible" else NOTHING
         return Card(question, told("p_faster_none"), why, kind="bad")
     ends = sections.speedup(row).partition(" ")[2].strip("[]")
-    key = "p_slower_value" if verdict.word == "slower" else "p_faster_value"
-    shown = 1 / verdict.speedup if verdict.word == "slower" and verdict.speedup > 0 else verdict.speedup
-    value = told(f"p_{verdict.word}") if verdict.word in ("same", "undecided") else told(key, value=f"{shown:.3g}")
+    value = both(verdict.headline)
     count = units.count(number(row, "n"))
     sure = told("p_sure", low_high=ends, count=count) if ends else told("p_sure_narrow", count=count)
     mood = {"faster": "good", "slower": "bad"}.get(verdict.word, "")

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import NO_RANGE, ending, in_order
@@ -23,7 +22,7 @@ from roofline.style import BANDS, places, shape
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analyzers.source_lines import Line
+    from analyzers.kernels.source_lines import Line
     from profkit.study.study import Study
 
 LONGEST_NAME = 300
@@ -205,7 +204,7 @@ def _samples(part: Shown) -> Iterator[dict[str, Any]]:
     step = max(1, len(seconds) // MOST_SAMPLES)
     if seconds:
         shown = [six(value) for value in seconds[::step]]
-        yield {"impl": part.label, "method": method, "seconds": shown, "humps": humps(seconds) is not None}
+        yield {"impl": part.label, "method": method, "seconds": shown}
 
 
 # ---- waterfalls

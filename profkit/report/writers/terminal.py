@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from analyzers.verdict import WORDS
+from analyzers.verdicts.verdict import WORDS
 from profkit.report import sections
 from profkit.report.layout import terminal_table
 from profkit.report.sections import tried

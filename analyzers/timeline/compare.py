@@ -1,4 +1,4 @@
-"""Programs by their steady step: how long one takes, where its time goes and what runs in it, before and after a change."""
+"""Comparison of programs by their steady step: length, parts and work, before and after."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from analyzers.busy import Times, union
 from analyzers.compare import unlike
 from analyzers.errors import AnalyzeError
-from analyzers.program import SLICES, Budget, passed
 from analyzers.records import plain
-from analyzers.statistics import FEWEST, Ratio, unpaired
+from analyzers.timeline.budget import SLICES, Budget
+from analyzers.timeline.intervals import Times, passed, union
+from analyzers.verdicts.statistics import Ratio
+from analyzers.verdicts.unpaired import FEWEST, unpaired
 from collectors.doubt import Doubt, unique
 
 SCHEMA = "profkit-compare-steps/1"
@@ -27,20 +28,16 @@ WINDOW = "window"
 STEPS, PASSAGES, RECORD = "steps", "passages", "record"
 _KINDS = {"repeating": STEPS, "after": STEPS, "range": PASSAGES, "all": RECORD}
 APPEARED, GONE = "appeared", "gone"
-MANIFOLD, NEARLY, ALIKE = 1.5, 0.9, 0.02
-"""A step is several of another's where the counts of NEARLY all work it shares with it are, within ALIKE, one multiple of
-theirs, of MANIFOLD at least."""
 SHARED = 0.5
-"""Share of the time of two programs' work, of both, that has the same names in two forms of one program."""
+"""Share of the time of two programs' work that has the same names in two forms of one program; convention."""
 NAN = math.nan
 UNKNOWN = Ratio()
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of a window one by one, n of them: `lengths` and `busy` [s] (in which the GPU worked), shape (n,); a row of
-    `work` a name with its kind and its `count` a step, `times` [s] of each in each step, (works, n). One average step where
-    nothing tells one from the next (n = 1).
+    """The n steps of a window: `lengths` and `busy` [s] (in which the GPU worked), shape (n,); a row of `work` a name with
+    its kind and its `count` a step, `times` [s] of shape (works, n). One average step where nothing tells them apart.
     """
 
     lengths: Times
@@ -77,9 +74,7 @@ def _named(part: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
 
 @dataclass(frozen=True)
 class Taken:
-    """A program's steps on the process and device whose step is the longest. `device`: which, "" where there is one;
-    `devices`: how many there are; `within`: the range whose passages they are.
-    """
+    """A program's steps on the process and device with the longest step; `within`: range of passages."""
 
     label: str
     budget: Budget
@@ -129,9 +124,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Piece:
-    """A kernel, copy or fill by name: seconds and launches a step, `before` and `after`. `word`: appeared, gone, or what the
-    times of the single steps say: faster, slower, same, undecided.
-    """
+    """A kernel, copy or fill by name: seconds and launches a step, before and after."""
 
     name: str
     kind: str
@@ -210,7 +203,7 @@ def _ends(ratio: Ratio) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs in the order given, each against the one before it and the first; `apart`: facts that differ and matter."""
+    """Programs in order, each against the one before and the first; `apart`: facts that differ."""
 
     rungs: tuple[Rung, ...]
     doubts: tuple[Doubt, ...]
@@ -218,15 +211,15 @@ class Programs:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The programs that no interval says anything of: too few steps, or the steps' own lengths are not known."""
+        """Programs without an interval: too few steps, or unknown lengths."""
         return tuple(one.label for one in self.rungs[1:] if math.isnan(one.since.low))
 
     def regressions(self, limit: float) -> list[Rung]:
-        """Programs whose step is slower than the first's for sure, by more than `limit` (fraction of its time)."""
+        """Programs whose step is slower than the first's by more than `limit`, interval included."""
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
 
     def undecided(self, limit: float) -> list[Rung]:
-        """Those of which the interval holds the limit: they may be slower by more, or not."""
+        """Programs whose interval holds the limit."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
 
@@ -245,7 +238,7 @@ class Programs:
 
 
 def compare_steps(programs: Sequence[Taken]) -> Programs:
-    """Each of these programs against the one before it and the first. Raises AnalyzeError for fewer than two."""
+    """Each program against the one before it and the first. Raises AnalyzeError for fewer than two."""
     if len(programs) < 2:
         raise AnalyzeError("a comparison needs two programs", fix="name BEFORE and AFTER")
     first = programs[0]
@@ -318,15 +311,6 @@ def _windows(before: Rung, after: Rung) -> Iterator[Doubt]:
         yield Doubt(
             "the number of processes and devices differs", told, "a step may be another share of the work", "devices"
         )
-    times = _multiple(after.pieces)
-    if times == times:
-        large, small = (b, a) if times > 1 else (a, b)
-        yield Doubt(
-            f"a step of {large.label} may be {max(times, 1 / times):.3g} of {small.label}'s",
-            "nearly all its work is launched so many times as often",
-            "name what a step is: profkit.annotate, and --range in both",
-            "windows",
-        )
     few = [one for one in (a, b) if one.known < FEWEST]
     if few:
         told = ", ".join(f"{one.label}: {one.known}" for one in few)
@@ -340,28 +324,9 @@ def _windows(before: Rung, after: Rung) -> Iterator[Doubt]:
         yield Doubt(
             f"{a.label} and {b.label} run other work", told, "check that both are the same program", "other-work"
         )
-    means = a.budget.step / b.budget.step
-    if after.ratio.low == after.ratio.low and not after.ratio.low <= means <= after.ratio.high:
-        told = f"means tell {means:.3g}x, outside of [{after.ratio.low:.3g}, {after.ratio.high:.3g}]"
-        fix = "look at the longest steps: what comes in some alone, as saving, is in the means and not in the speed-up"
-        yield Doubt(f"{b.label}: the average steps tell another speed-up", told, fix, "outlying-steps")
 
 
 def _said(one: Taken) -> str:
     if one.window == RECORD:
         return "the whole record, in which nothing repeats"
     return f"{one.counted} passages of {one.within}" if one.window == PASSAGES else f"{one.counted} steps"
-
-
-def _multiple(pieces: Sequence[Piece]) -> float:
-    """How many times as often a step launches nearly all the work that both have; NaN where that is no one multiple."""
-    both = [one for one in pieces if one.count_before and one.count_after]
-    weights = [max(one.before, one.after) for one in both]
-    quotients = [one.count_after / one.count_before for one in both]
-    if not both or not sum(weights) > 0:
-        return NAN
-    order = np.argsort(quotients)
-    half = np.searchsorted(np.cumsum(np.array(weights)[order]), sum(weights) / 2)
-    times = float(quotients[int(order[half])])
-    like = sum(weight for weight, one in zip(weights, quotients, strict=True) if abs(one / times - 1) <= ALIKE)
-    return times if max(times, 1 / times) >= MANIFOLD and like >= NEARLY * sum(weights) else NAN

@@ -1,11 +1,9 @@
-"""The samples of timings.csv -> a spread and a speed-up for each implementation, and what is doubtful about
-them.
-"""
+"""Samples of timings.csv -> spread and speed-up of each implementation, and caveats."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +12,7 @@ import pandas as pd
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import keeps
-from analyzers.speedup import THRESHOLD
-from analyzers.statistics import (
+from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
     Spread,
@@ -27,7 +24,6 @@ from analyzers.statistics import (
 )
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
-from roofline.wording import seconds
 
 NAN = math.nan
 NEEDED = ("impl", "method", "round", "seconds")
@@ -45,14 +41,14 @@ _THROTTLE = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 brake.
 """
 
+_MANY = 0.05
+"""Share of samples that a robust median does not mind, and from which they are worth a word; convention."""
+
 _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
 
 EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
 """Codes of the doubt about one, and of one that the peaks of the two precisions allow."""
-
-HUMPS, NEAR_HUMPS = "two-humps", "two-humps-near"
-"""Codes of the doubt about times in two groups, and of the same where they lie nearer than the wanted precision."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class Timed:
 
 
 def check(timings: pd.DataFrame) -> pd.DataFrame:
-    """The samples with all columns this module reads; raises AnalyzeError naming the missing one."""
+    """Samples with all columns in use; raises AnalyzeError naming a missing one."""
     for name in NEEDED:
         if name not in timings:
             raise AnalyzeError(f"timings: column {name!r} is missing", fix=f"needed are {', '.join(NEEDED)}")
@@ -100,20 +96,17 @@ def check(timings: pd.DataFrame) -> pd.DataFrame:
     return result
 
 
-def choose(timings: pd.DataFrame, method: str = "", l2: str = "") -> pd.DataFrame:
-    """The samples a verdict is made of: one method, one state of the cache.
+def choose(timings: pd.DataFrame) -> pd.DataFrame:
+    """The samples a verdict is made of: one method, one state of the cache, cold if there is one.
 
-    method: "" takes the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else
-    the one with most rounds. l2: "" prefers "cold". Raises AnalyzeError when the named method is not there.
+    The method is the most trusted one that every implementation was timed by in MIN_ROUNDS rounds, else the one with
+    most rounds.
     """
     methods = [str(name) for name in timings["method"].unique()]
     deciding = [name for name in methods if name not in ASIDE] or methods
-    if method and method not in methods:
-        raise AnalyzeError(f"timings: no method {method!r}", fix=f"methods here: {', '.join(methods) or 'none'}")
-    chosen = method or _best_method(timings, deciding)
-    rows: pd.DataFrame = timings[timings["method"] == chosen]
+    rows: pd.DataFrame = timings[timings["method"] == _best_method(timings, deciding)]
     states = [str(name) for name in rows["l2"].unique()]
-    state = l2 or ("cold" if "cold" in states else states[0] if states else "")
+    state = "cold" if "cold" in states else states[0] if states else ""
     result: pd.DataFrame = rows[rows["l2"] == state]
     return result
 
@@ -174,8 +167,7 @@ def _with_spread(found: Spread, spread: float) -> Spread:
 
 
 def _submitting(every: pd.DataFrame) -> dict[str, float]:
-    """Seconds the caller spends in a call, by implementation: as clocked while the device was held, at most what
-    passes from idle to idle device (method "host"), which has waiting in it."""
+    """Seconds of the caller in a call: clocked while the device was held, at most from idle to idle."""
     kept = every[every["kept"]]
     found = {}
     for impl, rows in kept.groupby("impl"):
@@ -195,10 +187,8 @@ def _median(values: pd.Series[float]) -> float:
     return float(known.median()) if len(known) else NAN
 
 
-def speedups(
-    chosen: pd.DataFrame, reference: str, threshold: float = THRESHOLD, spread: float = 0.0
-) -> dict[str, Ratio]:
-    """The speed-up of every implementation over the reference; empty when that was not timed. spread: see statistics.ratio."""
+def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[str, Ratio]:
+    """Speed-up of every implementation over the reference; {} when that was not timed."""
     kept = chosen[chosen["kept"]]
     base = kept[kept["impl"] == reference]
     found = {}
@@ -210,14 +200,13 @@ def speedups(
                 base["block"].to_numpy(),
                 rows["block"].to_numpy(),
                 base["process"].to_numpy(),
-                threshold=threshold,
                 spread=spread,
             )
     return found
 
 
 SURE = 1.1
-"""From this factor on a clock is not doubted because another one's interval includes 1."""
+"""Speed-up from which one clock stands against another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
 
 
 def two_clocks(
@@ -225,7 +214,6 @@ def two_clocks(
     chosen: pd.DataFrame,
     ratios: Mapping[str, Ratio],
     reference: str,
-    threshold: float = THRESHOLD,
 ) -> dict[str, str]:
     """What the two device clocks say of the implementations that are faster or slower by the chosen samples alone:
     "cupti 1.04x, event 1.02x".
@@ -239,7 +227,7 @@ def two_clocks(
     if method == "event" or not claimed:
         return {}
     asked = samples["impl"].isin([reference, *claimed])
-    others = speedups(samples[asked & samples["method"].eq("event") & samples["l2"].eq(l2)], reference, threshold)
+    others = speedups(samples[asked & samples["method"].eq("event") & samples["l2"].eq(l2)], reference)
     return {
         name: f"{method} {r.value:.3g}x, event {others[name].value:.3g}x"
         for name, r in claimed.items()
@@ -263,100 +251,43 @@ def doubts(
     target: float,
     again: Collection[str] = (),
 ) -> list[Doubt]:
-    """What makes the chosen samples less trustworthy. target: wanted relative half-width of the medians; again:
-    implementations whose chosen samples were taken after they had been found the fastest.
+    """Caveats of the chosen samples. target: wanted relative half-width of the medians; again: implementations whose
+    chosen samples were taken after they had been found the fastest.
     """
     if not timed:
         return []
-    found = [
-        precision_doubt({name: t.spread for name, t in timed.items()}, target),
-        *_rounds(ratios),
-        *_cache(timed),
-    ]
-    found += [doubt for t in timed.values() for doubt in (*_one(t), _humps(t, target))]
+    found: list[Doubt | None] = [precision_doubt({name: t.spread for name, t in timed.items()}, target)]
+    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
+    if few:
+        listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
+        told = f"{listed}, {MIN_ROUNDS} needed"
+        found.append(Doubt("too few interleaved rounds for a verdict", told, "raise the time budget"))
+    if any(t.l2 == "warm" for t in timed.values()):
+        warm = "timed with a warm cache: data that fits in L2 did not come from DRAM"
+        found.append(Doubt(warm, "", "time with a cold L2"))
+    found += [doubt for t in timed.values() for doubt in _of_samples(t)]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
     found.append(_winner(timed, ratios, again))
     return [doubt for doubt in found if doubt is not None]
 
 
-def _rounds(ratios: Mapping[str, Ratio]) -> list[Doubt | None]:
-    few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
-    if not few:
-        return []
-    listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
-    return [
-        Doubt(
-            "too few interleaved rounds for a verdict",
-            f"{listed}, {MIN_ROUNDS} needed",
-            "raise the time budget",
-        )
-    ]
-
-
-def _cache(timed: Mapping[str, Timed]) -> list[Doubt | None]:
-    if any(t.l2 == "warm" for t in timed.values()):
-        return [
-            Doubt(
-                "timed with a warm cache: data that fits in L2 did not come from DRAM",
-                "",
-                "time with a cold L2",
-            )
-        ]
-    return []
-
-
-def _one(t: Timed) -> list[Doubt | None]:
-    found: list[Doubt | None] = []
+def _of_samples(t: Timed) -> Iterator[Doubt]:
+    """Caveats of one implementation's samples."""
     s, total = t.spread, t.spread.n + t.dropped
-    if t.dropped > 0.05 * total:
-        found.append(
-            Doubt(
-                f"{t.impl}: unsound samples were left out",
-                f"{t.dropped} of {total}",
-                "see kept in timings.csv",
-            )
-        )
-    if s.outliers > 0.05 * s.n:
-        found.append(
-            Doubt(
-                f"{t.impl}: many outliers (kept)",
-                f"{s.outliers} of {s.n}",
-                "look for other work on the device",
-            )
-        )
+    if t.dropped > _MANY * total:
+        yield Doubt(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
+    if s.outliers > _MANY * s.n:
+        fix = "look for other work on the device"
+        yield Doubt(f"{t.impl}: many outliers (kept)", f"{s.outliers} of {s.n}", fix)
     if s.drift.present:
-        found.append(
-            Doubt(
-                f"{t.impl}: the time drifts during the measurement",
-                f"{s.drift.change:+.2%} from the first to the last third",
-                "warm up longer; interleaving keeps most of it out of the speed-up",
-            )
-        )
+        much = f"{s.drift.change:+.2%} from the first to the last third"
+        fix = "warm up longer; interleaving keeps most of it out of the speed-up"
+        yield Doubt(f"{t.impl}: the time drifts during the measurement", much, fix)
     if t.throttled > 0.1:
-        found.append(
-            Doubt(
-                f"{t.impl}: the device was slowed by power or heat",
-                f"in {t.throttled:.0%} of the rounds",
-                "cool it, or lock a lower clock; a speed-up then holds for this state",
-            )
-        )
-    return found
-
-
-def _humps(t: Timed, target: float) -> Doubt | None:
-    """Another run may fall into either hump: near ones move the median by less than `target`, which is asked for anyway."""
-    humps = t.spread.humps
-    if humps is None:
-        return None
-    low, high = seconds(humps.low), seconds(humps.high)
-    return Doubt(
-        f"{t.impl}: its times fall into two groups",
-        f"{humps.count} of {t.spread.n} about {low}, the others about {high} ({humps.apart:+.2%})"
-        + ("; the median lies between them" if humps.torn else ""),
-        "look for two states of the machine (clocks, memory pages, other work); --processes shows whether another process stays in one",
-        HUMPS if humps.apart > 2 * target else NEAR_HUMPS,
-    )
+        much = f"in {t.throttled:.0%} of the rounds"
+        fix = "cool it, or lock a lower clock; a speed-up then holds for this state"
+        yield Doubt(f"{t.impl}: the device was slowed by power or heat", much, fix)
 
 
 def _clocks(timed: Mapping[str, Timed], reference: str) -> Doubt | None:
@@ -384,7 +315,7 @@ def _excessive(name: str, r: Ratio) -> Doubt | None:
 
 
 def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Doubt:
-    """The doubt about an excessive speed-up with what the precision allows of it; any other as it is."""
+    """Caveat about an excessive speed-up with what the precision allows of it; others unchanged."""
     name = doubt.what.partition(": ")[0]
     if doubt.code != EXCESSIVE or name not in rows or reference not in rows:
         return doubt
@@ -406,7 +337,7 @@ def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], referenc
 
 
 def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
-    """Implementations whose samples of `method` are fresh ones, taken after others had made them the fastest."""
+    """Implementations with fresh samples of `method`, taken after being found the fastest."""
     return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
 
 
@@ -420,48 +351,3 @@ def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Coll
     others = [value for name, value in known.items() if name != best]
     # One median's standard error, from its interval.
     return winner_doubt(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)
-
-
-def compare_methods(timings: pd.DataFrame, method: str) -> list[Doubt]:
-    """Where another method of timing the device disagrees with the chosen one by more than max(5 %, 1 us),
-    and what that difference is.
-
-    Only like with like: the same state of the cache. The caller's clock is a doubt when it says more than
-    twice the device's time, since a caller then mostly waits for launches; that is what it is there to say.
-    """
-    kept = timings[timings["kept"]]
-    state = "" if kept[kept["method"] == method].empty else kept[kept["method"] == method]["l2"].iloc[0]
-    medians = kept.groupby(["impl", "method", "l2"], sort=False)["seconds"].median()
-    found = []
-    for (impl, other, l2), took in medians.items():
-        base = medians.get((impl, method, state), NAN)
-        caller = str(other).startswith(("host", "wall"))
-        if other == method or not (caller or l2 == state):
-            continue
-        if not (took > 2 * base + 1e-6 if caller else abs(took - base) > max(0.05 * base, 1e-6)):
-            continue
-        found.append(
-            Doubt(
-                f"{impl}: {other} and {method} disagree: {classify(str(other), method, took / base)}",
-                f"{other} {took * 1e6:.4g} us, {method} {base * 1e6:.4g} us",
-                "the verdict rests on " + method,
-                "methods-differ",
-            )
-        )
-    return found
-
-
-def classify(other: str, method: str, quotient: float) -> str:
-    """The likely reason why `other` gives `quotient` times the seconds of `method`."""
-    busy = ("cupti", "nsys")
-    if other.startswith(("wall", "host")):
-        return "the caller also pays for launching" if quotient > 1 else "work goes on after the call returns"
-    if other.startswith("graph"):
-        return "a graph has a warm L2 and no launch gaps" if quotient < 1 else "the graph repeats or copies more"
-    if method.startswith(busy) and quotient > 1:
-        return "gaps between kernels and launch overhead"
-    if other.startswith(busy):
-        return (
-            "gaps between kernels and launch overhead" if quotient < 1 else "work on another stream, or another clock"
-        )
-    return "launch overhead" if quotient > 1 else "work on another stream, a warm L2, or another clock"

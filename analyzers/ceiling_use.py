@@ -1,4 +1,4 @@
-"""How much of each ceiling a launch uses: the time its work needs at the ceiling, over the time it took."""
+"""Use of each ceiling by a launch: the time its work needs there over the time it took."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Use:
     roofline: Roofline
 
     def peak(self, name: str) -> Array:
-        """A ceiling for each launch: the roofline's, else the one the tool gave with the launch; NaN unknown."""
+        """Ceiling of each launch: the roofline's, else the tool's own; NaN unknown."""
         known = self.roofline.peak(name)
         return column(self.frame, peak_counter(name)) if np.isnan(known) else np.full(len(self.frame), known)
 
@@ -43,16 +43,13 @@ class Use:
 
     @cached_property
     def flops(self) -> Array:
-        """FLOP over all pipes; NaN when none was collected, or nothing but zeros while one is missing.
-
-        Integer tensor operations count alike. A lower bound where `flops_lower` says so.
-        """
+        """FLOP over all pipes, integer tensor operations alike; a lower bound where `flops_lower`."""
         total = np.nansum(list(self.known.values()), axis=0)
         return np.where(has_operations(self.frame) & ((total > 0) | ~self._misses), total, np.nan)
 
     @property
     def flops_lower(self) -> NDArray[np.bool_]:
-        """Rows whose FLOP are a lower bound: a pipe that the chip has was not collected, or not all of it."""
+        """Mask of rows whose FLOP are a lower bound: a pipe of the chip was not collected whole."""
         return self._misses & (self.flops > 0)
 
     @cached_property
@@ -71,7 +68,7 @@ class Use:
 
     @property
     def shares(self) -> dict[str, Array]:
-        """Share of each ceiling that is used (fraction), by pipe and level; above 1 something is wrong."""
+        """Share of each ceiling in use, by pipe and level; above 1 something is wrong."""
         time = column(self.frame, "time")
         with np.errstate(divide="ignore", invalid="ignore"):
             return {name: needed / time for name, needed in self.roof_times.items()}
@@ -92,9 +89,7 @@ class Use:
 
 
 def binding_times(use: Use) -> pd.DataFrame:
-    """As roof_times, one column a unit: the tensor paths share a unit, so each column of theirs holds
-    their sum where it is the longest path, and NaN elsewhere.
-    """
+    """Seconds at each ceiling, one column a unit: tensor paths share one, their sum is the longest's."""
     times: dict[str, Array] = dict(use.roof_times)
     paths = [name for name in times if name.startswith(TENSOR)]
     tensor = np.array([times[name] for name in paths])

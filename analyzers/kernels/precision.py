@@ -18,9 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.counts import column, pipe_counts
-from analyzers.kernel_names import stored_type, tensor_type
+from analyzers.kernels.names import stored_type, tensor_type
+from analyzers.kernels.provenance import is_authored
 from analyzers.pipes import PIPES, TENSOR, keeps
-from analyzers.provenance import is_authored
 from collectors.doubt import Doubt
 
 MATTERS = 0.01
@@ -80,7 +80,7 @@ class Reduced:
 
 
 def task_type(task: Mapping[str, Sequence[str]]) -> str:
-    """The narrowest floating type among a task's inputs, weights and outputs: fp32, bf16, ...; "" without any."""
+    """Narrowest floating type among a task's inputs, weights and outputs: fp32, bf16, ...; "" none."""
     names = {name for types in task.values() for name in types}
     short = {name: "fp4" if name.startswith("float4") else "fp8" for name in names if "float" in name}
     return min(((short | _TYPES)[name] for name in short), key=keeps, default="")
@@ -111,9 +111,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Seen:
-    """An implementation's launches by the tensor type they computed in, and by the narrow one that their names say they
-    read or write: one entry a row, "" for none.
-    """
+    """Launches of an implementation by tensor type and by narrow stored type; "" for none."""
 
     kernels: list[str]
     types: list[str]
@@ -168,7 +166,7 @@ def _mattering(kinds: Sequence[str], values: NDArray[np.float64], total: float) 
 
 
 def _reduced(impl: str, seen: _Seen, own: str, base: _Seen) -> Reduced | None:
-    """What an implementation computed in less than `own`, the task's type, and than the reference; None when nothing."""
+    """Precision below `own`, the task's, and below the reference's; None where there is none."""
     # A reference whose pipe cannot be told keeps (), which nothing is below.
     least = min([own, *sorted(base.pipes)], key=keeps)
     computed, kept = (

@@ -1,22 +1,17 @@
-"""What the GPU did over time: busy, idle, overlapping, and whose time it was. For frames with a timeline
-(nsys, CUPTI).
-
-Shares are of the summed time of all GPU work, so kernels that run side by side count each in full; busy time
-counts a moment once. Idle is between the first start and the last end on a device: nothing is known outside.
-"""
+"""GPU activity over time: busy, idle, overlap and shares, for frames with a timeline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analyzers.busy import Times, rows
 from analyzers.counts import column, grouped, known_sums
 from analyzers.errors import AnalyzeError
+from analyzers.timeline.intervals import Times, length, merged, rows
 from collectors.doubt import Doubt
 from collectors.frame import spelt
 
@@ -25,10 +20,7 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class Gaps:
-    """Idle stretches between pieces of work on one device [s]; zeros where the work is seamless.
-
-    after, before: the work that ended last before the largest, and the one that ended it.
-    """
+    """Idle stretches on one device [s]; after, before: work around the largest."""
 
     count: int
     total: float
@@ -40,7 +32,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class DeviceTime:
-    """One device [s]: span = last end - first start = busy + gaps.total; overlap = summed work - busy."""
+    """One device [s]: span = busy + gaps.total; overlap = summed work - busy."""
 
     device: str
     launches: int
@@ -57,10 +49,7 @@ class DeviceTime:
 
 @dataclass(frozen=True)
 class Share:
-    """Summed GPU time [s] of a kernel, copy or range, its fraction of all GPU time, and its launches.
-
-    own: of a range, the time not in a range inside it; else the same as time.
-    """
+    """GPU time [s] of a kernel, copy or range, its share, launches; own: outside of inner ranges."""
 
     name: str
     time: float
@@ -71,8 +60,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Api:
-    """CPU side of the CUDA API: calls and time [s], and those that launch; per_launch [s], NaN without
-    launches."""
+    """CPU side of the CUDA API: calls and time [s], and of the launching ones."""
 
     calls: int
     time: float
@@ -158,67 +146,57 @@ def _devices(frame: pd.DataFrame) -> tuple[DeviceTime, ...]:
 
 def _device(label: str, start: Times, time: Times, kernel: pd.Series) -> DeviceTime:
     # Whole nanoseconds, as the tools count: seconds as floats would leave gaps of rounding.
-    begin = np.rint(start * _NS).astype(np.int64)
-    end = begin + np.rint(time * _NS).astype(np.int64)
-    if (begin[1:] < begin[:-1]).any():
-        order = np.argsort(begin, kind="stable")
-        begin, end, kernel = begin[order], end[order], kernel.iloc[order]
-    reached = np.maximum.accumulate(end)
-    idle = begin[1:] - reached[:-1]
-    holes = np.flatnonzero(idle > 0)
-    gaps = idle[holes]
-    span = int(reached[-1] - begin[0])
-    busy = span - int(gaps.sum())
-    largest = int(holes[gaps.argmax()]) if len(holes) else -1
-    return DeviceTime(
-        label,
-        len(begin),
-        span / _NS,
-        busy / _NS,
-        (int((end - begin).sum()) - busy) / _NS,
-        Gaps(
-            len(holes),
-            int(gaps.sum()) / _NS,
-            int(gaps.max()) / _NS if len(holes) else 0.0,
-            float(np.median(gaps)) / _NS if len(holes) else 0.0,
-            # The work that ended last before the gap, which need not be the one that began last.
-            str(kernel.iloc[int(end[: largest + 1].argmax())]) if largest >= 0 else "",
-            str(kernel.iloc[largest + 1]) if largest >= 0 else "",
-        ),
-    )
+    begin = np.rint(start * _NS)
+    end = begin + np.rint(time * _NS)
+    busy = merged(begin, end)
+    idle = busy[1:, 0] - busy[:-1, 1]
+    span, worked = float(busy[-1, 1] - busy[0, 0]), length(busy)
+    after = before = ""
+    if len(idle):
+        at = int(idle.argmax())
+        # The work that ended last before the gap, which need not be the one that began last.
+        after = str(kernel.iloc[int(np.flatnonzero(end == busy[at, 1])[0])])
+        before = str(kernel.iloc[int(np.flatnonzero(begin == busy[at + 1, 0])[0])])
+    largest, median = (float(idle.max()), float(np.median(idle))) if len(idle) else (0.0, 0.0)
+    found = Gaps(len(idle), float(idle.sum()) / _NS, largest / _NS, median / _NS, after, before)
+    overlap = (float((end - begin).sum()) - worked) / _NS
+    return DeviceTime(label, len(begin), span / _NS, worked / _NS, overlap, found)
 
 
 def _shares(work: pd.DataFrame, total: float) -> tuple[Share, ...]:
     sums = work.groupby("kernel", sort=False, observed=True)[["time", "launches"]].sum()
-    found = [
-        Share(
-            str(name),
-            float(row["time"]),
-            float(row["time"]) / total,
-            int(row["launches"]),
-            float(row["time"]),
-        )
-        for name, row in sums.iterrows()
-    ]
-    return _sorted(found)
+    return _sorted(
+        Share(str(name), float(time), float(time) / total, int(launches), float(time))
+        for name, time, launches in sums.itertuples()
+    )
 
 
 def _ranges(work: pd.DataFrame, total: float) -> tuple[Share, ...]:
     own = work.groupby("range", sort=False, observed=True)[["time", "launches"]].sum()
     inside: dict[str, list[float]] = {}
-    for path, row in own.iterrows():
+    for path, time, launches in own.itertuples():
         parts = str(path).split("/")
         for depth in range(len(parts)):
             held = inside.setdefault("/".join(parts[: depth + 1]), [0.0, 0.0, 0.0])
-            held[0] += float(row["time"])
-            held[1] += float(row["launches"])
-            held[2] += float(row["time"]) if depth == len(parts) - 1 else 0.0
+            held[0] += float(time)
+            held[1] += float(launches)
+            held[2] += float(time) if depth == len(parts) - 1 else 0.0
     if set(inside) == {""}:
         return ()
-    return _sorted([Share(name, time, time / total, int(n), mine) for name, (time, n, mine) in inside.items()])
+    # A range round a single one that holds all of it says nothing of its own.
+    twice = {
+        name.rpartition("/")[0]
+        for name, held in inside.items()
+        if inside.get(name.rpartition("/")[0], [])[:2] == held[:2]
+    }
+    return _sorted(
+        Share(name, time, time / total, int(n), mine)
+        for name, (time, n, mine) in inside.items()
+        if name not in twice or not name
+    )
 
 
-def _sorted(shares: Sequence[Share]) -> tuple[Share, ...]:
+def _sorted(shares: Iterable[Share]) -> tuple[Share, ...]:
     return tuple(sorted(shares, key=lambda one: (-one.time, one.name)))
 
 

@@ -53,6 +53,11 @@ def shown(value: float, convention: str) -> str:
     return "-" if math.isnan(value) else _SHOWN[convention].format(value)
 
 
+def digits(value: float) -> str:
+    """Three significant digits, zeros included: "2.80", "0.483", "108"."""
+    return f"{value:.3g}" if value >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
 def word(low: float, high: float, threshold: float = THRESHOLD) -> str:
     """What an interval of a speed-up says; undecided without one."""
     if math.isnan(low) or math.isnan(high):
@@ -106,5 +111,5 @@ def follows(result: Printed, formula: Callable[..., float], inputs: Sequence[Pri
 
 
 def conventions_of(old: Printed, new: Printed, result: Printed) -> tuple[str, ...]:
-    """The conventions by which a printed speed-up follows from printed times; none: an arithmetic slip."""
+    """Conventions by which a printed speed-up follows from printed times; none: an arithmetic slip."""
     return tuple(name for name, formula in CONVENTIONS.items() if follows(result, formula, (old, new)))

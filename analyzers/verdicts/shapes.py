@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import timing
 from analyzers.records import plain
-from analyzers.statistics import Ratio
+from analyzers.verdicts import timing
+from analyzers.verdicts.statistics import Ratio
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Shape:
 
 
 def shape(inputs: Sequence[str], timings: pd.DataFrame, reference: str) -> Shape:
-    """The figures of one shape from its samples, by the method that the verdict would be made of."""
+    """Figures of one shape from its samples."""
     samples = timing.check(timings)
     chosen = timing.choose(samples)
     times = {name: one.spread.median for name, one in timing.spreads(chosen, samples).items()}
@@ -41,7 +41,7 @@ def shape(inputs: Sequence[str], timings: pd.DataFrame, reference: str) -> Shape
 
 
 def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
-    """Candidate -> the geometric mean of its speed-ups, of those that were timed on every shape; none of one shape."""
+    """Candidate -> geometric mean of its speed-ups over several shapes."""
     names = [
         name for name in (shapes[0].ratios if len(shapes) > 1 else ()) if all(name in one.ratios for one in shapes)
     ]
@@ -49,7 +49,7 @@ def geometric(shapes: Sequence[Shape]) -> dict[str, Ratio]:
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:
-    """Of independent ratios: half the width of the logarithm is the root of the sum of squares over their number."""
+    """Geometric mean of independent ratios: half-widths of logarithms add as squares."""
     count = len(ratios)
     middle = sum(math.log(one.value) for one in ratios) / count
     half = math.sqrt(sum((math.log(one.high / one.low) / 2) ** 2 for one in ratios)) / count

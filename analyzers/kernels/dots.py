@@ -1,4 +1,4 @@
-"""Triton kernels whose products of FP32 operands run in TF32 because nothing says otherwise."""
+"""Triton kernels whose FP32 products run in TF32 by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said first of an implementation: exactly one word, its interval, and the conditions it holds under.
+"""The verdict on an implementation: exactly one word, its interval, and the conditions it holds under.
 
 The words, in the order in which they are decided:
 
@@ -10,21 +10,23 @@ The words, in the order in which they are decided:
     undecided    the interval of the speed-up does not say which is faster
     faster, slower, same
 
-A speed-up is a number of the last three alone. A condition is a part of the same sentence; one that `spoils` it makes
-a win that counts nowhere. A program's ranges have no verdict: nothing is compared.
+Speed-ups are reference time / time, above 1 where it is faster. A condition is a part of the same sentence; one that
+`spoils` it makes a win that counts nowhere. A program's ranges have no verdict: nothing is compared.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import msgspec
 
-from analyzers.reasons import in_chinese
-from analyzers.speedup import THRESHOLD
+from analyzers.verdicts.reasons import in_chinese
+from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
 
@@ -38,45 +40,20 @@ WIDE = 0.05
 LONGEST = 120
 """Characters of somebody else's words in a sentence: an exception's, a list's. `Verdict.why` has all of them."""
 
-Language = tuple[str, str]
-SENTENCES: Mapping[str, Language] = {
-    "faster": ("{value} as fast as the reference {interval}", "比参考实现快，加速比 {value} {interval}"),
-    "slower": ("takes {inverse} the reference's time {interval}", "比参考实现慢，耗时为其 {times} 倍 {interval}"),
-    "same": ("as fast as the reference {interval}", "与参考实现一样快 {interval}"),
-    "undecided": (
-        "neither {least} faster nor {least} slower for sure {interval}",
-        "快慢是否相差 {least} 尚无定论 {interval}",
-    ),
-    "void": ("void: the task cannot tell right from wrong ({kind})", "无效：此题区分不出对错（{kind}）"),
-    "impossible": ("impossible: {kind}", "不可能：{kind}"),
-    "wrong": ("{kind}: {why}", "{kind}：{why}"),
-    "failed": ("{kind}: {why}", "{kind}：{why}"),
-    "skipped": ("not run: {why}", "未运行：{why}"),
-}
-_UNSURE: Language = ("not sure which is faster {interval}", "快慢未定 {interval}")
-"""Undecided, where the interval is not what decides."""
-CONDITIONS: Mapping[str, Language] = {
-    "reduced": ("in {used} where the task has {task}", "以 {used} 计算，而题目为 {task}"),
-    "library": ("by the library: none of its own kernels ran", "由库完成：自有 kernel 均未运行"),
-    "fallback": ("by a fallback ({place})", "走了回退路径（{place}）"),
-    "clocks": ("two clocks disagree: {said}", "两种计时不一致：{said}"),
-    "unbuilt": ("by the library: its own extension does not compile here", "由库完成：自有扩展在此无法编译"),
-    "caller": ("by the caller's clock, launching and waiting included", "按调用方的时钟计，含启动与等待"),
-    "few": ("too few rounds to decide", "轮数太少，不足以判定"),
-    "wide": ("interval wide: +-{half}", "置信区间较宽：±{half}"),
-    "algorithm": (
-        "by another algorithm: its counted work is {share} of the task's model",
-        "换了算法：实测工作量为题目模型的 {share}",
-    ),
-    "unexplained": (
-        "below the task's floor: another algorithm or skipped work, `--ncu` would tell",
-        "低于题目下限：换了算法或少做了工作，用 `--ncu` 可以分辨",
-    ),
-    "switched": ("by switches of torch's that the reference has not", "靠改动 torch 的开关，参考实现没有这样做"),
-    "frozen": ("by weights prepared once: later ones do not reach it", "权重只预处理一次：之后的改动不起作用"),
-    "fragile": ("fragile: {what}", "不稳健：{what}"),
-    "still": ("{what} never changes, so whether it is computed is not known", "{what} 从不变化，是否真的计算无从判断"),
-}
+
+class _Catalogue(msgspec.Struct):
+    """verdict.toml: word or condition -> (English, Chinese)."""
+
+    verdict: dict[str, tuple[str, str]]
+    condition: dict[str, tuple[str, str]]
+
+
+@cache
+def catalogue() -> _Catalogue:
+    """Sentences of verdicts and conditions."""
+    return msgspec.toml.decode((files("analyzers.verdicts") / "verdict.toml").read_bytes(), type=_Catalogue)
+
+
 SPOILS = ("reduced", "unexplained")
 _KINDS = {
     "inputs with gaps between the elements": "layout",
@@ -98,7 +75,7 @@ _DID = {"crashes on": _CRASHED, "hangs on": re.compile(r"no answer within "), "w
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """What a verdict holds under: a name of CONDITIONS and the values its sentence takes."""
+    """What a verdict holds under: a name in verdict.toml and the values its sentence takes."""
 
     code: str
     values: dict[str, str] = {}
@@ -110,7 +87,7 @@ class Condition(msgspec.Struct, frozen=True):
 
     def text(self, lang: str = "en") -> str:
         values = {key: brief(in_chinese(one) if lang == "zh" else one) for key, one in self.values.items()}
-        return CONDITIONS[self.code][lang == "zh"].format(**values)
+        return catalogue().condition[self.code][lang == "zh"].format(**values)
 
 
 def brief(text: str) -> str:
@@ -158,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True):
         return self.word == "faster" and not any(one.spoils for one in self.conditions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON with the English sentence as `line`; a number that is not known is None."""
+        """Plain data for JSON with the English sentence as `line`; unknown numbers are None."""
         known = {
             name: value if math.isfinite(value) else None
             for name, value in (("speedup", self.speedup), ("low", self.low), ("high", self.high))
@@ -168,28 +145,30 @@ class Verdict(msgspec.Struct, frozen=True):
     def text(self, lang: str = "en") -> str:
         """The verdict as a sentence without the implementation's name, conditions included."""
         kind, why = (brief(in_chinese(one) if lang == "zh" else one) for one in (self.kind, self.why))
-        times = f"{1 / self.speedup if self.speedup else NAN:.3g}"
-        # An interval that lies on one side of 1 and decides nothing would contradict what is said.
-        unsure = self.word == "undecided" and any(one.code in ("clocks", "few") for one in self.conditions)
-        said = (_UNSURE if unsure else SENTENCES[self.word])[lang == "zh"].format(
-            value=f"{self.speedup:.3g}x",
-            inverse=f"{times}x",
-            times=times,
-            least=f"{THRESHOLD:.0%}",
-            interval="" if any(one.code == "clocks" for one in self.conditions) else self._interval(),
-            kind=kind,
-            why=why,
+        told = (
+            catalogue()
+            .verdict[self.word][lang == "zh"]
+            .format(value=self._value(lang) + self._interval(), kind=kind, why=why)
         )
         comma = "，" if lang == "zh" else ", "
-        return comma.join([said.rstrip(), *(one.text(lang) for one in self.conditions)])
+        return comma.join([told, *(one.text(lang) for one in self.conditions)])
+
+    def headline(self, lang: str = "en") -> str:
+        """The word and the speed-up alone, "slower: 0.483x"."""
+        return (
+            catalogue().verdict[self.word][lang == "zh"].format(value=self._value(lang), kind=self.kind, why=self.why)
+        )
+
+    def _value(self, lang: str) -> str:
+        colon = "：" if lang == "zh" else ": "
+        return f"{colon}{digits(self.speedup)}x" if math.isfinite(self.speedup) else ""
 
     def _interval(self) -> str:
-        """The interval, of the time's ratio where that is what the sentence speaks of; nothing when it has no width."""
-        low, high = (1 / self.high, 1 / self.low) if self.word == "slower" and self.low > 0 else (self.low, self.high)
-        if not (math.isfinite(low) and math.isfinite(high)):
+        """ " [2.75, 2.86]"; none where two clocks disagree, nor narrower than its last digit."""
+        if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
-        digits = [f"{low:.3g}", f"{high:.3g}"]
-        return "" if digits[0] == digits[1] and self.word != "undecided" else f"[{', '.join(digits)}]"
+        low, high = digits(self.low), digits(self.high)
+        return f" [{low}, {high}]" if low != high or self.word == "undecided" else ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the host was doing while the GPU had nothing to do: CUDA calls, operators and ranges, as far as they were recorded."""
+"""What the host did while the GPU was idle: CUDA calls, operators and ranges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Hole:
 
     @property
     def doing(self) -> str:
-        """ "cudaStreamSynchronize, aten::item, step/loss": the innermost first, what was recorded of it; "" for nothing."""
+        """ "cudaStreamSynchronize, aten::item, step/loss": the innermost first; "" unknown."""
         return ", ".join(part for part in (self.call, self.op, self.within) if part)
 
 
@@ -122,7 +122,7 @@ def _ranges(spans: pd.DataFrame) -> list[Range]:
 
 
 def _covering(calls: pd.DataFrame, thread: NDArray[np.int64], moment: NDArray[np.float64]) -> NDArray[Any]:
-    """The call that goes on at each moment on each thread; "" for none. Calls of a thread follow each other."""
+    """Call in progress at each moment on each thread; "" for none."""
     found = np.full(len(moment), "", dtype=object)
     for one in np.unique(thread):
         mine = calls[calls["thread"] == one].sort_values("start")

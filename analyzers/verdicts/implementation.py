@@ -1,4 +1,4 @@
-"""One implementation: its time, its work, its place under the roofs, its floor, its verdict."""
+"""One implementation: its time, work, place under the roofs and lower bound."""
 
 from __future__ import annotations
 
@@ -9,78 +9,21 @@ from typing import Any
 
 import pandas as pd
 
-from analyzers import timing
-from analyzers.busy import in_call
 from analyzers.counts import as_counters
 from analyzers.floor import SLACK, Floor, Work, combine, floor_time, gate
 from analyzers.pipes import LEVELS, keeps
 from analyzers.placement import launch_bound, place
-from analyzers.statistics import Ratio
+from analyzers.records import columns
+from analyzers.timeline.call import in_call
+from analyzers.verdicts import timing
+from analyzers.verdicts.statistics import Ratio
 from collectors.doubt import Doubt
 from roofline.ceilings import Roofline
 
 NAN = math.nan
 
-IMPL_COLUMNS = (
-    "impl",
-    "time",
-    "time_low",
-    "time_high",
-    "rel_spread",
-    "n",
-    "method",
-    "l2",
-    "host_time",
-    "energy",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "rounds",
-    "processes",
-    "within",
-    "between",
-    "pace",
-    "clocks",
-    "verdict",
-    "flops",
-    "flops_lower",
-    "flops_source",
-    "counted_flops",
-    "bytes",
-    "work_source",
-    "achieved_flops",
-    "dram_bandwidth",
-    "dram_fraction",
-    "intensity",
-    "attainable",
-    "attainable_fraction",
-    "bound_by",
-    "bound_split",
-    "cause",
-    "roof",
-    "roof_share",
-    "compute",
-    "evidence",
-    "tensor_share",
-    "fma_share",
-    "floor_time",
-    "floor_bound_by",
-    "floor_hard",
-    "counted_hard",
-    "floor_ratio",
-    "floor_own_time",
-    "floor_own_bound_by",
-    "impossible",
-    "compulsory_bytes",
-    "compulsory_ratio",
-    "kernels",
-    "ncu_time",
-    "counted_time",
-    "kernel_time",
-)
-"""Columns of Analysis.impls; SI units, NaN or "" where unknown. See `Analysis`."""
-
-
+IMPL_COLUMNS = tuple(columns())
+"""Columns of Analysis.impls, see columns.toml."""
 MATTERS = 0.1
 """Share of the time from which arithmetic counts: below, conventions of counting it decide nothing."""
 
@@ -100,14 +43,14 @@ class Part:
 def part(
     name: str,
     timed: timing.Timed | None,
-    added: Mapping[Any, Any] | None,
-    hardware: Work | None,
+    counted: tuple[Mapping[Any, Any] | None, Work | None],
     works: Sequence[Work],
     roofline: Roofline,
     l2_bytes: float,
 ) -> tuple[Part, list[Doubt]]:
-    """One implementation, and the doubts about its counts. added: its row of counts.add_up, None if nothing ran."""
+    """One implementation and caveats of its counts. counted: row of counts.add_up and counted work."""
     given = {work.source: work for work in works}
+    added, hardware = counted
     row = _time_row(name, timed, added)
     least, found = combine(
         given.get("declared"),
@@ -193,7 +136,7 @@ WITHDRAWN = "floor-withdrawn"
 
 
 def floor_row(one: Part, floor: Floors | None) -> tuple[dict[str, Any], list[Doubt]]:
-    """The columns of an implementation's floor, none without one, and the doubt about a time below it."""
+    """Columns of a lower bound, none without one, and the caveat about a time below it."""
     if one.least is None or floor is None:
         return {}, []
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN
@@ -214,7 +157,7 @@ def floor_row(one: Part, floor: Floors | None) -> tuple[dict[str, Any], list[Dou
 
 
 def _flops_matter(time: float, works: Sequence[Work | None], roofline: Roofline) -> bool:
-    """Whether some count of the operations would take a tenth of the time [s] or more at its peaks."""
+    """Whether some count of operations would take MATTERS of the time [s] at its peaks."""
     needed = [floor_time(work, roofline).flop_time for work in works if work is not None]
     return not all(seconds < MATTERS * time for seconds in needed)
 
@@ -248,15 +191,13 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
 
 
 def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> list[dict[str, Any]]:
-    """Each implementation under the roofs, all in one frame: counters of its launches (`added`, one row a part),
-    else the work model, over the time of a call.
-    """
+    """Each implementation under the roofs: counters of its launches, else the work model."""
     names = [one.row["impl"] for one in parts]
     frame = added.set_index("impl").reindex(names)
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
     frame[text] = frame[text].fillna("")
     filled = [_filled(one.hardware, one.least) for one in parts]
-    model = pd.DataFrame([columns for columns, _ in filled], index=frame.index)
+    model = pd.DataFrame([given for given, _ in filled], index=frame.index)
     for name in model:
         frame[name] = model[name].combine_first(frame[name]) if name in frame else model[name]
     frame["time"] = [one.row["time"] for one in parts]
@@ -265,7 +206,7 @@ def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> li
 
 
 def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, Any]:
-    """The columns of a placement, and `shares` of the roofs it may be bound by; achieved and attainable FLOP/s are of the task's operations where it has any."""
+    """Columns of a placement; achieved and attainable FLOP/s are of the task's operations."""
     row = one.row
     found = {name: values[name] for name in IMPL_COLUMNS if name in values and name not in row}
     found |= {
@@ -292,8 +233,7 @@ def _place_row(one: Part, values: Mapping[Any, Any], source: str) -> dict[str, A
 
 
 def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float], str]:
-    """Counter columns to take from the work model because the hardware did not count them, and the source of
-    both."""
+    """Counter columns taken from the work model, and the source of both."""
     if hardware is None or least is None:
         return (as_counters(least), least.source) if least is not None else ({}, "counted" if hardware else "")
     model = as_counters(least)
@@ -316,9 +256,7 @@ def _slower_when_counted(row: Mapping[str, Any]) -> list[Doubt]:
 
 
 def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> dict[str, str]:
-    """What holds the implementation: launching, when the evidence says so; latency only where counters
-    exclude the rest.
-    """
+    """What binds: launching where the evidence says so; latency only where counters exclude the rest."""
     bound, evidence = str(found["bound_by"]), str(found["evidence"])
     busy = in_call(row["time"], row["counted_time"], row["kernel_time"])
     late = launch_bound(row["time"], busy, row["kernels"]) if "n" in row else ""
@@ -333,9 +271,7 @@ def _held(row: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool) -> d
 
 
 def _on_pipe_seen(least: Work, hardware: Work | None) -> Work:
-    """The least work on the pipe the hardware used, where that is another one: its own peak sets what is
-    impossible.
-    """
+    """The least work on the pipe that the hardware used, where that is another one."""
     if hardware is None or not hardware.total > 0 or not least.total > 0:
         return least
     seen = max(hardware.flops, key=lambda name: hardware.flops[name])

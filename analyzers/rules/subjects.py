@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from analyzers.analysis import Analysis
-from analyzers.busy import in_call
+from analyzers.ceiling_use import Use
 from analyzers.counts import beyond_l1, inside
-from analyzers.kernel_names import compiled, library
-from analyzers.program import Budget
+from analyzers.kernels.names import compiled, library
 from analyzers.records import number
 from analyzers.rules.rule import Subject
-from analyzers.usage import Use
+from analyzers.timeline.budget import Budget
+from analyzers.timeline.call import in_call
+from analyzers.verdicts.analysis import Analysis
 from collectors.doubt import RANGES_OVERLAP
 from roofline.ceilings import Roofline
 
@@ -36,7 +36,7 @@ Row: TypeAlias = "Mapping[str, Any]"
 
 
 def call_subjects(analysis: Analysis) -> list[Subject]:
-    """Each implementation as a whole; its floor is that of the pipes it ran on: fewer launches change no precision."""
+    """Each implementation as a whole, with the floor of the pipes it ran on."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -65,7 +65,7 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
 
 
 def _names(kernels: pd.DataFrame, *, moving: bool = False) -> dict[str, frozenset[str]]:
-    """Part -> its kernels, or those alone that move data rather than compute; nothing where that is not known."""
+    """Part -> its kernels, or its data-moving kernels alone; {} where that is not known."""
     if moving and not {"compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     chosen = kernels[~_computing(kernels)] if moving else kernels
@@ -94,7 +94,7 @@ def program_subjects(budgets: Mapping[str, Budget], *, counted: bool = False) ->
             "loads": float(one.loads),
             "tiny": NAN if counted else values["tiny"],
         }
-        places = {"hole_after": one.hole_after, "hole_before": one.hole_before, "found": one.steady.found}
+        places = {"hole_before": one.hole_before, "found": one.steady.found}
         # The largest of each cause comes first.
         places |= {f"doing_{hole.cause}": hole.doing for hole in reversed(one.named)}
         found.append(Subject(name or WHOLE, "", one.step, values, text=places, whole=True))
@@ -111,7 +111,7 @@ COMPUTES = 0.25
 
 
 def computing_shares(kernels: pd.DataFrame) -> dict[str, float]:
-    """Share of an implementation's time in kernels nearer to a compute roof than to DRAM's; not there when not known."""
+    """Share of time in kernels nearer to a compute roof than to DRAM's; {} where not known."""
     if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     shares = kernels["share"].where(_computing(kernels), 0.0).groupby(kernels["impl"], sort=False).sum()
@@ -172,7 +172,7 @@ def _library(row: Mapping[Any, Any], made: bool) -> str:
 
 
 def _scale(call: Row, kernel: Mapping[Any, Any]) -> float:
-    """Seconds of a kernel in the call over counted seconds; 1 where they are not known: gaps between kernels are no kernel's."""
+    """Seconds of a kernel in the call over counted seconds; 1 unknown."""
     time, counted, recorded = (number(call, name) for name in ("time", "counted_time", "kernel_time"))
     own = number(kernel, "call_time") / (number(kernel, "time") or NAN)
     quotient = own if own == own else in_call(time, counted, recorded) / (counted or NAN)

@@ -1,4 +1,4 @@
-"""Whose kernels ran: the share of GPU time in kernels that the candidate's source defines."""
+"""Authorship of kernels: share of GPU time in kernels that the candidate's source defines."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _TRITON_SUFFIX = re.compile(r"_(?:\d+[cde]*)+")
 
 
 def authored_names(source: str) -> set[str]:
-    """Names of the kernels a source defines: `__global__` functions (in a CUDA file, or in the strings of a
-    Python file) and functions decorated with triton.jit and its like. Comments do not count.
-    """
+    """Kernels a source defines: `__global__` functions and functions decorated with triton.jit."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -50,7 +48,7 @@ def _is_jit(decorator: ast.expr) -> bool:
 
 
 def _global_functions(text: str) -> Iterator[str]:
-    """The name after each `__global__`: the first identifier with an argument list that is no attribute."""
+    """Function names after `__global__`, attributes skipped."""
     code = _COMMENT.sub(" ", text)
     for start in re.finditer(r"\b__global__\b", code):
         position = start.end()
@@ -104,9 +102,7 @@ _NO_NAME = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
 
 
 def same_kernels(counted: Iterable[str], recorded: Iterable[str]) -> dict[str, str]:
-    """Counted name -> plain_name of the recorded one of the same kernel; without those that are not recorded, and those that
-    more than one may be: ncu leaves out namespaces.
-    """
+    """Counted name -> plain_name of the recorded kernel; without unrecorded and ambiguous ones."""
     mine, theirs = dict.fromkeys(counted), {plain_name(name): name for name in recorded}
     found = {name: plain for name in mine if (plain := plain_name(name)) in theirs}
     taken = set(found.values())
@@ -160,7 +156,7 @@ def _without_calls(text: str) -> str:
 
 
 def is_authored(kernel: str, names: Iterable[str]) -> bool:
-    """Whether a launched kernel is one of these functions; Triton's suffix of argument kinds is ignored."""
+    """Whether a kernel is one of these functions; Triton's suffix of argument kinds is ignored."""
     base = base_name(kernel)
     return any(
         base == name or (base.startswith(name) and _TRITON_SUFFIX.fullmatch(base[len(name) :])) for name in names
@@ -169,9 +165,7 @@ def is_authored(kernel: str, names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class Provenance:
-    """`fraction` of kernel time in authored kernels (NaN without times); which of the authored ones ran and
-    which never did; `library`: the other kernels, longest first.
-    """
+    """`fraction` of kernel time in authored kernels; `library`: the other kernels, longest first."""
 
     fraction: float
     authored: tuple[str, ...]
@@ -184,7 +178,7 @@ class Provenance:
         return bool(self.unlaunched) and not self.authored and bool(self.library)
 
     def doubt(self, impl: str) -> Doubt | None:
-        """The doubt when the candidate's own kernels did not run, or carry less than half of the time."""
+        """Caveat when the candidate's own kernels did not run, or carry less than half of the time."""
         if self.never_launched:
             ran = ", ".join(base_name(name) for name in self.library[:3])
             return Doubt(
@@ -202,7 +196,7 @@ class Provenance:
 
 
 def provenance(frame: pd.DataFrame, names: Iterable[str]) -> Provenance:
-    """Whose kernels an implementation's launches are. frame: its launches, or rows of Analysis.kernels."""
+    """Authorship of an implementation's launches. frame: launches, or rows of Analysis.kernels."""
     wanted = sorted(set(names))
     rows = frame[frame["kind"].isin(["kernel", ""])] if "kind" in frame else frame
     own = {str(kernel): is_authored(str(kernel), wanted) for kernel in rows["kernel"].unique()}

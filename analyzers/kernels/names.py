@@ -58,13 +58,13 @@ _INDUCTOR = re.compile(r"^triton_(poi|per|red|tem|for|mm)_")
 
 
 def compiled(impl: str, kernels: Iterable[str]) -> bool:
-    """Whether torch.compile made a part: by the names that its compiler gives kernels, or by the part's own."""
+    """Whether torch.compile made a part: by its kernels' names, or by the part's own."""
     return bool(_COMPILED.search(impl)) or any(_INDUCTOR.match(name) for name in kernels)
 
 
 @lru_cache(maxsize=4096)
 def tensor_type(kernel: str) -> str:
-    """tf32, bf16, fp16, fp8, UNKNOWN, or "" for a kernel that is not known to be on a tensor pipe of these."""
+    """tf32, bf16, fp16, fp8, UNKNOWN, or "" for a kernel not known to use a tensor pipe."""
     if _FAST.search(kernel):
         return ""
     for reader in (_xmma, _nvjet, _classic, _template):
@@ -83,9 +83,7 @@ _STORED = (
 
 @lru_cache(maxsize=4096)
 def stored_type(kernel: str) -> str:
-    """bf16, fp16 or fp8 where a kernel's template arguments or parameters are of that type, the narrowest; else "", as where
-    the narrow ones are parts of FP32.
-    """
+    """Narrowest of bf16, fp16, fp8 among a kernel's template arguments and parameters, else ""."""
     if _FAST.search(kernel):
         return ""
     found = [kind for kind, pattern in _STORED if pattern.search(kernel)]

@@ -1,4 +1,4 @@
-"""Why it is slow: the findings of all rules about an analysis, ranked by the time each could win."""
+"""Ranked findings of all rules about an analysis."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from analyzers.analysis import Analysis
-from analyzers.program import Budget
 from analyzers.rules import call, latency, memory, pipes, program
 from analyzers.rules.rule import COLLECT, FACTS, HINT, HOST, KERNEL, NAN, RULES, TIME, Case, Finding, Rule, Subject
-from analyzers.subjects import call_subjects, kernel_subjects, program_subjects
+from analyzers.rules.subjects import call_subjects, kernel_subjects, program_subjects
+from analyzers.timeline.budget import Budget
+from analyzers.verdicts.analysis import Analysis
 from analyzers.waterfall import Waterfall, waterfalls
 from roofline.ceilings import Roofline
 
@@ -68,7 +68,7 @@ def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: 
 
 
 def _weights(analysis: Analysis, budgets: Mapping[str, Budget]) -> dict[str, float]:
-    """Part -> its share of a program's wall time, so that what is lost in it ranks beside what the whole loses."""
+    """Part -> its share of a program's wall time, to rank it beside the program's own findings."""
     window = sum(one.window for one in budgets.values())
     if not window > 0 or "time" not in analysis.hottest:
         return {}
@@ -122,9 +122,7 @@ def _claimed(
     totals: Mapping[str, float],
     floors: Mapping[str, float],
 ) -> list[Finding]:
-    """The findings in their order, each with the part of its bound that none before it claims: of its kernel, of the
-    kernels that it covers, of the time between them, of the call's time above the floor.
-    """
+    """The findings with the part of their bound that no finding before them claims."""
     known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
     left = {}
     for impl in {impl for impl, _ in known}:
@@ -151,7 +149,7 @@ def _claimed(
 
 
 def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
-    """Implementation -> seconds of its kernels, and under no name of what lies between them; without kernels nothing."""
+    """Implementation -> seconds of its kernels, and under "" of the time between; {} without kernels."""
     found: dict[str, dict[str, float]] = {}
     for (impl, name), seconds in known.items():
         if name:

@@ -158,7 +158,7 @@ def _producer(instructions: Sequence[Instruction], at: int, reason: str = "long_
 
 @functools.lru_cache(1 << 16)
 def _used(sass: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The registers that an instruction reads, and those that it writes; each is asked for again and again."""
+    """Registers that an instruction reads, and those that it writes."""
     return frozenset(_read(sass)), frozenset(_written(sass))
 
 
@@ -180,7 +180,7 @@ def _registers(operand: str, wide: int = 1) -> Iterator[str]:
 
 
 def _written(sass: str) -> Iterator[str]:
-    """Registers an instruction writes: its first operand, wider by its suffix; nothing of stores and branches."""
+    """Registers an instruction writes: its first operand, wider by its suffix."""
     name = _bare(sass).partition(" ")[0]
     operands = _operands(sass)
     if not operands or name.startswith(("ST", "BRA", "EXIT", "BAR", "RED", "NOP", "RET", "ISETP", "FSETP")):

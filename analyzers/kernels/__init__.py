@@ -1,0 +1,1 @@
+"""Kernels by name and source: libraries, authorship, precision, hot source lines."""

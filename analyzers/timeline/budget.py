@@ -1,0 +1,316 @@
+"""Where the wall time of a program goes in its steady state, before any kernel is looked at.
+
+A moment of the window belongs to exactly one of: GPU computing, communicating alone, copying alone, or idle; idle is
+told apart by what the host did meanwhile (idle.py). The parts add up to the window.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analyzers.counts import grouped, known_sums
+from analyzers.timeline.calls import BLOCKING, LOADING, SHORT, matching, named, parts_of_work, slices_of_work
+from analyzers.timeline.holes import Hole
+from analyzers.timeline.idle import IDLE, idle_causes
+from analyzers.timeline.intervals import Times, gaps, length, merged, rows
+from analyzers.timeline.steady import Steady, steady_of
+from collectors.doubt import Doubt
+
+PAGEABLE = re.compile("Pageable")
+FEW_STEPS = 10
+"""Steps below which the spread of a few is all that is known of a step; convention."""
+RECORDING = ("host", "queued", "waiting")
+"""Idle that recording may have made: the host between its calls and in those that launch."""
+SLICES = ("computing", "communicating", "copying", *IDLE)
+"""The parts of a Budget, which add up to its window."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A kernel, copy or fill in one range of a window: `time` [s] of all its `count` launches.
+
+    `own` [s]: without what ran beside work of its slice that had begun before it, so that the `own` of all kernels add
+    up to the time of computing. `slice`: the part of a budget that its time is in.
+    """
+
+    range: str
+    name: str
+    kind: str
+    slice: str
+    time: float
+    own: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of a window by what went on; `computing + communicating + copying + idle = window`.
+
+    `communicating`, `copying`: nothing else ran meanwhile; `hidden`: communication beside computing. `idle` is the sum
+    of the causes in IDLE, see idle.py. `holes`: gaps with time that is `away`, most of it before the work
+    `hole_before`; `queued_gaps`: those with time that is `queued`; `named`: the largest idle times by what the host did.
+    `loads`: calls that loaded code; `blocking`: calls that waited. `tiny`: computing in kernels shorter than SHORT,
+    nothing longer beside them; `short`: share of launches below SHORT. `pageable` [s], `pageable_bytes`: copies from
+    pageable memory. `edges` [s on the frame's clock]: where each step begins and the last one ends; () where nothing
+    repeats. `launches` are of kernels, `copies` and `fills` aside. `spent`: work by range and name.
+
+    `engaged`: how long the host, or work that others wait for, was at what a part is named after, the GPU idle or not:
+    no step gets shorter by more where that costs nothing; {} without the host's calls. Of `waiting` that is what the
+    host was `blocked` for, and the idle time it left. `stream`: of the stream that works longest; `without`: that, once
+    the work of a slice is gone.
+    """
+
+    window: float
+    computing: float
+    communicating: float
+    copying: float
+    away: float
+    host: float
+    waiting: float
+    allocating: float
+    loading: float
+    queued: float
+    unknown: float
+    hidden: float
+    tiny: float
+    launches: int
+    gaps: int
+    blocking: int
+    loads: int
+    pageable: float
+    pageable_bytes: float
+    short: float
+    steady: Steady
+    holes: int = 0
+    hole_before: str = ""
+    queued_gaps: int = 0
+    edges: tuple[float, ...] = ()
+    copies: int = 0
+    fills: int = 0
+    spent: tuple[Spent, ...] = ()
+    named: tuple[Hole, ...] = ()
+    engaged: Mapping[str, float] = field(default_factory=dict)
+    stream: float = math.nan
+    without: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def idle(self) -> float:
+        return sum((float(getattr(self, kind)) for kind in IDLE), 0.0)
+
+    @property
+    def parts(self) -> int:
+        """Number of steps or passages in the window; 1 where nothing repeats."""
+        return max(self.steady.steps, 1)
+
+    @property
+    def step(self) -> float:
+        """Seconds of one step; the window where nothing repeats."""
+        return self.window / self.parts
+
+    @property
+    def least(self) -> float:
+        """Seconds of a step without recording: at most the host's time at launches less."""
+        launching = self.engaged.get("host", sum(float(getattr(self, kind)) for kind in RECORDING))
+        working = self.window - self.idle if math.isnan(self.stream) else self.stream
+        return self.step - min(launching, self.window - working) / self.parts
+
+    @property
+    def busy(self) -> float:
+        """Seconds of a step in which the GPU works: what a step would take if it never idled."""
+        return (self.window - self.idle) / self.parts
+
+    @property
+    def shortest(self) -> float:
+        """Seconds of the shortest step; NaN where nothing repeats."""
+        return min((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest step; NaN where nothing repeats."""
+        return max((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
+
+    def doubt(self) -> Doubt | None:
+        """Caveat that the steps are fewer than FEW_STEPS, with their spread; None where nothing repeats."""
+        steps = self.steady.steps
+        if math.isnan(self.shortest) or steps >= FEW_STEPS:
+            return None
+        much = f"they took {self.shortest * 1e3:.3g} to {self.longest * 1e3:.3g} ms"
+        return Doubt(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Launches `part` of a window [begin, end) of `steady`; edges: see Budget."""
+
+    part: pd.DataFrame
+    start: Times
+    stop: Times
+    begin: float
+    end: float
+    steady: Steady
+    edges: Times
+
+    @classmethod
+    def of(cls, ordered: pd.DataFrame, steady: Steady) -> _Window:
+        starts = ordered["start"].to_numpy(dtype="float64")
+        stops = starts + ordered["time"].to_numpy(dtype="float64")
+        window = slice(steady.first, steady.end)
+        last = float(np.fmax.reduce(stops[window]))
+        # A step ends where the next one begins, what is idle before that included; else with the last piece of work.
+        edges = np.append(starts, last)[list(steady.marks)]
+        end = float(edges[-1]) if len(edges) else last
+        return cls(ordered.iloc[window], starts[window], stops[window], float(starts[steady.first]), end, steady, edges)
+
+    @cached_property
+    def slices(self) -> dict[str, NDArray[np.bool_]]:
+        return {name: mine.to_numpy() for name, mine in slices_of_work(self.part).items()}
+
+    def busy(self, mine: NDArray[Any]) -> Times:
+        """Merged stretches of the launches chosen, by mask or position."""
+        taken = rows(mine) if mine.dtype == bool else mine
+        return merged(self.start[taken], self.stop[taken], self.begin, self.end)
+
+    @cached_property
+    def streams(self) -> list[NDArray[np.int64]]:
+        """The rows of each stream in order; where none is told all are of one."""
+        codes = pd.factorize(self.part["stream"])[0] if "stream" in self.part else np.zeros(len(self.part), dtype=int)
+        order = np.argsort(codes, kind="stable")
+        order = order[np.searchsorted(codes[order], 0) :]
+        return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+    def busiest(self, mine: NDArray[np.bool_]) -> float:
+        """Seconds of the stream that works longest at these launches."""
+        return max((length(self.busy(own[mine[own]])) for own in self.streams), default=0.0)
+
+
+def budget(
+    frame: pd.DataFrame,
+    *,
+    host: pd.DataFrame | None = None,
+    after: int = 0,
+    at_most: int = 0,
+    within: str = "",
+    passages: int = 1,
+) -> Budget:
+    """The budget of one process and device. frame: its launches with start and time [s].
+
+    host: what the host did (collectors.kineto.host_frame). after: steps to pass over; at_most: then so many; within:
+    from the first to the last launch of ranges of this name, or all where it is not in the paths, in so many `passages`.
+    """
+    # Of a million launches every column that is not asked for is ten megabytes, several times over.
+    asked = [name for name in ("range", "kernel", "kind", "start", "time", "bytes", "stream") if name in frame]
+    ordered = frame[asked]
+    if not ordered["start"].is_monotonic_increasing:
+        ordered = ordered.sort_values("start", kind="stable")
+    if within:
+        inside = np.flatnonzero([within.replace("/", "|") in path.split("/") for path in ordered["range"]])
+        first, behind = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, len(ordered))
+        steady = Steady(first, behind, (behind - first) // passages, passages, "range")
+    else:
+        steady = steady_of(ordered, after=after, at_most=at_most)
+    known = None if host is None else _known(host)
+    window = _Window.of(ordered, steady)
+    return Budget(
+        window=window.end - window.begin,
+        **_worked(window),
+        **_idled(window, ordered, known),
+        **_called(known, window),
+        **_counted(window),
+        steady=steady,
+        edges=tuple(window.edges.tolist()),
+        spent=_spent(window),
+        stream=window.busiest(np.ones(len(window.part), dtype=bool)),
+        without={name: window.busiest(~mine.to_numpy()) for name, mine in parts_of_work(window.part).items()},
+    )
+
+
+def _worked(window: _Window) -> dict[str, Any]:
+    """Seconds of work by slice; a moment belongs to the first of computing, communicating, copying."""
+    worked, spoken, copies = window.slices.values()
+    computing = length(window.busy(worked))
+    talking = length(window.busy(~copies)) if spoken.any() else computing
+    short = (window.part["time"] < SHORT).to_numpy()
+    return {
+        "computing": computing,
+        "communicating": talking - computing,
+        "copying": length(window.busy(np.ones(len(worked), dtype=bool))) - talking,
+        "hidden": length(window.busy(spoken)) - (talking - computing),
+        "tiny": computing - length(window.busy(worked & ~short)),
+    }
+
+
+def _idled(window: _Window, ordered: pd.DataFrame, known: pd.DataFrame | None) -> dict[str, Any]:
+    """Seconds of idle by cause, and the gaps."""
+    found = gaps(window.busy(np.ones(len(window.part), dtype=bool)), window.begin, window.end)
+    steady, reached = window.steady, window.part
+    if known is not None:
+        # What runs into the window from before it holds up what is in it.
+        stops = (ordered["start"] + ordered["time"]).to_numpy(dtype="float64")
+        running = np.flatnonzero(stops[: steady.first] > window.begin)
+        behind = min(steady.end + bool(steady.marks), len(ordered))
+        reached = ordered.take(np.r_[running, steady.first : behind])
+    told = idle_causes(found, reached, known, (window.begin, window.end), steady.steps)
+    return {"gaps": len(found), **told}
+
+
+def _called(known: pd.DataFrame | None, window: _Window) -> dict[str, Any]:
+    """Number of calls that go on in the window, by kind."""
+    if known is None:
+        return {"blocking": 0, "loads": 0}
+    within = (known["start"] < window.end) & (known["start"] + known["time"] > window.begin)
+    inside: pd.DataFrame = known[within & (known["kind"] == "call")]
+    return {"blocking": int(named(inside, BLOCKING).sum()), "loads": int(named(inside, LOADING).sum())}
+
+
+def _counted(window: _Window) -> dict[str, Any]:
+    """Launches by kind, the share of short ones, and copies from pageable memory."""
+    part, copies = window.part, window.slices["copying"]
+    pageable = part[matching(part["kernel"], PAGEABLE)]
+    return {
+        "launches": int((~copies).sum()),
+        "copies": int((part["kind"] == "memcpy").sum()),
+        "fills": int((part["kind"] == "memset").sum()),
+        "pageable": float(pageable["time"].sum()),
+        "pageable_bytes": float(pageable["bytes"].sum(min_count=1)) if "bytes" in pageable else math.nan,
+        "short": float((part["time"] < SHORT).to_numpy()[~copies].mean()) if not copies.all() else 0.0,
+    }
+
+
+def _known(host: pd.DataFrame) -> pd.DataFrame:
+    """Calls and spans of the host without the process's own row; rows and threads numbered."""
+    kept = host[host["call"] != "process"].reset_index(drop=True)
+    kind = kept.get("kind", "call")
+    known: pd.DataFrame = kept.assign(kind=kind, thread=pd.factorize(kept["thread"])[0])
+    return known
+
+
+def _spent(window: _Window) -> tuple[Spent, ...]:
+    """The work of the window by range and name, the name that takes longest first."""
+    part = window.part
+    start, stop = (np.clip(times, window.begin, window.end) for times in (window.start, window.stop))
+    own = np.zeros(len(part))
+    for mine in map(rows, window.slices.values()):
+        reached = np.concatenate(([window.begin], np.maximum.accumulate(stop[mine])))[:-1]
+        own[mine] = np.clip(stop[mine] - np.maximum(start[mine], reached), 0, None)
+    groups, first = grouped([part[name] for name in ("range", "kernel", "kind") if name in part])
+    time, mine = known_sums(np.array([part["time"].to_numpy(dtype="float64"), own]), groups)
+    names = np.select([mine[first] for mine in window.slices.values()], list(window.slices), "")
+    texts = part.iloc[first].reindex(columns=["range", "kernel", "kind"], fill_value="").astype(str).assign(slice=names)
+    found = [
+        Spent(*row)
+        for row in zip(*map(texts.get, texts), time.tolist(), mine.tolist(), np.bincount(groups).tolist(), strict=True)
+    ]
+    whole: dict[str, float] = {}
+    for one in found:
+        whole[one.name] = whole.get(one.name, 0.0) + one.time
+    return tuple(sorted(found, key=lambda one: (-whole[one.name], one.name, -one.time)))

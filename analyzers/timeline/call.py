@@ -1,0 +1,145 @@
+"""Kernel time of a call by one record of it, and what binds the call: roofs, waiting, gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analyzers.counts import column, inside
+from analyzers.kernels.provenance import base_name
+from analyzers.timeline.intervals import Times, length, union
+
+NAN = float("nan")
+LIKE = 0.1
+"""Relative difference of the recorded call's span from the median of the timed ones up to which it stands for them; convention."""
+MOST = 0.5
+"""Share of the time from which one thing is called what binds: more than all others together."""
+SHOWN = 0.01
+"""Share below which a part of the time is left out of the sentence: its last digit."""
+WAITING = ("latency", "unknown", "")
+GAPS = "gaps"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One call: `span` [s] from its first activity to the end of its last, `share` of that in which a kernel ran, and how
+    many `kernels` it had; `names` and `times` [s] of these in the order of their launches. Of a call whose copies and fills are
+    counted like kernels, these are kernels here.
+    """
+
+    span: float
+    share: float
+    kernels: int
+    names: tuple[str, ...] = field(default=(), compare=False)
+    times: tuple[float, ...] = field(default=(), compare=False)
+
+    def seconds(self, time: float, kernels: float) -> float:
+        """Seconds of kernels in a call of `time` [s]; NaN for another kind of call."""
+        alike = kernels == self.kernels and abs(self.span - time) <= LIKE * time
+        return time * self.share if alike else NAN
+
+    def of(self, launches: pd.DataFrame) -> dict[str, float]:
+        """Kernel -> seconds of all its launches in this call; empty where these are others, or in another order.
+
+        ncu and CUPTI spell the same name in two ways, the function's own in one.
+        """
+        names = [str(name) for name in launches["kernel"]]
+        if [base_name(name) for name in names] != [base_name(name) for name in self.names]:
+            return {}
+        found: dict[str, float] = {}
+        for name, time in zip(names, self.times, strict=True):
+            found[name] = found.get(name, 0.0) + time
+        return found
+
+
+def in_kernels(calls: pd.DataFrame, launches: pd.DataFrame | None = None) -> dict[str, Recorded]:
+    """The recorded call of each implementation. calls: a row an activity, with impl, kind, kernel, start and time [s];
+    launches: those that were counted, whose kinds of work count as kernels.
+    """
+    counted: Mapping[str, set[str]] = {}
+    if launches is not None:
+        counted = {str(name): set(part["kind"]) for name, part in launches.groupby("impl", sort=False)}
+    found = {}
+    for name, part in calls.groupby("impl", sort=False, observed=True):
+        begin, end = float(part["start"].min()), float((part["start"] + part["time"]).max())
+        ran = part[part["kind"].isin({"kernel"} | counted.get(str(name), set()))].sort_values("start", kind="stable")
+        covered = length(union(ran, begin, end))
+        if covered > 0:
+            work = tuple(map(str, ran["kernel"])), tuple(map(float, ran["time"]))
+            found[str(name)] = Recorded(end - begin, covered / (end - begin), len(ran), *work)
+    return found
+
+
+def in_call(time: float, counted: float, recorded: float = NAN) -> float:
+    """Seconds of a call of `time` [s] in kernels: as recorded, else as counted; NaN unknown."""
+    return recorded if recorded == recorded else min(counted, time) if counted == counted else NAN
+
+
+def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
+    """Seconds of each kernel of the `total`, in proportion to recorded, else counted times; NaN unknown."""
+    weights = recorded if np.isfinite(recorded).all() and recorded.sum() > 0 else counted
+    whole = float(weights.sum())
+    return weights * (total / whole) if whole > 0 else np.full(len(weights), NAN)
+
+
+def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
+    """Part -> what holds its time (a roof, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
+
+    kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
+    call, and of its kernels in it as recorded, NaN where none was; gaps are what these leave of it. A part without kernel times is left out.
+    """
+    if "bound_by" not in kernels:
+        return {}
+    seconds, of_call, bounds = column(kernels, "time"), column(kernels, "call_time"), kernels["bound_by"].tolist()
+    found = {}
+    for name, rows in inside(kernels).items():
+        busy, (span, recorded) = float(seconds[rows].sum()), times.get(name, (math.nan, math.nan))
+        if not (busy > 0 and span > 0):
+            continue
+        total = in_call(span, busy, recorded)
+        shares: dict[str, float] = {}
+        for row, took in zip(rows, each_in_call(seconds[rows], of_call[rows], total), strict=True):
+            shares[bounds[row]] = shares.get(bounds[row], 0.0) + float(took) / span
+        shares[GAPS] = max(0.0, 1.0 - total / span)
+        found[name] = dict(sorted(shares.items(), key=lambda one: -one[1]))
+    return found
+
+
+def reasons(kernels: pd.DataFrame) -> dict[str, str]:
+    """Part -> cause (CAUSES) of most of its kernels' waiting; left out where nothing waits."""
+    if "cause" not in kernels:
+        return {}
+    causes, found = kernels["cause"].tolist(), {}
+    counted, of_call = column(kernels, "time"), column(kernels, "call_time")
+    for name, rows in inside(kernels).items():
+        sums: dict[str, float] = {}
+        for row, took in zip(rows, each_in_call(counted[rows], of_call[rows], 1.0), strict=True):
+            if causes[row]:
+                sums[causes[row]] = sums.get(causes[row], 0.0) + float(took)
+        if sums:
+            found[name] = max(sums, key=lambda one: sums[one])
+    return found
+
+
+def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
+    """bound_by, bound_split, evidence and cause of a call, roof and roof_share where that is its roof: its own roof where one is near, else what most of its time is.
+
+    why: the cause of what its kernels wait, of a call that waits for the most part.
+    """
+    bound, evidence = str(row["bound_by"]), str(row["evidence"])
+    told = {name: share for name, share in shares.items() if share >= SHOWN}
+    split = ", ".join(f"{share:.0%} {name}" for name, share in told.items())
+    if bound in WAITING and told:
+        first = next(iter(told))
+        word = "launch" if first == GAPS else first
+        bound = word if told[first] > MOST else "mixed" if set(told) - {"unknown", GAPS} else bound
+        evidence += f"; {split}" if len(told) > 1 else ""
+    told_ = {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
+    known = row.get("shares", {}).get(bound, math.nan)
+    # What holds most of its kernels' time need not be the roof that the whole is nearest to.
+    return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

@@ -1,0 +1,45 @@
+"""Kinds of CUDA calls and of work, by name."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from analyzers.placement import LAUNCH_FLOOR
+from collectors.frame import distinct
+
+COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
+BLOCKING = re.compile(r"cu(?:da)?(?:Stream|Device|Event|Ctx)Synchronize|cu(?:da)?Memcpy(?!\w*Async)")
+ALLOCATING = re.compile(r"cu(?:da)?(?:Malloc|Free|MemAlloc|MemFree|HostAlloc|MemMap|MemCreate)(?!Async)")
+LOADING = re.compile(r"cu(?:da)?(?:Module|Library)Load|nvrtcCompile")
+COPYING = re.compile(r"cu(?:da)?Memcpy")
+WAITING = re.compile("|".join(one.pattern for one in (BLOCKING, ALLOCATING, LOADING, COPYING)))
+"""Calls that may end only when the GPU is done with something."""
+REPLAYING = re.compile(r"cu(?:da)?GraphLaunch")
+SHORT = 2 * LAUNCH_FLOOR
+"""Seconds of a kernel that costs the host about as long to launch as the GPU to run."""
+
+
+def named(host: pd.DataFrame, kind: re.Pattern[str]) -> pd.Series[bool]:
+    """Mask of the calls of a kind."""
+    return matching(host["call"], kind)
+
+
+def matching(names: pd.Series[str], kind: re.Pattern[str]) -> pd.Series[bool]:
+    """Mask of the names of a kind; a program's names are few and come very often."""
+    return names.isin([name for name in distinct(names) if kind.search(str(name))])
+
+
+def slices_of_work(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
+    """Slice of work -> mask of its launches, each launch in one; fills are copies."""
+    copies = part["kind"].isin(("memcpy", "memset"))
+    spoken = ~copies & matching(part["kernel"], COMMUNICATION)
+    return {"computing": ~copies & ~spoken, "communicating": spoken, "copying": copies}
+
+
+def parts_of_work(part: pd.DataFrame) -> dict[str, pd.Series[bool]]:
+    """Work that may cost nothing after a fix -> mask of its launches, where there is any."""
+    slices = slices_of_work(part)
+    works = {**slices, "tiny": slices["computing"] & (part["time"] < SHORT)}
+    return {name: works[name] for name in ("copying", "communicating", "tiny") if works[name].any()}

@@ -1,0 +1,256 @@
+"""Causes of idle time of the GPU by what the host did meanwhile, and for how long the host or work was at each cause.
+
+Causes: `away` (no CUDA call at all for AWAY or longer), `host` (not launched yet, between calls that follow each other
+closely), `waiting` (the host had just waited for the GPU), `allocating`, `loading` (code had just been loaded, as after
+compiling), `queued` (asked for, not begun: dependencies, launch latency); all is `unknown` without the host's calls.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analyzers.timeline.calls import (
+    ALLOCATING,
+    BLOCKING,
+    COPYING,
+    LOADING,
+    REPLAYING,
+    SHORT,
+    WAITING,
+    matching,
+    named,
+    parts_of_work,
+)
+from analyzers.timeline.holes import CALLING, holes
+from analyzers.timeline.intervals import Times, length, merged, shared, union
+
+IDLE = ("away", "host", "waiting", "allocating", "loading", "queued", "unknown")
+AWAY = 1e-3
+"""Seconds without any CUDA call from which the host did something else than launch: between two operators of a chain
+Python takes tens to hundreds of microseconds."""
+MOST_AWAY, MOST_SHARE = 20, 0.1
+"""Such stretches a step, or for each launch, up to which they are holes; more of them are the pace of a slow host
+(tests/triggers/slow_host)."""
+_FULL = 50e-6
+"""Seconds from which on a launching call waits for a place in the queue: ten times what one takes."""
+
+
+def idle_causes(
+    gaps: Times, part: pd.DataFrame, host: pd.DataFrame | None, window: tuple[float, float], steps: int
+) -> dict[str, Any]:
+    """Fields of a Budget about idle time. part: launches; host: calls and spans, rows numbered."""
+    found: dict[str, Any] = dict.fromkeys(IDLE, 0.0)
+    lengths = gaps[:, 1] - gaps[:, 0]
+    calls = host[host["kind"] == "call"] if host is not None else None
+    if host is None or calls is None or calls.empty:
+        return found | {"unknown": float(lengths.sum())}
+    told = _Gaps.of(gaps, part, calls)
+    pauses = _pauses(calls)
+    quiet = pauses[pauses[:, 1] - pauses[:, 0] >= AWAY]
+    away = told.away(quiet)
+    if np.count_nonzero(away) > max(MOST_AWAY * steps, MOST_SHARE * len(part)):
+        away[:], quiet = 0.0, quiet[:0]
+    slices = told.slices(away)
+    found["unknown"] = float(lengths[~told.known].sum())
+    queued = np.where(told.known, lengths - told.late, 0.0)
+    found["queued"], found["queued_gaps"] = float(queued.sum()), int(np.count_nonzero(queued))
+    found |= {name: float(seconds.sum()) for name, seconds in slices.items()}
+    found["named"] = holes(told.described(host, part), slices, host)
+    engaged = _engaged(calls, pauses, quiet, window) | _pending(calls, part, window)
+    # What a wait leaves behind it goes with it, launching included.
+    after_wait = told.calls["waiting"][0].astype(bool) & ~told.calls["loading"][0].astype(bool)
+    engaged["waiting"] += float((told.late - told.held - away + queued)[told.known & after_wait].sum())
+    at = np.flatnonzero(away)
+    if len(at):
+        before = part["kernel"].reindex(told.next_row[at]).to_numpy(dtype=object)
+        found |= {"holes": len(at), "hole_before": str(pd.Series(away[at]).groupby(before).sum().idxmax())}
+    return found | {"engaged": engaged}
+
+
+@dataclass(frozen=True)
+class _Gaps:
+    """Gaps with the launch that ends each (`next_row`), the row of the call that asked for it (`caller`, -1 unknown), and
+    the part `before` it was asked for; calls: cause of CALLING -> (seconds of each gap in such a call, row of the call).
+    """
+
+    gaps: Times
+    next_row: NDArray[np.int64]
+    caller: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    before: Times
+    calls: dict[str, tuple[Times, NDArray[np.int64]]]
+
+    @classmethod
+    def of(cls, gaps: Times, part: pd.DataFrame, calls: pd.DataFrame) -> _Gaps:
+        at = np.searchsorted(part["start"].to_numpy(dtype="float64"), gaps[:, 1] - 1e-12)
+        next_row: NDArray[np.int64] = part.index.to_numpy()[np.minimum(at, len(part) - 1)]
+        asked, caller = _asked(calls, part, next_row)
+        known = ~np.isnan(asked)
+        # What the host did after it had asked is not why the GPU waited.
+        before = np.column_stack((gaps[:, 0], np.clip(np.where(known, asked, gaps[:, 0]), gaps[:, 0], gaps[:, 1])))
+        kinds = zip(CALLING, (BLOCKING, ALLOCATING, LOADING), strict=True)
+        held = {name: _touched(before, calls[named(calls, kind)]) for name, kind in kinds}
+        return cls(gaps, next_row, caller, known, before, held)
+
+    @property
+    def late(self) -> Times:
+        """Seconds of each gap until its launch was asked for."""
+        found: Times = self.before[:, 1] - self.before[:, 0]
+        return found
+
+    @property
+    def held(self) -> Times:
+        """Seconds of each gap in allocating calls."""
+        return np.where(self.known, np.minimum(self.calls["allocating"][0], self.late), 0.0)
+
+    def away(self, quiet: Times) -> Times:
+        """Seconds of each gap in these pauses of the host, unless it loads code."""
+        loaded = self.calls["loading"][0].astype(bool)
+        return np.where(self.known & ~loaded, np.minimum(shared(quiet, self.before), self.late - self.held), 0.0)
+
+    def slices(self, away: Times) -> dict[str, Times]:
+        """Cause -> seconds of each gap."""
+        loaded, waited = (self.calls[name][0].astype(bool) for name in ("loading", "waiting"))
+        own = np.where(self.known, self.late - self.held - away, 0.0)
+        return {
+            "allocating": self.held,
+            "away": away,
+            "loading": np.where(loaded, own, 0.0),
+            "waiting": np.where(waited & ~loaded, own, 0.0),
+            "host": np.where(~waited & ~loaded, own, 0.0),
+        }
+
+    def described(self, host: pd.DataFrame, part: pd.DataFrame) -> dict[str, Any]:
+        """Arrays of holes.holes: when, on which thread, in which calls, between which work."""
+        ends = (part["start"] + part["time"]).to_numpy(dtype="float64")
+        order = np.argsort(ends, kind="stable")
+        last = np.searchsorted(ends[order], self.gaps[:, 0] + 1e-12, side="right") - 1
+        return {
+            "middle": self.before.mean(axis=1),
+            "thread": np.where(self.caller >= 0, host["thread"].to_numpy()[self.caller], -1),
+            "calls": {name: row for name, (_, row) in self.calls.items()},
+            "after": part["kernel"].to_numpy(dtype=object)[order[np.maximum(last, 0)]],
+            "before": part["kernel"].reindex(self.next_row).to_numpy(dtype=object),
+        }
+
+
+def _asked(calls: pd.DataFrame, part: pd.DataFrame, rows: NDArray[np.int64]) -> tuple[Times, NDArray[np.int64]]:
+    """When the host asked for each of these launches [s], NaN unknown, and by which row of its calls, -1.
+
+    A graph's launch names one of its kernels: the others were asked for by the last graph whose first one had begun.
+    """
+    called = pd.Series(calls.index.to_numpy(), index=calls["launch"].to_numpy())
+    called = called[called.index >= 0]
+    first = called[~called.index.duplicated()]
+    caller = first.reindex(rows).fillna(-1).to_numpy(dtype=np.int64)
+    starts = part["start"]
+    graphs = calls[named(calls, REPLAYING) & calls["launch"].isin(part.index)]
+    if len(graphs) and (caller < 0).any():
+        begun = starts.reindex(graphs["launch"]).to_numpy(dtype="float64")
+        order = np.argsort(begun)
+        last = np.searchsorted(begun[order], starts.reindex(rows).to_numpy(dtype="float64"), side="right") - 1
+        caller = np.where((caller < 0) & (last >= 0), graphs.index.to_numpy()[order][last], caller)
+    asked = calls["start"].reindex(caller).to_numpy(dtype="float64")
+    return asked, caller
+
+
+def _pauses(calls: pd.DataFrame) -> Times:
+    """Stretches without any CUDA call; nothing is known before the first and after the last."""
+    busy = union(calls)
+    return np.column_stack((busy[:-1, 1], busy[1:, 0]))
+
+
+def _engaged(calls: pd.DataFrame, pauses: Times, quiet: Times, window: tuple[float, float]) -> dict[str, float]:
+    """Seconds of a window by what the host was in, the GPU idle or not. quiet: pauses of being away."""
+    launches = calls[calls["launch"] >= 0]
+    mine = calls[calls["thread"].isin(launches["thread"].unique())]
+    kinds = {"waiting": BLOCKING, "allocating": ALLOCATING}
+    held = {name: union(mine[named(mine, kind)], *window) for name, kind in kinds.items()}
+    # Compiling is what the host did since it last launched.
+    stops = np.sort((launches["start"] + launches["time"]).to_numpy(dtype="float64"))
+    loads = calls[named(calls, LOADING)]
+    starts, ends = loads["start"].to_numpy(dtype="float64"), (loads["start"] + loads["time"]).to_numpy(dtype="float64")
+    last = np.searchsorted(stops, starts, side="right")
+    since = np.where(last > 0, stops[np.maximum(last - 1, 0)], starts) if len(stops) else starts
+    held["loading"] = merged(since, ends, *window)
+    away = np.clip(quiet, *window)
+    found = {name: length(stretches) for name, stretches in held.items()}
+    found |= {"blocked": found["waiting"], "away": float(length(away) - shared(held["loading"], away).sum())}
+    held["away"] = away
+    # Before and after it was away it may have been at a launch for as long as it is between any two.
+    lengths, near = pauses[:, 1] - pauses[:, 0], np.count_nonzero(away[:, 1] > away[:, 0])
+    inside = (pauses[:, 1] > window[0]) & (pauses[:, 0] < window[1]) & (lengths < AWAY)
+    pace = float(lengths[inside].max(initial=0.0))
+    busy = length(merged(*np.vstack(list(held.values())).T))
+    return found | {"host": max(0.0, window[1] - window[0] - busy + near * pace)}
+
+
+def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> dict[str, float]:
+    """Seconds of a window in which work of a kind ran, or its stream was free for it, or the host had waited for it; of
+    copies those too that the host is in handing them over. `queued`: work was asked for and its stream had nothing to do.
+    """
+    asked = pd.Series(_asked(calls, part, part.index.to_numpy())[0], index=part.index)
+    ready, ends = _ready(part, asked), part["start"] + part["time"]
+    found = {"queued": length(_cut(ready, part["start"], window))}
+    full = (calls["launch"] >= 0) & (calls["time"] >= _FULL)
+    stopped = union(calls[matching(calls["call"], WAITING) | full], *window)
+    order = np.argsort(ends.to_numpy(), kind="stable")
+    at = np.maximum(np.searchsorted(ends.to_numpy()[order], stopped[:, 1], side="right") - 1, 0)
+    # The host hears a while later that the work has ended that it waited for.
+    heard = np.column_stack((np.clip(ends.to_numpy()[order][at], *stopped.T), stopped[:, 1]))
+    for name, mine in parts_of_work(part).items():
+        begins = part["start"] if name == "tiny" else ready
+        parts = [_cut(begins[mine], ends[mine], window), heard[mine.to_numpy()[order[at]]]]
+        parts += [_handing(calls, part, window)] if name == "copying" else []
+        found[name] = length(merged(*np.vstack(parts).T))
+    return found
+
+
+def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
+    """When each launch was asked for and its stream was free, as far as known [s]."""
+    streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
+    ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
+    before = ended.groupby(streams, sort=False, observed=True).shift()
+    known: pd.Series[float] = before.where(~(asked > before), asked).fillna(asked).fillna(-math.inf)
+    return known.clip(upper=part["start"])
+
+
+def _cut(begins: pd.Series[float], ends: pd.Series[float], window: tuple[float, float]) -> Times:
+    return merged(begins.to_numpy(), ends.to_numpy(), *window)
+
+
+def _handing(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float]) -> Times:
+    """Stretches of calls that copy, and of waits right behind a copy longer than a call."""
+    ordered = calls.sort_values(["thread", "start"], kind="stable")
+    copies = named(ordered, COPYING)
+    long = copies & (ordered["launch"].map(part["time"]) >= SHORT)
+    behind = long.shift(fill_value=False) & ordered["thread"].eq(ordered["thread"].shift()) & named(ordered, BLOCKING)
+    return union(ordered[copies | behind], *window)
+
+
+def _touched(gaps: Times, calls: pd.DataFrame) -> tuple[Times, NDArray[np.int64]]:
+    """Seconds of each gap in one of the calls, and the row of the call with most of them, -1 none."""
+    row = np.full(len(gaps), -1, dtype=np.int64)
+    if calls.empty:
+        return np.zeros(len(gaps)), row
+    begin = calls["start"].to_numpy(dtype="float64")
+    stop = begin + calls["time"].to_numpy(dtype="float64")
+    order = np.argsort(stop)
+    begin, stop, index = begin[order], stop[order], calls.index.to_numpy()[order]
+    first = np.searchsorted(stop, gaps[:, 0])
+    found, most = np.zeros(len(gaps)), np.zeros(len(gaps))
+    # Few calls end inside one gap; the first that ends after its begin decides, more are added.
+    for step in range(4):
+        at = np.minimum(first + step, len(stop) - 1)
+        inside = (first + step < len(stop)) & (begin[at] < gaps[:, 1])
+        both = np.minimum(stop[at], gaps[:, 1]) - np.maximum(begin[at], gaps[:, 0])
+        held = np.where(inside, np.clip(both, 0, None), 0.0)
+        row = np.where(held > most, index[at], row)
+        found, most = found + held, np.maximum(most, held)
+    return found, row

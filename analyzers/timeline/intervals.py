@@ -1,0 +1,66 @@
+"""Stretches of time: merged, cut to a window, their gaps and lengths. The one sweep over intervals of this house.
+
+Stretches are arrays of (begin, end) of shape (n, 2) that follow each other, in one unit of time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Times: TypeAlias = "NDArray[np.float64]"
+
+
+def union(part: pd.DataFrame, begin: float = -math.inf, end: float = math.inf) -> Times:
+    """Merged stretches [s] of launches or calls, by their start and time, cut to a window."""
+    start = part["start"].to_numpy(dtype="float64")
+    return merged(start, start + part["time"].to_numpy(dtype="float64"), begin, end)
+
+
+def merged(start: Times, stop: Times, begin: float = -math.inf, end: float = math.inf) -> Times:
+    """Merged stretches of such from `start` to `stop`, which may overlap, cut to a window."""
+    if not len(start):
+        return np.zeros((0, 2))
+    start, stop = np.clip(start, begin, end), np.clip(stop, begin, end)
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, stop = start[order], stop[order]
+    np.maximum.accumulate(stop, out=stop)
+    fresh = np.flatnonzero(start[1:] > stop[:-1])
+    return np.column_stack((start[np.r_[0, fresh + 1]], stop[np.r_[fresh, len(stop) - 1]]))
+
+
+def gaps(busy: Times, begin: float, end: float) -> Times:
+    """Stretches of a window between the busy ones."""
+    edges = np.concatenate(([begin], busy.ravel(), [end])).reshape(-1, 2)
+    return edges[edges[:, 1] > edges[:, 0]]
+
+
+def length(stretches: Times) -> float:
+    """Sum of their lengths."""
+    return float((stretches[:, 1] - stretches[:, 0]).sum())
+
+
+def passed(stretches: Times, times: Times) -> Times:
+    """Length of the stretches before each of these times; shape of `times`."""
+    if not len(stretches):
+        return np.zeros(np.shape(times))
+    sums = np.column_stack((np.zeros(len(stretches)), stretches[:, 1] - stretches[:, 0])).ravel().cumsum()
+    found: Times = np.interp(times, stretches.ravel(), sums)
+    return found
+
+
+def shared(stretches: Times, others: Times) -> Times:
+    """Length of each of `others` that lies in the stretches."""
+    until = passed(stretches, others.ravel()).reshape(-1, 2)
+    found: Times = until[:, 1] - until[:, 0]
+    return found
+
+
+def rows(mine: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
+    """Index of the rows that are `mine`; of all of a million rows it makes no copy."""
+    return slice(None) if mine.all() else mine

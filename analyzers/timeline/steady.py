@@ -1,0 +1,155 @@
+"""Steady state of a program: steps by numbered ranges, else by kernels at a steady distance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analyzers.timeline.intervals import Times
+from collectors.frame import distinct
+
+Names = Sequence[str] | NDArray[np.object_] | pd.Series
+
+REPEATS = 3
+"""Steps that have to follow each other to be a steady state; convention: fewer have no median apart from themselves."""
+EVEN = 0.05
+"""Relative difference in launches between steps that are called equal: a printed loss, a gradient clipped now and then."""
+COLD = 1.5
+"""Times the median step from which one at the beginning is warming up; compiling and autotuning take several times that."""
+COVERS, LEAST = 0.9, 0.3
+"""Share of the best stretch, and of all launches and kernel time, that steps have to explain; conventions that hold for the traces in tests/data/kineto."""
+_MARK = re.compile(r"(?:ProfilerStep#|(?:\w*[ _])?(?:step|iter|iteration)[ _#:]*)(\d+)", re.IGNORECASE)
+"""Ranges that number the steps: torch.profiler's, and those that people push by hand."""
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The stretch that repeats: rows [first, end) of the launches, `steps` of `period` launches each.
+
+    `found`: "repeating", "range" (named by the user), "after" (a number of steps was passed over) or "all" where
+    nothing repeats: then it is the whole record. `marks`: the row with which each step begins, and the one after the
+    last; () unless it repeats.
+    """
+
+    first: int
+    end: int
+    period: int
+    steps: int
+    found: str
+    marks: tuple[int, ...] = ()
+
+
+def steady_of(ordered: pd.DataFrame, *, after: int = 0, at_most: int = 0) -> Steady:
+    """Steady state of launches in order of start; see steady_state."""
+    starts = ordered["start"].to_numpy(dtype="float64")
+    kernels = (ordered["kind"] == "kernel").to_numpy() if "kind" in ordered else np.ones(len(ordered), dtype=bool)
+    marks = _marked(ordered["range"]) if "range" in ordered else None
+    if marks is not None:
+        return _chosen(marks, starts, after, at_most)
+    found = steady_state(ordered["kernel"], starts, kernels=kernels, after=after, at_most=at_most)
+    times = np.where(kernels, ordered["time"].to_numpy(dtype="float64"), 0.0)
+    # What asked for steps to be passed over asked for less of the program.
+    if found.found == "repeating" and not at_most and times[found.first : found.end].sum() < LEAST * times.sum():
+        return Steady(0, len(ordered), len(ordered), 1, "all")
+    return found
+
+
+def steady_state(
+    names: Names,
+    starts: Times | None = None,
+    *,
+    kernels: NDArray[np.bool_] | None = None,
+    after: int = 0,
+    at_most: int = 0,
+) -> Steady:
+    """Repeating stretch of a sequence of launches, and when each began [s], so that cold steps are passed over.
+
+    A step is what lies between two launches of a kernel that comes at a steady distance; of several such distances
+    the shortest counts that explains about as much of the sequence as any. A launch more in one step, as of a printed
+    loss, does not break it. kernels: rows that may begin a step, all unless given: copies come in chunks. after: steps
+    to pass over beyond cold ones; at_most: then so many, 0 for all.
+    """
+    count = len(names)
+    whole = Steady(0, count, count, 1, "all")
+    runs = [run for where in _places(names, kernels) if (run := _longest_run(where)) is not None]
+    if not runs:
+        return whole
+    most = max(int(run[-1] - run[0]) for run in runs)
+    marks = min(
+        (run for run in runs if run[-1] - run[0] >= COVERS * most), key=lambda run: (run[-1] - run[0]) / len(run[1:])
+    )
+    if marks[-1] - marks[0] < LEAST * count:
+        return whole
+    return _chosen(marks, starts, after, at_most)
+
+
+def _chosen(marks: NDArray[np.int64], starts: Times | None, after: int, at_most: int) -> Steady:
+    """Steps between marks, without cold ones and those to pass over."""
+    steps = len(marks) - 1
+    passed = min(after + _cold(starts, marks), steps - 1)
+    marks = marks[passed : passed + (at_most or steps) + 1]
+    first, end, steps = int(marks[0]), int(marks[-1]), len(marks) - 1
+    period = round((end - first) / steps)
+    return Steady(first, end, period, steps, "after" if after else "repeating", tuple(marks.tolist()))
+
+
+def _cold(starts: Times | None, marks: NDArray[np.int64]) -> int:
+    """Number of warm-up steps: half as long again as the median one."""
+    if starts is None:
+        return 0
+    lengths = np.diff(starts[np.minimum(marks, len(starts) - 1)])
+    warm = lengths <= COLD * np.median(lengths)
+    return int(np.argmax(warm)) if warm.any() else 0
+
+
+def _marked(paths: pd.Series[str]) -> NDArray[np.int64] | None:
+    """The first row of each numbered step, and the row after the last; None without such ranges."""
+    numbers = {path: _number(str(path)) for path in distinct(paths)}
+    if max(numbers.values(), default=-1) < 0:
+        return None
+    code = paths.map(numbers).to_numpy(dtype=np.int64)
+    at = np.flatnonzero(code >= 0)
+    fresh = np.flatnonzero(np.diff(code[at], prepend=-1))
+    if len(at) < LEAST * len(paths) or (np.diff(code[at][fresh]) < 0).any():
+        return None
+    marks: NDArray[np.int64] = np.append(at[fresh], at[-1] + 1)
+    return marks
+
+
+def _number(path: str) -> int:
+    found = _MARK.fullmatch(path.partition("/")[0])
+    return int(found[1]) if found else -1
+
+
+def _places(names: Names, kernels: NDArray[np.bool_] | None) -> Iterator[NDArray[np.int64]]:
+    """Where each name stands, of names that come more than REPEATS times."""
+    # Of a million launches a copy of the texts is a third of a gigabyte, their places in memory ten megabytes.
+    codes = pd.factorize(names if isinstance(names, pd.Series) else np.asarray(names, dtype=object))[0]
+    if kernels is not None:
+        codes = np.where(kernels, codes, -1)
+    # Small numbers are sorted by their digits, five times as fast.
+    order = np.argsort(codes.astype(np.int16) if len(codes) and codes.max() < 1 << 15 else codes, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        if len(part) > REPEATS and codes[part[0]] >= 0:
+            yield part
+
+
+def _longest_run(where: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Longest stretch of places at distances near their median; None if short."""
+    steps = np.diff(where)
+    middle = float(np.median(steps))
+    even = np.abs(steps - middle) <= max(EVEN * middle, 1)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], even, [False])).astype(np.int8)))
+    if not len(edges):
+        return None
+    begins, ends = edges[::2], edges[1::2]
+    lengths = ends - begins
+    best = int(len(lengths) - 1 - np.argmax(lengths[::-1]))  # of equal ones the last: by then all is warm
+    if ends[best] - begins[best] < REPEATS:
+        return None
+    return where[begins[best] : ends[best] + 1]

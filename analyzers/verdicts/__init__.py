@@ -1,0 +1,1 @@
+"""Times and counts of implementations, their comparison, and the verdict on each."""

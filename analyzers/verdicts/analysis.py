@@ -1,0 +1,336 @@
+"""Times, counters, works and roofline -> one analysis of all implementations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from analyzers.counts import without_half_moves
+from analyzers.errors import AnalyzeError
+from analyzers.floor import Work
+from analyzers.placement import LAUNCH_FLOOR
+from analyzers.records import to_frame, to_records
+from analyzers.timeline.call import Recorded, held, reasons, splits
+from analyzers.verdicts import timing
+from analyzers.verdicts.counted import Counted, ranked
+from analyzers.verdicts.implementation import (
+    IMPL_COLUMNS,
+    Floors,
+    Part,
+    compared,
+    floor_row,
+    floors,
+    part,
+    placed,
+    withdrawn,
+)
+from analyzers.verdicts.speedup import THRESHOLD
+from analyzers.verdicts.statistics import Ratio
+from collectors.doubt import Doubt, unique
+from roofline.ceilings import Roofline
+
+NAN = math.nan
+SCHEMA = "profkit-metrics/1"
+
+Works: TypeAlias = "Mapping[str, Sequence[Work]] | Sequence[Work] | Work | None"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything known about one sample or program.
+
+    impls: one row an implementation, with the columns of columns.toml. `flops` are the task's, so that padding and
+    repeated work achieve nothing. kernels: one row a kernel of an implementation, largest share first: `share` of its
+    counted time, `launches` of one call, the counters added up, every metric and placement; where one call was recorded
+    `call_time` [s], and `share` is of that. works: what the task must do; own_works: by implementation where each does
+    something else. hottest: kernels over all parts, the longest first; `impl` is the part, or how many there are.
+    """
+
+    impls: pd.DataFrame
+    kernels: pd.DataFrame
+    doubts: tuple[Doubt, ...] = ()
+    reference: str = "reference"
+    method: str = ""
+    counters_missing: str = ""
+    works: tuple[Work, ...] = ()
+    own_works: Mapping[str, tuple[Work, ...]] = field(default_factory=dict)
+    hottest: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def works_of(self, impl: str) -> tuple[Work, ...]:
+        """Work of one implementation: its own where each has one, else the task's."""
+        return self.own_works.get(impl, ()) if self.own_works else self.works
+
+    def impl(self, name: str) -> dict[str, Any]:
+        """One implementation's row; raises AnalyzeError when there is none of that name."""
+        rows = self.impls[self.impls["impl"] == name]
+        if rows.empty:
+            raise AnalyzeError(f"no implementation {name!r}", fix=f"there are: {', '.join(self.impls['impl'])}")
+        return {str(key): value for key, value in rows.iloc[0].to_dict().items()}
+
+    @property
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The rows of `impls` by implementation; {} when nothing was timed."""
+        rows = self.impls.to_dict("records")
+        return {str(row["impl"]): {str(key): value for key, value in row.items()} for row in rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of metrics.json: SI, unrounded, NaN as None."""
+        document = _Document(
+            SCHEMA,
+            self.reference,
+            self.method,
+            THRESHOLD,
+            self.counters_missing,
+            to_records(self.impls),
+            to_records(self.kernels),
+            [work.to_dict() for work in self.works],
+            {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
+            self.doubts,
+        )
+        plain: dict[str, Any] = msgspec.to_builtins(document)
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Analysis:
+        """Analysis of `to_dict`; unknown fields are ignored. Raises AnalyzeError on another schema."""
+        schema = str(data.get("schema", ""))
+        if schema != SCHEMA:
+            raise AnalyzeError(
+                f"metrics: schema {schema!r}, not {SCHEMA!r}", fix="derive the metrics again from the run"
+            )
+        found = msgspec.convert(data, _Document)
+        return cls(
+            to_frame(found.impls, IMPL_COLUMNS),
+            to_frame(found.kernels),
+            found.doubts,
+            found.reference,
+            found.method,
+            found.counters_missing,
+            tuple(Work.from_dict(row) for row in found.works),
+            {name: tuple(Work.from_dict(row) for row in rows) for name, rows in found.own_works.items()},
+        )
+
+
+class _Document(msgspec.Struct):
+    """metrics.json."""
+
+    schema: str
+    reference: str = "reference"
+    method: str = ""
+    threshold: float = THRESHOLD
+    counters_missing: str = ""
+    impls: list[dict[str, Any]] = []
+    kernels: list[dict[str, Any]] = []
+    works: list[dict[str, Any]] = []
+    own_works: dict[str, list[dict[str, Any]]] = {}
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Timings:
+    """Samples that decide, and their figures; `clocks`: what two clocks say where they disagree."""
+
+    samples: pd.DataFrame | None = None
+    timed: Mapping[str, timing.Timed] = field(default_factory=dict)
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
+    clocks: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, timings: pd.DataFrame | None, reference: str, spread: float) -> _Timings:
+        if timings is None or not len(timings):
+            return cls()
+        samples = timing.check(timings)
+        chosen = timing.choose(samples)
+        ratios = timing.speedups(chosen, reference, spread)
+        clocks = timing.two_clocks(samples, chosen, ratios, reference)
+        return cls(samples, timing.spreads(chosen, samples, spread), ratios, clocks)
+
+    @property
+    def method(self) -> str:
+        return next((one.method for one in self.timed.values()), "")
+
+    def doubts(self, reference: str, target: float) -> list[Doubt]:
+        if self.samples is None:
+            return []
+        again = timing.timed_again(self.samples, self.method)
+        return timing.doubts(self.timed, self.ratios, reference, target, again)
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """What the task must do, for all implementations (under "") or by name."""
+
+    by_name: Mapping[str, tuple[Work, ...]]
+    own: bool
+
+    @classmethod
+    def of(cls, works: Works) -> _Declared:
+        if isinstance(works, Mapping):
+            return cls({name: tuple(given) for name, given in works.items()}, own=True)
+        given = () if works is None else (works,) if isinstance(works, Work) else tuple(works)
+        return cls({"": unique_works(given)}, own=False)
+
+    def __getitem__(self, name: str) -> tuple[Work, ...]:
+        return self.by_name.get(name, self.by_name.get("", ()))
+
+    @property
+    def every(self) -> tuple[Work, ...]:
+        return unique_works(work for given in self.by_name.values() for work in given)
+
+    def written(self, name: str) -> float:
+        """Bytes of the output; NaN unknown."""
+        return next((work.written for work in self[name] if work.written > 0), NAN)
+
+
+def unique_works(works: Iterable[Work]) -> tuple[Work, ...]:
+    """Works in order, each once."""
+    found: dict[Any, Work] = {}
+    for work in works:
+        found.setdefault((work.source, work.bytes, work.written, work.note, *work.flops.items()), work)
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Recording:
+    """How the numbers were recorded. l2_bytes: size of the L2 [B]; target: relative half-width wanted of the medians;
+    spread: what another process is taken to differ by (statistics.ratio); calls: one whole call of each implementation.
+    """
+
+    l2_bytes: float = NAN
+    target: float = 0.01
+    spread: float = 0.0
+    calls: Mapping[str, Recorded] = field(default_factory=dict)
+
+
+def analyze(
+    timings: pd.DataFrame | None,
+    launches: pd.DataFrame | None,
+    works: Works,
+    roofline: Roofline,
+    *,
+    reference: str = "reference",
+    counters_missing: str = "",
+    recording: Recording | None = None,
+) -> Analysis:
+    """Judge every implementation that was timed or counted.
+
+    timings: samples as in timings.csv, None when nothing was timed. launches: the launches frame of one call, None or
+    empty without counters (`counters_missing` says why). works: what the task must do, for all implementations or by
+    name. reference: "" where nothing is compared. Raises AnalyzeError on input that cannot be judged.
+    """
+    recording = recording or Recording()
+    times, declared = _Timings.of(timings, reference, recording.spread), _Declared.of(works)
+    doubts = [Doubt("no hardware counters in these numbers", counters_missing, code="no-counters")]
+    doubts = [*(doubts if counters_missing else []), *times.doubts(reference, recording.target)]
+    if launches is not None and len(launches):
+        launches, halves = without_half_moves(launches, declared.by_name)
+        doubts += halves
+    counts = Counted.of(launches, roofline, declared.written)
+    doubts += counts.doubts
+    rows, kernels, found = _Rows(times, counts, declared, roofline, recording).of(launches, reference)
+    judged: list[dict[str, Any]] = []
+    for row in rows:
+        name = row["impl"]
+        ratio, clocks = times.ratios.get(name), times.clocks.get(name, "")
+        judged.append(row | compared(name, row, ratio, reference, judged, clocks))
+    by_name = {row["impl"]: row for row in judged}
+    doubts = [timing.with_precision(one, by_name, reference, roofline) for one in doubts]
+    return Analysis(
+        to_frame(judged, IMPL_COLUMNS),
+        kernels,
+        unique([*doubts, *found]),
+        reference,
+        times.method,
+        counters_missing,
+        declared.every,
+        declared.by_name if declared.own else {},
+        counts.hottest,
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Everything that rows of implementations are made of."""
+
+    times: _Timings
+    counts: Counted
+    works: _Declared
+    roofline: Roofline
+    recording: Recording
+
+    def of(
+        self, launches: pd.DataFrame | None, reference: str
+    ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Doubt]]:
+        """Rows of all implementations without speed-ups, the kernels, and the doubts about them."""
+        parts, doubts = [], []
+        for name in self._names(reference):
+            one, found = self._part(name)
+            parts.append(one)
+            doubts.append(found)
+        least = self._floors(parts, reference, doubts)
+        kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
+        shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
+        why, rows = reasons(kernels), []
+        for one, row, floor, found in zip(
+            parts, placed(parts, self.counts.impls, self.roofline), least, doubts, strict=True
+        ):
+            name = one.row["impl"]
+            columns, below = floor_row(one, floor)
+            found += below
+            rows.append({**one.row, **row, **held(row, shares.get(name, {}), why.get(name, "")), **columns})
+        return rows, kernels, [doubt for found in doubts for doubt in found]
+
+    def _names(self, reference: str) -> list[str]:
+        """The reference first, then as timed, then as launched."""
+        names = [*self.times.timed, *(str(name) for name in self.counts.impls["impl"])]
+        return list(dict.fromkeys(([reference] if reference and reference in names else []) + names))
+
+    def _part(self, name: str) -> tuple[Part, list[Doubt]]:
+        timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
+        one, found = part(name, timed, counted, self.works[name], self.roofline, self.recording.l2_bytes)
+        if name in self.recording.calls:
+            one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])
+        return one, found
+
+    def _floors(self, parts: Sequence[Part], reference: str, doubts: Sequence[list[Doubt]]) -> list[Floors | None]:
+        """Lower bounds of all parts but those that the reference goes below, and caveats."""
+        found = floors(parts, self.roofline, self.recording.l2_bytes)
+        for one, floor, said in zip(parts, found, doubts, strict=True):
+            if floor is not None and floor.task.time < LAUNCH_FLOOR and math.isnan(self.roofline.peak("launch")):
+                said.append(
+                    Doubt(
+                        "the floor knows no launch: what an empty kernel takes on this device was not measured",
+                        f"a floor of {floor.task.time:.3g} s, where kernels take about {LAUNCH_FLOOR:.2g} s",
+                        "`profkit ceilings` measures it",
+                        "floor-without-launch",
+                    )
+                )
+            doubt = withdrawn(one, floor) if reference and one.row["impl"] == reference else None
+            if doubt is not None and floor is not None:
+                said.append(doubt)
+                return [None if other is not None and other.task == floor.task else other for other in found]
+        return found
+
+    def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:
+        """Kernels with `call_time` [s] and share of it where a call like the timed ones was recorded."""
+        kernels, calls = self.counts.kernels, self.recording.calls
+        if launches is None or not len(launches) or not calls:
+            return kernels
+        ran = {str(name): rows for name, rows in launches.groupby("impl", sort=False)}
+        spent = {
+            name: calls[name].of(rows) for name, rows in ran.items() if name in calls and totals.get(name, NAN) > 0
+        }
+        whole = {name: sum(one.values()) for name, one in spent.items() if one}
+        if not whole:
+            return kernels
+        pairs = zip(kernels["impl"].astype(str), kernels["kernel"].astype(str), strict=True)
+        shares = [spent[impl].get(kernel, NAN) / whole[impl] if impl in whole else NAN for impl, kernel in pairs]
+        told = kernels.assign(call_time=np.array(shares) * kernels["impl"].map(totals).to_numpy(dtype="float64"))
+        told["share"] = np.where(np.isnan(shares), kernels["share"], shares)
+        return ranked(told)
