@@ -176,7 +176,7 @@ def reach(end: float, first: float, last: float) -> list[Doubt]:
 
 def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
     """The doubt that no kernel of an NVTX report lies in a range."""
-    if kind not in ("nvtx_kern_sum", "nvtx_gpu_proj_trace") or (frame["range"] != "").any():
+    if kind != "nvtx_kern_sum" or (frame["range"] != "").any():
         return []
     return [
         Doubt(
@@ -191,9 +191,8 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     kinds = _kinds(frame["name"])
     columns: dict[str, Any] = {
         "kernel": frame["name"],
-        # Given up here: of a million launches they are a hundred megabytes.
-        "grid": shapes(*(frame.pop(f"grid_{axis}") for axis in "xyz")),
-        "block": shapes(*(frame.pop(f"block_{axis}") for axis in "xyz")),
+        "grid": shapes(*(_sides(frame, f"grid_{axis}") for axis in "xyz")),
+        "block": shapes(*(_sides(frame, f"block_{axis}") for axis in "xyz")),
         "kind": kinds,
         "start": frame["start"],
         "time": frame["time"],
@@ -211,6 +210,11 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
+
+
+def _sides(frame: pd.DataFrame, column: str) -> Any:
+    """A side of the grids or blocks, given up here: of a million launches they are a hundred megabytes."""
+    return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
 
 
 def _order(frame: pd.DataFrame) -> list[Doubt]:

@@ -19,10 +19,7 @@ from test_nvprof import NEW as NVPROF_CSV
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
-import collectors
-from collectors import READERS, CollectError, _beginnings, read
-from collectors.nsys import frames
-from collectors.nsys import text as text_of_nsys
+from collectors import READERS, CollectError, read
 
 DATA = Path(__file__).parent.parent / "data"
 LAUNCHES = [
@@ -75,11 +72,7 @@ JOINTS = {
     "a line of a log": lambda a, b: (a + "step 3 of 9, loss 0.25\n" + b).encode(),
     "what shells print": lambda a, b: (a + "==> b.csv <==\n" + b).encode(),
     "CRLF": lambda a, b: (a + b).replace("\n", "\r\n").encode(),
-    "CRLF behind": lambda a, b: (a + b.replace("\n", "\r\n")).encode(),
     "a byte order mark": lambda a, b: (a + "\ufeff" + b).encode(),
-    "a mark and a blank line": lambda a, b: (a + "\n\ufeff" + b).encode(),
-    "UTF-16 behind": lambda a, b: a.encode() + b.encode("utf-16"),
-    "UTF-16 before": lambda a, b: a.encode("utf-16") + b.encode(),
     "UTF-16": lambda a, b: (a + b).encode("utf-16"),
 }
 
@@ -176,51 +169,6 @@ def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
     assert len(many) > 3 << 18
     with pytest.raises(CollectError, match=f"line {9000 + 3}: ncu's CSV"):
         read(path)
-
-
-MANY = gpu_trace([Op(at * 2000, 1000, "relu(float *)") for at in range(100)])
-HIDDEN = {
-    "behind it": (MANY + PARTS["ncu raw"], "ncu's CSV in a file"),
-    "in a name": (
-        MANY + '900000,1,1,1,1,1,1,1,1,1,,,,,,,,,,7,"a\nID,Process ID,Process Name"\n',
-        "ncu's CSV in a file",
-    ),
-    "in another encoding": (
-        MANY.removesuffix(",1,,7,relu(float *)\n") + "," + "x\0" * 20 + ",,7,relu\n",
-        "another encoding",
-    ),
-}
-"""Large traces that hide something where a launches frame shows nothing of it, and what is said of that."""
-
-
-@pytest.mark.parametrize("parser", ["pandas", "pyarrow"])
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_a_trace_proved_in_one_go_hides_nothing(tmp_path, monkeypatch, parser, hidden):
-    if parser == "pyarrow":
-        pytest.importorskip("pyarrow.csv")
-    asked: list[int | None] = []
-    monkeypatch.setattr(
-        frames, "_parser", lambda: getattr(frames, {"pandas": "_by_pandas", "pyarrow": "_by_arrow"}[parser])
-    )
-    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
-    monkeypatch.setattr(collectors, "_beginnings", lambda path, until: asked.append(until) or _beginnings(path, until))
-    path, (text, said) = tmp_path / "large.csv", HIDDEN[hidden]
-    path.write_text(MANY)
-    assert len(read(path)) == 100
-    assert asked == [MANY.index("\n") + 1]
-    path.write_text(text)
-    with pytest.raises(CollectError, match=said):
-        read(path)
-
-
-@pytest.mark.parametrize("name", ["nvprof trace", "nvprof text trace", "nsys trace", "nsys text", "ncu text"])
-def test_a_header_at_the_end_of_a_block_is_of_one_kind(tmp_path, name):
-    path, size = tmp_path / "late.txt", 1 << 18
-    told = PARTS[name].encode()
-    for place in range(0, 300, 7):
-        before = b"step\n" * ((size - place) // 5)
-        path.write_bytes(before + b"\n" * (size - place - len(before)) + told)
-        assert len(_beginnings(path)) == 1
 
 
 def test_what_a_watched_program_printed_is_a_doubt(tmp_path):

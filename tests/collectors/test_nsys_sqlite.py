@@ -260,7 +260,7 @@ def test_recorded_export_agrees_with_nsys_itself():
     by_range = nsys.read(SHARED / "nsys_t4_cuda_gpu_kern_sum-nvtx-name-base_2023.4.4.csv")
     inner = kernels["range"].str.rsplit("/", n=1).str[-1].value_counts().to_dict()
     assert inner == by_range.groupby("range")["instances"].sum().to_dict()
-    nested_counts = nsys.read_reports(SHARED / "nsys_t4_nvtxkernsum_2022.4.2.csv")[0].frame
+    nested_counts = nsys.read(SHARED / "nsys_t4_nvtxkernsum_2022.4.2.csv")
     loop = nested_counts[nested_counts["range"] == "Loop"]["instances"].sum()
     assert kernels["range"].str.startswith("Loop").sum() == loop
 
