@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "CollectError", "Format", "Role", "format_of", "formats", "read", "sniffed"]
 
-READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "rocprof")
+READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "key_averages", "rocprof")
 """The formats in the order in which a file is held against them; also what stands in a frame's column `tool`."""
 _HEAD = 1 << 18
 _OTHERS = (
@@ -48,14 +48,34 @@ _OTHERS = (
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
     (
-        "a summary of rocprof's kernels",
+        "times by configuration of nvbench or Google Benchmark",
         "",
-        r'^"?Name"?,"?Calls"?,"?TotalDurationNs"?',
-        "give the kernel_trace.csv of `rocprofv3 --kernel-trace --output-format csv`",
+        r'\A\s*\{\s*"(?:devices|meta)"\s*:[\s\S]*"nvbench|\A\s*\{\s*"context"\s*:\s*\{[\s\S]*"benchmarks"\s*:',
+        "profile the program: give a trace of nsys or an export of ncu",
     ),
+    (
+        "an XPlane of JAX or TensorFlow",
+        ".xplane.pb",
+        "",
+        "give the trace.json.gz that lies beside it",
+    ),
+    (
+        "a profile of Triton's Proton",
+        ".hatchet",
+        r'\A\s*\[\s*\{\s*"children"\s*:',
+        "give what Proton writes with data='trace', or a trace of torch.profiler",
+    ),
+    (
+        "a profile of Ascend's msprof",
+        "",
+        r"^(?:Device_id|Model ID|Step Id|Name),.*(?:Task Type|Accelerator Core|aicore_time)",
+        "give a trace of torch.profiler with its GPU work",
+    ),
+    ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
 _PACKED = (
+    (r"\ASQLite format 3", "a SQLite database of another tool", "give an export of nsys or rocprofv3"),
     (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
     (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
     (r"\ABZh\d", "compressed by bzip2", "give what `bunzip2` makes of it"),
@@ -80,7 +100,8 @@ _BEGINS = {
     "trtexec's JSON": r'(?:\[\s*\{\s*"(?:count|name|latencyMs|start\w+Ms)"\s*:'
     r'|\{\s*"(?:Layers|Bindings|performance_summary|model_options|device_information)"\s*:)',
     "torch.profiler's trace": r'\{\s*"(?:schemaVersion|traceEvents|deviceProperties|trace_id)"\s*:',
-    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id)',
+    "torch.profiler's table": r"Name {2,}[^\n]*Self CPU",
+    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id|Name"?,"?Calls"?,"?Total)',
     "profkit's own table": r"(?:range|impl),kernel,launch,start,time,",
     "a database, a report or an archive": r"(?:SQLite format 3\0|NVR\0|\x1f\x8b\x08|PK\x03\x04)",
 }
@@ -230,7 +251,7 @@ def sniffed(head: str, path: Path) -> Format:
             )
     raise CollectError(
         f"{path}: neither an Nsight Compute nor an Nsight Systems, nvprof, trtexec, rocprof or torch.profiler export",
-        fix="export with `ncu --csv --page raw` or `nsys stats --format csv`, or name the format",
+        fix="give what `ncu --csv --page raw`, `nsys stats --format csv`, `rocprofv3 --output-format csv` or torch.profiler wrote",
     )
 
 

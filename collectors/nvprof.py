@@ -378,5 +378,8 @@ FORMAT = Format(
     sniff,
     read,
     role_of,
-    says={"en": "times: nvprof's, averages of all launches", "zh": "时间：nvprof 所测，为各次启动的平均"},
+    says={
+        "en": "times: nvprof's, as the program ran; of a summary the mean of all launches of a kernel",
+        "zh": "时间：nvprof 所测，程序原样运行；汇总表为同一 kernel 各次启动的平均",
+    },
 )

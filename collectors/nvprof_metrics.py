@@ -24,7 +24,8 @@ _DEVICE = re.compile(r'^\s*Device "(.*?)(?: \(\d+\))?"\s*$')
 _VALUE = r"(?:\w+ \(\d+\)|<\w+>|[-+]?(?:[\d.]+(?:e[-+]?\d+)?[A-Za-z/%]*|nan|inf))"
 _ROW = re.compile(rf"^\s*(\d+)\s+(\w+)(?:\s+\S.*?)?\s+{_VALUE}\s+{_VALUE}\s+({_VALUE})\s*$")
 _EVENT = re.compile(rf"^\s*\d+\s+\w+(?:\s+{_VALUE}){{3,4}}\s*$")
-NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)")
+NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)|^(?:\(\S+\) ?)?\[?[\w.-]+@[\w.-]+[: ].*[$#%](?: |$)")
+"""Lines of nvprof's between its rows, of Markdown, and a shell's prompt."""
 _BETWEEN = ("Metric result:", "Event result:")
 _COUNTERS: Mapping[str, tuple[str, float]] = {
     "flop_count_sp": ("flop_fp32", 1.0),

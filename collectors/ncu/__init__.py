@@ -111,7 +111,7 @@ def _launches(
     found = reader.result() if reader else None
     if found is None or not found.rows:
         raise _no_launches(path, scan, log)
-    found.doubts.extend(_doubts(scan, log, found.rows))
+    found.doubts.extend(_doubts(scan, log, found.rows, summed=found.instances is not None))
     return found, log
 
 
@@ -189,7 +189,7 @@ def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
 
 
-def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
+def _doubts(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[Doubt]:
     found = []
     if scan.broken:
         found.append(Doubt(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
@@ -199,10 +199,8 @@ def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
     if scan.unnamed:
         what = "sections stand twice under one launch: the line of a launch is missing or damaged"
         found.append(Doubt(what, f"{scan.unnamed} sections left out", "export it again"))
-    if scan.twice:
-        found.append(_twice(scan.twice))
     counted = profiled(scan.text)
-    if counted > rows:
+    if counted > rows and not summed:
         what = f"ncu profiled {counted} launches, the file has {rows}"
         if not scan.partial:
             raise CollectError(

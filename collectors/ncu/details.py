@@ -66,6 +66,7 @@ class DetailsReader:
         self._speedups: list[str] = []
         self._places: _Places | None = None
         self._before: list[str] = []
+        self._untaken: dict[str, None] = {}
         self._twice = 0
         self._doubts: dict[str, Doubt] = {ROUNDED.what: ROUNDED}
 
@@ -113,6 +114,7 @@ class DetailsReader:
             self._rules,
             summary,
             texts,
+            [*self._untaken],
         )
 
     def _launch(self, places: _Places, cells: list[str], row: Row) -> _Launch:
@@ -196,6 +198,8 @@ class DetailsReader:
         metric = metric or f"{places.cell(cells, 'Section Name')}/{label}"
         if self._wanted(metric) and not metric.startswith("derived__"):
             launch.cells.setdefault(metric, (value, unit))
+        else:
+            self._untaken[metric] = None
 
     def _any_number(self, name: str, mark: str) -> bool:
         cells = [launch.cells[name][0] for launch in self._launches.values() if name in launch.cells]

@@ -65,6 +65,8 @@ class Launches:
     rules: list[dict[str, Any]] = field(default_factory=list)
     instances: list[int] | None = None
     texts: dict[str, list[str]] = field(default_factory=dict)
+    untaken: list[str] = field(default_factory=list)
+    """Metrics of the file that no counter is made of."""
 
     @property
     def rows(self) -> int:
@@ -101,6 +103,7 @@ def to_frame(found: Launches) -> pd.DataFrame:
     doubts = [*found.doubts, *([_without_values(empty)] if empty else [])]
     frame = build(columns, tool="ncu", doubts=doubts)
     frame.attrs["rules"] = found.rules
+    frame.attrs["untaken"] = found.untaken
     frame.attrs["devices"] = _devices(found)
     return frame
 

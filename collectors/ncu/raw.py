@@ -96,6 +96,7 @@ class RawReader:
         self._pool: ThreadPoolExecutor | None = None
         self._job: Future[_Part] | None = None
         self._doubts: dict[str, Doubt] = {}
+        self._untaken: dict[str, None] = {}
 
     def add(self, row: Row) -> None:
         """Takes a row of a raw table."""
@@ -135,7 +136,7 @@ class RawReader:
             if name not in texts
         }
         keys = {key: np.concatenate([part.keys[key] for part in self._parts]) for key in KEYS} if self._parts else {}
-        return Launches(keys, metrics, list(self._doubts.values()), texts=texts)
+        return Launches(keys, metrics, list(self._doubts.values()), texts=texts, untaken=[*self._untaken])
 
     def _columns(self, table: Table) -> dict[int, str]:
         push, start = nvtx_columns(table.header)
@@ -150,6 +151,8 @@ class RawReader:
             if name not in taken and self._wanted(name) and not name.startswith("derived__"):
                 chosen[i] = name
                 taken.add(name)
+            elif "__" in name and name not in taken:
+                self._untaken[name] = None
         return dict(sorted(chosen.items()))
 
     def _is_units(self, row: Row) -> bool:

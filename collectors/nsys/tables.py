@@ -71,23 +71,23 @@ def is_sqlite(path: str | Path) -> bool:
 
 
 @contextmanager
-def open_base(path: str | Path) -> Iterator[sqlite3.Connection]:
+def open_base(
+    path: str | Path, fix: str = "export again: nsys export --type sqlite REPORT"
+) -> Iterator[sqlite3.Connection]:
+    """A database, read only. Raises CollectError, with `fix`, where it is cut or damaged."""
     path = Path(path)
-    _check_whole(path)
+    _check_whole(path, fix)
     base = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
     try:
         base.execute("PRAGMA mmap_size = 1073741824")
         yield base
     except sqlite3.Error as error:
-        raise CollectError(
-            f"{path}: the database cannot be read: {error}",
-            fix="export again: nsys export --type sqlite REPORT",
-        ) from error
+        raise CollectError(f"{path}: the database cannot be read: {error}", fix=fix) from error
     finally:
         base.close()
 
 
-def _check_whole(path: Path) -> None:
+def _check_whole(path: Path, fix: str) -> None:
     """A database states its number of pages; a shorter file was cut, behind a longer one stands another."""
     try:
         with path.open("rb") as file:
@@ -100,12 +100,12 @@ def _check_whole(path: Path) -> None:
     if len(head) < 100 or size < expected:
         raise CollectError(
             f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
-            fix="copy it again, or export again: nsys export --type sqlite REPORT",
+            fix=f"copy it again, or {fix}",
         )
     if expected and size > expected:
         raise CollectError(
             f"{path}: {size - expected} B stand behind the {expected} B of the database",
-            fix="two files run into each other: give each by itself, or export again",
+            fix=f"two files run into each other: give each by itself, or {fix}",
         )
 
 

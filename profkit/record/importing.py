@@ -297,6 +297,9 @@ def _counters(found: Sequence[_Found]) -> Counters:
     if any(one.role.name in ("counters", "layers") for one in found):
         return Counters("collected", tool=tools, clock_control="unknown")
     remedy = found[0].format.remedy
-    timed = any(one.frame is not None and "time" in one.frame for one in found)
-    held = "times alone" if timed else "neither times nor counters"
+    frames = [one.frame for one in found if one.frame is not None]
+    held = "times alone" if any("time" in one and one["time"].notna().any() for one in frames) else "no times"
+    if untaken := [name for one in frames for name in one.attrs.get("untaken", ())]:
+        held += f" and {len(untaken)} metrics that are not used here: {', '.join(untaken[:4])}"
+        held += " ..." if len(untaken) > 4 else ""
     return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=remedy)

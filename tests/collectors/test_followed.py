@@ -13,9 +13,11 @@ import pytest
 from exports import Dialect, Launch, write
 from nsys_exports import Op, gpu_trace, kern_sum, kern_sum_text, sqlite_export
 from recorded import some_slow
+from test_key_averages import TABLE as TORCH_TABLE
 from test_ncu_page import NEW as NCU_TEXT
 from test_nvprof import METRICS, METRICS_CSV, OLD, TEXT, TEXT_TRACE, TRACE
 from test_nvprof import NEW as NVPROF_CSV
+from test_rocprof import STATS as ROCPROF_STATS
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
@@ -64,7 +66,22 @@ PARTS = {
     "rocprof 1": (DATA / "rocprof/v1_results.csv").read_text(),
     "rocprof 3": (DATA / "rocprof/v3_counter_collection.csv").read_text(),
     "rocprof trace": (DATA / "rocprof/v3_kernel_trace.csv").read_text(),
+    "torch table": TORCH_TABLE,
+    "rocprof stats": ROCPROF_STATS,
     "cupti": (DATA / "triggers/slow_host/cupti.csv").read_text(),
+}
+SECOND = {
+    name: PARTS[name]
+    for name in (
+        "ncu raw",
+        "ncu text",
+        "nsys trace",
+        "nvprof text",
+        "trtexec log",
+        "kineto",
+        "torch table",
+        "rocprof 3",
+    )
 }
 JOINTS = {
     "nothing": lambda a, b: (a + b).encode(),
@@ -112,7 +129,7 @@ def lost(path, together):
 @pytest.mark.parametrize("joint", some_slow([*JOINTS], 4))
 def test_nothing_that_follows_is_lost(tmp_path, sizes, joint):
     path, silent = tmp_path / "both.csv", []
-    for (first, one), (second, other) in itertools.product(PARTS.items(), repeat=2):
+    for (first, one), (second, other) in itertools.product(PARTS.items(), SECOND.items()):
         # A file that is written over is waited for until it is on the disk.
         path.unlink(missing_ok=True)
         path.write_bytes(JOINTS[joint](one, other))
@@ -147,6 +164,7 @@ ALONE = {
     "trtexec": "trtexec layers",
     "cupti": "cupti",
     "kineto": "kineto",
+    "key_averages": "torch table",
     "rocprof": "rocprof 1",
 }
 
