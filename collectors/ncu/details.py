@@ -21,7 +21,7 @@ from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
 from collectors.ncu.raw import nvtx_columns
 from collectors.ncu.text import DAMAGED, DETAILS, Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, is_number, parse, scale
+from collectors.numbers import Evidence, parse, scale
 
 ROUNDED = Doubt(
     "the details page rounds to two decimals of a scaled unit",
@@ -54,12 +54,11 @@ class _Places:
 
 
 class DetailsReader:
-    """Collects the details or summary tables of one file. wanted and keep_text: see RawReader."""
+    """Collects the details or summary tables of one file. wanted: see RawReader."""
 
-    def __init__(self, scan: Scan, wanted: Callable[[str], bool], *, keep_text: bool = False) -> None:
+    def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan
         self._wanted = wanted
-        self._keep_text = keep_text
         self._evidence = Evidence(str(scan.path))
         self._launches: dict[tuple[int, ...] | tuple[Any, ...], _Launch] = {}
         self._rules: list[dict[str, Any]] = []
@@ -93,15 +92,8 @@ class DetailsReader:
         mark = self._evidence.settle()
         launches = list(self._launches.values())
         names = list(dict.fromkeys(name for launch in launches for name in launch.cells))
-        texts = {
-            name: [one.cells.get(name, ("", ""))[0] for one in launches]
-            for name in names
-            if self._keep_text and not self._any_number(name, mark)
-        }
         metrics = {
-            name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64)
-            for name in names
-            if name not in texts
+            name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64) for name in names
         }
         for rule, cell in zip(self._rules, self._speedups, strict=True):
             rule["speedup"] = _speedup(cell, mark)
@@ -113,7 +105,6 @@ class DetailsReader:
             list(self._doubts.values()),
             self._rules,
             summary,
-            texts,
             [*self._untaken],
         )
 
@@ -200,11 +191,6 @@ class DetailsReader:
             launch.cells.setdefault(metric, (value, unit))
         else:
             self._untaken[metric] = None
-
-    def _any_number(self, name: str, mark: str) -> bool:
-        cells = [launch.cells[name][0] for launch in self._launches.values() if name in launch.cells]
-        cells = [cell for cell in cells if cell.strip() not in MISSING]
-        return not cells or any(is_number(cell, mark) for cell in cells)
 
     def _value(self, launch: _Launch, name: str, mark: str) -> float:
         if name not in launch.cells:

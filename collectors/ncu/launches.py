@@ -64,7 +64,6 @@ class Launches:
     doubts: list[Doubt] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     instances: list[int] | None = None
-    texts: dict[str, list[str]] = field(default_factory=dict)
     untaken: list[str] = field(default_factory=list)
     """Metrics of the file that no counter is made of."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,12 +70,9 @@ def read(
     *,
     partial: bool = False,
     progress: Progress | None = None,
-    adopt: bool = False,
     coded: bool = False,
-    **options: Any,
 ) -> pd.DataFrame:
-    """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite, which takes
-    `options`).
+    """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
     partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports. coded: texts as categories, where the frame is of one GPU trace.
@@ -87,7 +83,7 @@ def read(
     if path.suffix.lower() in _BINARY:
         raise CollectError(f"{path}: a recording of nsys, not an export", fix=f"nsys export --type sqlite {path.name}")
     if is_sqlite(path):
-        return sqlite.read_sqlite(path, partial=partial, adopt=adopt, **options)
+        return sqlite.read_sqlite(path)
     reports = _reports(path, partial, progress)
     chosen = _choose(reports.frames)
     # A damaged table costs itself alone, where it is not one that would have told of launches better.
@@ -142,7 +138,7 @@ def _reports(path: Path, partial: bool, progress: Progress | None = None) -> _Re
 
 def _checked(export: Export, table: Table, kind: str, partial: bool) -> pd.DataFrame:
     frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()))
-    frame.attrs["doubts"] += [*_missing_share(export.path, frame, partial), *_twice(export.path, frame)]
+    frame.attrs["doubts"] += _missing_share(export.path, frame, partial)
     return frame
 
 
@@ -173,18 +169,6 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
     if not partial and frame.attrs["report"] in SUMMARIES:
         raise torn(path, what)
     return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
-
-
-def _twice(path: Path, frame: pd.DataFrame) -> list[Doubt]:
-    """The doubt about rows that stand in a report twice."""
-    # A summary has one row for what it is by: names, ranges, shapes, processes. Rows of a gpu_trace are looked at in order.
-    by = [name for name, kind in frame.dtypes.items() if kind != np.float64]
-    keys = {**dict.fromkeys(SUMMARIES, by), "kern_exec_trace": [*frame.columns]}.get(frame.attrs["report"])
-    twice = frame.duplicated(keys) if keys else None
-    if twice is None or not twice.any():
-        return []
-    much = f"{int(twice.sum())} rows, the first of them row {int(twice.argmax()) + 1}"
-    return [Doubt(f"{path.name}: rows that tell of the same twice", much, "export the report again")]
 
 
 def _choose(reports: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.DataFrame]]:
@@ -244,5 +228,5 @@ FORMAT = Format(
     read,
     _role,
     says={"en": "times: Nsight Systems', as the program ran", "zh": "时间：Nsight Systems 所记，程序原样运行"},
-    options={"adopt": True, "coded": True},
+    options={"coded": True},
 )

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from collectors.doubt import RANGES_OVERLAP, TRACE_CUT, Doubt
 from collectors.frame import build
@@ -98,43 +97,16 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     """ "x,y,z" for each row, "" where one of them is NaN or negative."""
-    code, spelt = np.zeros(len(x), dtype=np.int64), []
+    code, sizes = np.zeros(len(x), dtype=np.int64), []
     for axis in (x, y, z):
-        part, texts = _spelt(np.asarray(axis, dtype=np.float64))
-        spelt.append(texts)
         # No device takes 65536 blocks along y or z: the product fits.
-        if len(texts) > 1:
-            code *= len(texts)
-            code += part
-    codes, distinct = pd.factorize(code)
-    places = np.unravel_index(distinct, [len(texts) for texts in spelt])
-    told = (map(texts.__getitem__, part.tolist()) for texts, part in zip(spelt, places, strict=True))
-    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in zip(*told, strict=True)])
-
-
-def _spelt(axis: NDArray[np.float64]) -> tuple[Any, list[str]]:
-    """A code for each size along an axis of a grid, and the text of each code, "" of what is none."""
-    if len(axis) and (axis == axis[0]).all():
-        return 0, [_size(float(axis[0]))]
-    missing = np.isnan(axis)
-    some = bool(missing.any())
-    low, high = np.inf, -np.inf
-    if len(axis):
-        low, high = (np.fmin.reduce(axis), np.fmax.reduce(axis)) if some else (axis.min(), axis.max())
-    if 0 <= low <= high < 1 << 16:
-        # Small whole numbers are their own codes, before that of NaN.
-        with np.errstate(invalid="ignore"):
-            codes = axis.astype(np.int32)
-        if np.count_nonzero(codes == axis) + np.count_nonzero(missing) == len(axis):
-            if some:
-                codes[missing] = int(high) + 1
-            return codes, [*map(str, range(int(high) + 1)), ""]
-    places, distinct = pd.factorize(axis, use_na_sentinel=False)
-    return places, [_size(size) for size in distinct.tolist()]
-
-
-def _size(size: float) -> str:
-    return f"{size:.0f}" if size >= 0 else ""
+        part, distinct = pd.factorize(np.asarray(axis, dtype=np.float64), use_na_sentinel=False)
+        code = code * len(distinct) + part
+        sizes.append([f"{size:.0f}" if size >= 0 else "" for size in distinct.tolist()])
+    codes, keys = pd.factorize(code)
+    places = np.unravel_index(keys, [max(len(texts), 1) for texts in sizes])
+    triples = zip(*(map(texts.__getitem__, at.tolist()) for texts, at in zip(sizes, places, strict=True)), strict=True)
+    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in triples])
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
@@ -206,7 +178,7 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     part = frame[moved]
     sizes = _sizes(part)
     columns |= moved_bytes(moved, sizes)
-    made = build(columns, tool="nsys", doubts=_order(frame), coded=coded)
+    made = build(columns, tool="nsys", coded=coded)
     made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
@@ -215,26 +187,6 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
 def _sides(frame: pd.DataFrame, column: str) -> Any:
     """A side of the grids or blocks, given up here: of a million launches they are a hundred megabytes."""
     return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
-
-
-def _order(frame: pd.DataFrame) -> list[Doubt]:
-    """Doubts about a trace whose rows stand twice, or not in the order of their begins, as nsys writes them."""
-    start = frame["start"].to_numpy()
-    steps = np.diff(start)
-    found = []
-    at = np.flatnonzero((steps == 0) & (np.diff(frame["time"].to_numpy()) == 0))
-    if len(at):
-        keys = [name for name in ("name", "device", "stream", "registers") if name in frame]
-        one, other = (frame.iloc[at + step][keys].astype(str).to_numpy() for step in (0, 1))
-        twice = int((one == other).all(axis=1).sum())
-        if twice:
-            found.append(Doubt("rows of the trace stand there twice", f"{twice} rows", "export the report again"))
-    back = int(np.count_nonzero(steps < 0))
-    if back:
-        row = int(np.argmax(steps < 0)) + 2
-        what = "the rows of the trace are not in the order of their begins"
-        found.append(Doubt(what, f"{back} rows, the first of them row {row}", "export the report again"))
-    return found
 
 
 def _kinds(names: pd.Series) -> pd.Categorical:

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from collectors import wide
 from collectors.errors import CollectError
 
 Recognise = Callable[[tuple[str, ...]], bool]
@@ -28,14 +29,11 @@ _BLOCK = 1 << 20
 _BETWEEN = re.compile(
     rb"\n(?=\r?\n|\xef\xbb\xbf| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
 )
-_SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
-_EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")
 _TITLED = re.compile(
     r"^[A-Z][\w /]+ Statistics.*\((nanoseconds|microseconds|milliseconds|seconds|bytes|B|[KMG]i?B)\)\s*$"
 )
 _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s", "bytes": "B"}
-_TITLE = re.compile(r"^ ?\*\* .*\(([\w:-]+)\):")
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,6 @@ class Table:
     start: int
     end: int
     line: int
-    script: str = ""
     spans: tuple[tuple[int, int], ...] = ()
     unit: str = ""
 
@@ -121,26 +118,25 @@ def open_export(path: str | Path) -> Export:
     head = handle.read(4096)
     try:
         _check_head(path, head)
-        if _encoding(head) == "utf-8":
+        if not wide(head):
             return Export(path, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), handle)
     except CollectError:
         handle.close()
         raise
     handle.close()
-    return _transcoded(path, _encoding(head))
+    return _transcoded(path, wide(head))
 
 
 def scan(export: Export, recognise: Recognise) -> Export:
     """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
-    position, line, script, previous, unit = _bom(export.data[:4]), 1, "", "", ""
+    position, line, previous, unit = 3 if export.data[:3] == b"\xef\xbb\xbf" else 0, 1, "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
         end = len(export.data) if stop < 0 else stop + 1
         text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n").lstrip("\ufeff")
-        script = _script(text, script)
         if title := _TITLED.match(text):
             unit = _WORDS.get(title[1], title[1])
-        table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
+        table = _table(text, previous, end, line + 1, recognise) if stop >= 0 else None
         if table is None:
             _note(export, text, line)
             export.unfinished = text.strip() if stop < 0 else ""
@@ -197,7 +193,7 @@ def _check_head(path: Path, head: bytes) -> None:
             f"{path} is empty: nothing was written into it",
             fix="`nsys stats` writes such a file when the capture holds no such data; look at what it printed",
         )
-    if _encoding(head) == "utf-8" and b"\x00" in head:
+    if not wide(head) and b"\x00" in head:
         raise CollectError(f"{path}: holds binary data, not text", fix="give the CSV or the sqlite export")
 
 
@@ -215,27 +211,6 @@ def _transcoded(path: Path, encoding: str) -> Export:
         ) from error
     spool.flush()
     return Export(path, mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ), spool)
-
-
-def _encoding(head: bytes) -> str:
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    sample = head[:256]
-    if len(sample) >= 8 and sample.count(0) >= len(sample) // 3:
-        return "utf-16-le" if not any(sample[1::2]) else "utf-16-be" if not any(sample[::2]) else "utf-8"
-    return "utf-8"
-
-
-def _bom(head: bytes) -> int:
-    return 3 if head[:3] == b"\xef\xbb\xbf" else 0
-
-
-def _script(text: str, before: str) -> str:
-    for pattern in (_SCRIPT, _EXECUTING, _TITLE):
-        found = pattern.search(text)
-        if found:
-            return found.group(1)
-    return before
 
 
 def _note(export: Export, text: str, line: int) -> None:
@@ -267,13 +242,13 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return [*spans[:-1], (spans[-1][0], 1 << 30)]
 
 
-def _table(text: str, previous: str, script: str, start: int, line: int, recognise: Recognise) -> Table | None:
+def _table(text: str, previous: str, start: int, line: int, recognise: Recognise) -> Table | None:
     header = split_header(text)
     if header and recognise(header):
-        return Table(header, start, start, line, script)
+        return Table(header, start, start, line)
     header = ruled_header(text, previous)
     if header and recognise(header):
-        return Table(header, start, start, line, script, tuple(_spans(text)))
+        return Table(header, start, start, line, tuple(_spans(text)))
     return None
 
 

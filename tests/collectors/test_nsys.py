@@ -144,23 +144,6 @@ def test_categories_hold_the_same_texts(tmp_path):
     assert spelt(plain) is plain
 
 
-def test_rows_of_a_trace_twice_or_out_of_order_are_doubted(tmp_path):
-    rows = gpu_trace(OPS).splitlines(keepends=True)
-    whole = nsys.read(write(tmp_path / "whole.csv", "".join(rows)))
-    twice = nsys.read(write(tmp_path / "twice.csv", "".join([*rows[:3], *rows[2:]])))
-    turned = nsys.read(write(tmp_path / "turned.csv", "".join([*rows[:2], rows[3], rows[2], *rows[4:]])))
-    assert not [one for one in whole.attrs["doubts"] if "trace" in one.what]
-    assert ("rows of the trace stand there twice", "1 rows") in [(d.what, d.how_much) for d in twice.attrs["doubts"]]
-    assert "1 rows, the first of them row 3" in [one.how_much for one in turned.attrs["doubts"]]
-
-
-def test_rows_of_a_summary_that_tell_of_the_same_are_doubted(tmp_path):
-    short = "0.0,10,1,10.0,10.0,10,10,0.0,tiny()\n"
-    whole, twice = (nsys.read(write(tmp_path / "a.csv", kern_sum(OPS) + short * count)) for count in (1, 2))
-    assert not [one for one in whole.attrs["doubts"] if "the same twice" in one.what]
-    assert [one.how_much[:6] for one in twice.attrs["doubts"] if "the same twice" in one.what] == ["1 rows"]
-
-
 def test_nul_bytes_in_a_name_are_refused(tmp_path):
     with pytest.raises(CollectError, match="NUL"):
         nsys.read(
@@ -212,14 +195,6 @@ def test_aligned_text_with_grouped_numbers(tmp_path):
     assert (frame["time"] * frame["instances"]).tolist() == [3.481709e-3, 1.82472e-4]
     notes = f"# Notes\n\n```\n$ nsys stats r.nsys-rep\n{path.read_text().rstrip()}\n```\n\nThat was all.\n"
     assert nsys.read(write(tmp_path / "notes.md", notes))["kernel"].tolist() == ["axpy(float *, int)", "relu"]
-
-
-def test_aligned_text_grouped_by_four_digits(tmp_path):
-    text = kern_sum_text([Op(0, 123_400_005_678), Op(200_000_000_000, 182_472, "relu")])
-    head, ruler, rest = text.partition("-\n")
-    rest = rest.replace("123,400,005,678", " 1234,0000,5678").replace("182,472", "18,2472")
-    frame = nsys.read(write(tmp_path / "log.txt", head + ruler + rest))
-    assert (frame["time"] * frame["instances"]).tolist() == [123.400005678, 1.82472e-4]
 
 
 def test_2022_summary_with_shapes_and_range_names(tmp_path):
