@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from roofline import probe, products
-from roofline.gpu_clock import GpuTimer, gpu_device
-from roofline.measure import measure_gpu
+from roofline.measure import measure_gpu, probe, products
+from roofline.measure.gpu_clock import GpuTimer, gpu_device
 
 SIZES = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 DEPTHS = (1024, 2048, 4096, 8192, 13312, 16384)
