@@ -52,19 +52,18 @@ def read(
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
     partial: read a file that breaks off up to its last whole row (with a doubt) instead of refusing it.
-    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "log" (ncu's messages, see diagnose), "rules", "devices". Raises CollectError when there
+    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "devices", "untaken". Raises CollectError when there
     are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
     read two ways.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
-    found, log = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
+    found = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
     frame = to_frame(found)
     if "time" in frame and (frame["time"] < 0).any():
         launch = frame["launch"][int((frame["time"] < 0).argmax())]
         raise CollectError(
             f"{path}: launch {launch} takes less time than none", fix="the row is damaged; export it again"
         )
-    frame.attrs["log"] = log
     frame.attrs["doubts"] += _strange(frame)
     return frame
 
@@ -75,9 +74,9 @@ def _launches(
     *,
     partial: bool,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Launches, list[Message]]:
+) -> Launches:
     if rep.is_report(path):
-        return rep.launches(path, wanted), []
+        return rep.launches(path, wanted)
     scan = Scan(path, partial=partial, progress=progress)
     reader: RawReader | DetailsReader | None = None
     for row in scan:
@@ -94,7 +93,7 @@ def _launches(
     if found is None or not found.rows:
         raise _no_launches(path, scan, log)
     found.doubts.extend(_doubts(scan, log, found.rows, summed=found.instances is not None))
-    return found, log
+    return found
 
 
 def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | None:

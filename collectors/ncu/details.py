@@ -1,4 +1,4 @@
-"""ncu's details page and its summaries: a row a metric of a launch, rules among them.
+"""ncu's details page and its summaries: a row a metric of a launch; the rules among them are passed over.
 
 The page prints two decimals of a scaled unit under labels: enough for an overview, so every frame from it
 carries a doubt. A file cut at the end of a row shows only by its last launch having fewer metrics than the
@@ -61,8 +61,6 @@ class DetailsReader:
         self._wanted = wanted
         self._evidence = Evidence(str(scan.path))
         self._launches: dict[tuple[int, ...] | tuple[Any, ...], _Launch] = {}
-        self._rules: list[dict[str, Any]] = []
-        self._speedups: list[str] = []
         self._places: _Places | None = None
         self._before: list[str] = []
         self._untaken: dict[str, None] = {}
@@ -79,12 +77,9 @@ class DetailsReader:
         if cells == self._before:
             self._twice += 1
         self._before = cells
-        rule = places.cell(cells, "Rule Name")
         label = places.cell(cells, "Metric Name")
         launch = self._launch(places, cells, row)
-        if rule:
-            self._add_rule(places, cells, launch.identity)
-        elif label:
+        if label and not places.cell(cells, "Rule Name"):
             self._add_metric(places, cells, launch, label)
 
     def result(self) -> Launches:
@@ -95,15 +90,12 @@ class DetailsReader:
         metrics = {
             name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64) for name in names
         }
-        for rule, cell in zip(self._rules, self._speedups, strict=True):
-            rule["speedup"] = _speedup(cell, mark)
         self._compare(launches)
         summary = [int(parse(one.invocations, mark)) for one in launches] if self._is_summary() else None
         return Launches(
             keys_of([one.identity for one in launches]),
             metrics,
             list(self._doubts.values()),
-            self._rules,
             summary,
             [*self._untaken],
         )
@@ -163,23 +155,6 @@ class DetailsReader:
                 return ranges_of(cells[i], places.cell(cells, "Domain"))
         return ()
 
-    def _add_rule(self, places: _Places, cells: list[str], whose: Identity) -> None:
-        at = places.cell
-        self._rules.append(
-            {
-                "process": whose.process,
-                "launch": whose.launch,
-                "kernel": whose.kernel,
-                "section": at(cells, "Section Name"),
-                "rule": at(cells, "Rule Name"),
-                "type": at(cells, "Rule Type"),
-                "text": at(cells, "Rule Description"),
-                "speedup": math.nan,
-                "speedup_type": at(cells, "Estimated Speedup Type"),
-            }
-        )
-        self._speedups.append(at(cells, "Estimated Speedup"))
-
     def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
         launch.labels.append(label)
         unit = places.cell(cells, "Metric Unit")
@@ -229,11 +204,3 @@ class DetailsReader:
 
     def _is_summary(self) -> bool:
         return self._places is not None and self._places.table.page != DETAILS
-
-
-def _speedup(cell: str, mark: str) -> float:
-    """The estimated speed-up as a fraction; NaN where none is given."""
-    try:
-        return parse(cell, mark) / 100.0
-    except ValueError:
-        return math.nan

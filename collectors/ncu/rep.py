@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -27,10 +26,7 @@ from collectors.ncu.text import Scan
 from collectors.numbers import scale
 
 _MAGIC = b"NVR\0"
-_TYPES = {1: "INF", 2: "OPT", 3: "WRN", 4: "ERR"}
 _TIMEOUT = 600.0
-_URL = re.compile(r"@url:(.*?):(https?://.*?)@")
-_SECTION = re.compile(r"@(?:section|source|metric):[^:@]*:(.*?)@")
 
 
 def is_report(path: Path) -> bool:
@@ -136,7 +132,6 @@ def _by_package(package: Any, path: Path, wanted: Callable[[str], bool]) -> Laun
     rows: list[dict[str, float]] = []
     for number, action in enumerate(actions):
         identities.append(_identity(package, action, number))
-        found.rules.extend(_rules(action, identities[-1]))
         rows.append(_values(package, action, wanted, found))
     found.keys = keys_of(identities)
     for name in dict.fromkeys(name for row in rows for name in row):
@@ -190,28 +185,6 @@ def _values(package: Any, action: Any, wanted: Callable[[str], bool], found: Lau
         value = float(metric.as_double()) if metric.has_value() else math.nan
         values[name] = math.nan if factor is None or math.isinf(value) else value * factor
     return values
-
-
-def _rules(action: Any, whose: Identity) -> list[dict[str, Any]]:
-    rules = []
-    for result in action.rule_results_as_dicts():
-        message = result.get("rule_message") or {}
-        speedup = result.get("speedup_estimation") or {}
-        text = _SECTION.sub(r"\1", _URL.sub(r"\1 (\2)", message.get("message", "")))
-        rules.append(
-            {
-                "process": whose.process,
-                "launch": whose.launch,
-                "kernel": whose.kernel,
-                "section": result.get("section_identifier", ""),
-                "rule": result.get("rule_identifier", ""),
-                "type": _TYPES.get(message.get("type", 0), ""),
-                "text": text,
-                "speedup": float(speedup.get("speedup", math.nan)) / 100.0,
-                "speedup_type": {1: "local", 2: "global"}.get(speedup.get("type", 0), ""),
-            }
-        )
-    return rules
 
 
 def _text(action: Any, name: str) -> str:

@@ -19,7 +19,7 @@ from collectors.doubt import Doubt
 from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
-from collectors.nsys.launches import SUMMARIES, TRACES, UNUSED, api_facts, empty_ranges, launches, together
+from collectors.nsys.launches import SUMMARIES, UNUSED, api_facts, empty_ranges, launches, together
 from collectors.nsys.reports import REPORTS, is_report, kind_of
 from collectors.nsys.tables import is_sqlite
 from collectors.nsys.text import Export, Progress, Table, open_export, ruled_header, scan, split_header
@@ -29,13 +29,11 @@ _MARKS = ("Processing [", "SKIPPED:", "Generating SQLite file")
 # The first of these that is there makes the launches frame.
 _CHOICES = (
     ("gpu_trace",),
-    ("kern_exec_trace",),
     ("gpu_sum",),
     ("kern_sum", "mem_time_sum"),
     ("nvtx_kern_sum",),
-    ("kern_exec_sum",),
 )
-_DETAIL = ("sqlite", "gpu_trace", "kern_exec_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum", "kern_exec_sum")
+_DETAIL = ("sqlite", "gpu_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum")
 """What tells the same launches, the most detailed first; the first two have every activity in time."""
 
 
@@ -76,7 +74,7 @@ def read(
 
     partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports. coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "doubts", "report", and where found "copies", "devices", "api".
+    attrs: "doubts", "report", and where found "devices", "api".
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)
@@ -203,13 +201,13 @@ def _no_launches(path: Path, reports: _Reports) -> CollectError:
     if held:
         why = f"; nsys says: {reports.skipped[-1]}" if reports.skipped else ""
         return NoLaunchesError(
-            f"{path}: holds {', '.join(held)}, which lists no kernels{why}",
+            f"{path}: holds {', '.join(held)}, from which no launches are read{why}",
             fix=f"give {wanted}",
             rows=sum(held.values()),
         )
     if reports.skipped:
         return CollectError(f"{path}: nsys skipped every report: {reports.skipped[0]}", fix="record with -t cuda,nvtx")
-    kinds = ", ".join((*TRACES, *SUMMARIES))
+    kinds = ", ".join(("gpu_trace", *SUMMARIES))
     return CollectError(
         f"{path}: no header of a known nsys report (expected one of {kinds}, ...)",
         fix=f"the header is cut or of another tool; export {wanted}",

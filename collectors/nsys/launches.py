@@ -7,7 +7,7 @@ launches: its `time` is the mean of one launch, as the schema wants, so the tota
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,11 @@ import pandas as pd
 from collectors.doubt import RANGES_OVERLAP, TRACE_CUT, Doubt
 from collectors.frame import build
 
-TRACES = ("gpu_trace", "kern_exec_trace")
 UNUSED = {
     "gpu_trace": ("correlation", "static_shared", "dynamic_shared", "source", "destination", "context", "green_context")
 }
 """Columns of a report that no launches frame is made of."""
-SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum", "kern_exec_sum")
+SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum")
 
 _DEVICE = re.compile(r"(.*) \((\d+)\)")
 _MEMOP = re.compile(r"\[(?:CUDA |Unified Memory |CUDA Unified Memory )(memcpy|memset)\b", re.IGNORECASE)
@@ -29,14 +28,15 @@ _COARSE = 0.5e3  # sizes are printed in MB with three decimals
 
 
 def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataFrame:
-    """The launches frame of one report frame of frames; `kind` is one of TRACES or SUMMARIES. coded: the texts of a
+    """The launches frame of one report frame of frames; `kind` is gpu_trace or one of SUMMARIES. coded: the texts of a
     gpu_trace, which has a million rows, as categories.
 
-    attrs: "doubts", "report", and of a trace "copies" (memory operations by name: count, bytes, time) and
-    "devices".
+    attrs: "doubts", "report", and of a trace "devices".
     """
-    makers = {"kern_exec_trace": _kern_exec_trace, "nvtx_kern_sum": _nvtx_kern_sum}
-    made = _gpu_trace(frame, coded) if kind == "gpu_trace" else makers.get(kind, _summary)(frame)
+    if kind == "gpu_trace":
+        made = _gpu_trace(frame, coded)
+    else:
+        made = (_nvtx_kern_sum if kind == "nvtx_kern_sum" else _summary)(frame)
     made.attrs["doubts"] = [*frame.attrs.get("doubts", []), *made.attrs["doubts"]]
     made.attrs["report"] = kind
     return made
@@ -46,24 +46,6 @@ def memop_kind(name: str) -> str:
     """ "memcpy", "memset" or "kernel" by the name nsys or nvprof gives an operation."""
     found = _MEMOP.match(name)
     return found[1].lower() if found else "kernel"
-
-
-def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, Any]]:
-    """Memory operations by name: {"kernel", "count", "bytes" (NaN unknown), "time"}, the longest first."""
-    frame = pd.DataFrame({"kernel": np.asarray(names, dtype=object), "count": counts, "bytes": sizes, "time": times})
-    sums = frame.groupby("kernel", sort=False).agg(
-        count=("count", "sum"), bytes=("bytes", lambda part: part.sum(skipna=False)), time=("time", "sum")
-    )
-    sums = sums.sort_values("time", ascending=False)
-    return [
-        {
-            "kernel": str(name),
-            "count": int(row["count"]),
-            "bytes": float(row["bytes"]),
-            "time": float(row["time"]),
-        }
-        for name, row in sums.iterrows()
-    ]
 
 
 def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
@@ -179,7 +161,6 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     sizes = _sizes(part)
     columns |= moved_bytes(moved, sizes)
     made = build(columns, tool="nsys", coded=coded)
-    made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
     made.attrs["devices"] = devices
     return made
 
@@ -203,15 +184,6 @@ def _sizes(part: pd.DataFrame) -> Any:
     return np.where(near, fine, np.where(sizes == 0, np.nan, sizes))
 
 
-def _kern_exec_trace(frame: pd.DataFrame) -> pd.DataFrame:
-    keys = ("grid", "block", "device", "start", "process", "time")
-    columns: dict[str, Any] = {key: frame[key] for key in keys if key in frame}
-    made = build({"kernel": frame["name"], **columns}, tool="nsys")
-    if "api_time" in frame:
-        made.attrs["api"] = api_facts(frame["api"], np.ones(len(frame)), frame["api_time"])
-    return made
-
-
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
     """What the CUDA API cost on the CPU: calls, time [s], and the same of the calls that launch work."""
     launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
@@ -227,13 +199,12 @@ def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
 def _summary(frame: pd.DataFrame) -> pd.DataFrame:
     names, ranges = _split_names(frame["name"])
     counts = frame["instances"].to_numpy(dtype=np.float64)
-    mean = frame["kernel_mean"] if "kernel_mean" in frame else frame["total"] / counts
     columns: dict[str, Any] = {
         "range": ranges,
         "kernel": names,
         "kind": _kinds(names),
         "instances": counts.astype(np.int64),
-        "time": mean,
+        "time": frame["total"] / counts,
     }
     for key in ("grid", "block", "process", "device"):
         if key in frame:
@@ -288,12 +259,5 @@ def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFra
             columns[name] = columns[name].fillna("")
     made = build(columns, tool="nsys", doubts=[item for one in attrs for item in one["doubts"]])
     made.attrs["report"] = "+".join(dict.fromkeys(kinds))
-    _merge(made.attrs, attrs)
+    made.attrs["devices"] = [item for one in attrs for item in one.get("devices", [])]
     return made
-
-
-def _merge(into: dict[Any, Any], attrs: Sequence[Mapping[Any, Any]]) -> None:
-    for key in ("copies", "devices"):
-        found = [item for one in attrs for item in one.get(key, [])]
-        if found:
-            into[key] = found

@@ -85,20 +85,6 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "strm": ("stream", "id"),
         "name": ("name", "text"),
     },
-    "kern_exec_trace": {
-        "api start": ("api_start", "time"),
-        "api dur": ("api_time", "time"),
-        "queue start": ("queue_start", "time"),
-        "queue dur": ("queue_time", "time"),
-        "kernel start": ("start", "time"),
-        "kernel dur": ("time", "time"),
-        "total dur": ("total", "time"),
-        **_PROCESS,
-        "devid": ("device", "id"),
-        "api function": ("api", "text"),
-        **_SHAPE,
-        "kernel name": ("name", "text"),
-    },
     "kern_sum": {**_SUM, "instances": ("instances", "count"), **_SHAPE, "name": ("name", "text")},
     "gpu_sum": {
         **_SUM,
@@ -123,31 +109,18 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         **{cell: field for cell, field in _SUM.items() if cell != "time"},
         "kernel name": ("name", "text"),
     },
-    "kern_exec_sum": {
-        **_PROCESS,
-        "devid": ("device", "id"),
-        "count": ("instances", "count"),
-        "qcount": ("queued", "count"),
-        **{
-            f"{letter}{cell}": (f"{part}_{name}", "time")
-            for letter, part in (("t", "total"), ("a", "api"), ("q", "queue"), ("k", "kernel"))
-            for cell, name in _STATS.items()
-        },
-        "api name": ("api", "text"),
-        "kernel name": ("name", "text"),
-    },
 }
 _NEEDS: dict[str, frozenset[str]] = {
     "gpu_trace": frozenset({"start", "time", "stream", "name"}),
-    "kern_exec_trace": frozenset({"api_start", "start", "time", "name"}),
     "kern_sum": frozenset({"total", "instances", "name"}),
     "gpu_sum": frozenset({"total", "instances", "category", "name"}),
     "mem_time_sum": frozenset({"share", "total", "instances", "name"}),
     "api_sum": frozenset({"total", "calls", "name"}),
     "nvtx_kern_sum": frozenset({"range", "instances", "total", "name"}),
-    "kern_exec_sum": frozenset({"instances", "queued", "name"}),
 }
 _WITHOUT_LAUNCHES = {
+    "kern_exec_trace": re.compile(r"api start,api dur,queue start"),
+    "kern_exec_sum": re.compile(r"pid,tid,devid,count,qcount"),
     "mem_size_sum": re.compile(r"total,(count|operations),av"),
     "api_trace": re.compile(r"start,duration,name,result"),
     "nvtx_sum": re.compile(r"time,total time,instances,.*,range$"),

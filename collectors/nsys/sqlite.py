@@ -20,7 +20,7 @@ import pandas as pd
 from collectors.doubt import TRACE_CUT, Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
-from collectors.nsys.launches import api_facts, copies, each, moved_bytes, reach, shapes
+from collectors.nsys.launches import api_facts, each, moved_bytes, reach, shapes
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
 from collectors.nsys.tables import (
     ACTIVITY,
@@ -53,7 +53,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
     """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
 
     Launches of threads without ranges (autograd's backward) have the range open on another thread of the process, where
-    there is just one. attrs: "doubts", "report" = "sqlite", "devices", "copies", "api".
+    there is just one. attrs: "doubts", "report" = "sqlite", "devices", "api".
     Raises CollectError for a cut or damaged database and for one without GPU work.
     """
     path = Path(path)
@@ -239,6 +239,5 @@ def _frame(
         doubts=doubts,
     )
     frame.attrs["report"] = "sqlite"
-    frame.attrs["copies"] = copies(names[moved], 1, sizes, time[moved])
     frame.attrs["devices"] = [devices[one] for one in used if one in devices]
     return frame

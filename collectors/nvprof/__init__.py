@@ -21,7 +21,7 @@ from collectors import Format, guarded, text_of
 from collectors.doubt import Doubt
 from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
-from collectors.nsys.launches import api_facts, copies, memop_kind, shapes
+from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
 from collectors.nvprof import metrics
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -103,7 +103,7 @@ def read(path: str | Path, *, partial: bool = False, progress: object = None) ->
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
     partial: leave out a cut last row, with a doubt, instead of refusing the file.
-    attrs: "doubts", "report" ("summary" or "trace"), "copies". Raises CollectError naming the line that
+    attrs: "doubts", "report" ("summary" or "trace"). Raises CollectError naming the line that
     cannot be read, and for an export without kernels.
     """
     path = Path(path)
@@ -305,6 +305,8 @@ def _trace(rows: _Rows, doubts: list[Doubt]) -> pd.DataFrame:
     # The demangled name is followed by the number of the launch: "kernel(int) [123]".
     kernels = [re.sub(r"(?<!^)\s\[\d+\]$", "", name) for name in _names(rows)]
     kinds = [memop_kind(name) for name in kernels]
+    moved = np.array([kind != "kernel" for kind in kinds], dtype=bool)
+    size, managed = rows.numbers("size", _BYTES), rows.numbers("unified memory", _BYTES)
     frame = build(
         {
             "kernel": kernels,
@@ -316,17 +318,14 @@ def _trace(rows: _Rows, doubts: list[Doubt]) -> pd.DataFrame:
             "stream": rows.text("stream"),
             "time": rows.numbers("duration", _TIME),
             "registers": rows.numbers("registers per thread", _PLAIN),
+            **moved_bytes(moved, np.where(np.isnan(size), managed, size)[moved]),
         },
         tool="nvprof",
         doubts=doubts,
     )
     if frame["time"].isna().any() or frame["start"].isna().any():
         raise CollectError(f"{rows.path}: a row without start or duration", fix="export again")
-    moved = [at for at, kind in enumerate(kinds) if kind != "kernel"]
-    size, managed = rows.numbers("size", _BYTES), rows.numbers("unified memory", _BYTES)
-    sizes = np.where(np.isnan(size), managed, size)[moved]
     frame.attrs["report"] = "trace"
-    frame.attrs["copies"] = copies([kernels[at] for at in moved], 1, sizes, frame["time"].to_numpy()[moved])
     return frame
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from collectors.counters import evaluate_columns, metric_names
 from collectors.errors import CollectError
 from collectors.frame import build
-from collectors.nsys.launches import copies, moved_bytes, shapes
+from collectors.nsys.launches import moved_bytes, shapes
 from collectors.nsys.tables import open_base, tables_of
 
 _KERNEL = {
@@ -111,6 +111,5 @@ def _frame(path: Path, work: pd.DataFrame, counted: dict[str, Any], agents: dict
         tool="rocprof",
     )
     frame.attrs["report"] = "rocpd"
-    frame.attrs["copies"] = copies(names[moved], 1, sizes, time[moved])
     frame.attrs["untaken"] = sorted(counted.keys() - known.keys())
     return frame

@@ -165,9 +165,7 @@ def test_a_time_below_0_is_refused(tmp_path, rows):
 def test_small_copies_keep_their_bytes(tmp_path):
     """0.000 MB is not zero bytes: the rate still tells."""
     frame = nsys.read(write(tmp_path / "t.csv", gpu_trace(OPS)))
-    assert frame.attrs["copies"] == [
-        {"kernel": "[CUDA memcpy Host-to-Device]", "count": 1, "bytes": 40.0, "time": 5e-7}
-    ]
+    assert frame["bytes"].dropna().tolist() == [40]
 
 
 def test_streams_of_two_devices_stay_apart(tmp_path):
@@ -273,7 +271,7 @@ def test_calls_of_the_system_are_no_calls_of_cuda(tmp_path):
 
 def test_report_without_kernels_is_refused_with_what_it_holds(tmp_path):
     path = write(tmp_path / "p.csv", pushpop_trace([Nvtx(0, 10, "a")]))
-    with pytest.raises(CollectError, match="nvtx_pushpop_trace, which lists no kernels") as caught:
+    with pytest.raises(CollectError, match="nvtx_pushpop_trace, from which no launches are read") as caught:
         nsys.read(path)
     assert caught.value.rows == 1
 
@@ -501,7 +499,7 @@ def test_recorded_exports_read_or_say_why(name):
     path = SHARED / name
     assert nsys.sniff(path.read_text()[: 1 << 18], path)
     if (frame := outcome(path)) is None:
-        with pytest.raises(CollectError, match=r"(nvtx|mem_size|api|osrt).*lists no kernels"):
+        with pytest.raises(CollectError, match="from which no launches are read"):
             nsys.read(path)
         return
     validate(frame)
