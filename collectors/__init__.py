@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
+import mmap
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
@@ -18,9 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from msgspec.structs import replace
-
-from collectors import pasted
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "CollectError", "Format", "Role", "format_of", "formats", "read", "sniffed"]
 
-READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "rocprof")
+READERS = ("ncu", "nsys", "nvprof", "trtexec", "cupti", "kineto", "key_averages", "rocprof")
 """The formats in the order in which a file is held against them; also what stands in a frame's column `tool`."""
 _HEAD = 1 << 18
 _OTHERS = (
@@ -52,14 +48,34 @@ _OTHERS = (
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
     (
-        "a summary of rocprof's kernels",
+        "times by configuration of nvbench or Google Benchmark",
         "",
-        r'^"?Name"?,"?Calls"?,"?TotalDurationNs"?',
-        "give the kernel_trace.csv of `rocprofv3 --kernel-trace --output-format csv`",
+        r'\A\s*\{\s*"(?:devices|meta)"\s*:[\s\S]*"nvbench|\A\s*\{\s*"context"\s*:\s*\{[\s\S]*"benchmarks"\s*:',
+        "profile the program: give a trace of nsys or an export of ncu",
     ),
+    (
+        "an XPlane of JAX or TensorFlow",
+        ".xplane.pb",
+        "",
+        "give the trace.json.gz that lies beside it",
+    ),
+    (
+        "a profile of Triton's Proton",
+        ".hatchet",
+        r'\A\s*\[\s*\{\s*"children"\s*:',
+        "give what Proton writes with data='trace', or a trace of torch.profiler",
+    ),
+    (
+        "a profile of Ascend's msprof",
+        "",
+        r"^(?:Device_id|Model ID|Step Id|Name),.*(?:Task Type|Accelerator Core|aicore_time)",
+        "give a trace of torch.profiler with its GPU work",
+    ),
+    ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
 _PACKED = (
+    (r"\ASQLite format 3", "a SQLite database of another tool", "give an export of nsys or rocprofv3"),
     (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
     (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
     (r"\ABZh\d", "compressed by bzip2", "give what `bunzip2` makes of it"),
@@ -84,7 +100,8 @@ _BEGINS = {
     "trtexec's JSON": r'(?:\[\s*\{\s*"(?:count|name|latencyMs|start\w+Ms)"\s*:'
     r'|\{\s*"(?:Layers|Bindings|performance_summary|model_options|device_information)"\s*:)',
     "torch.profiler's trace": r'\{\s*"(?:schemaVersion|traceEvents|deviceProperties|trace_id)"\s*:',
-    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id)',
+    "torch.profiler's table": r"Name {2,}[^\n]*Self CPU",
+    "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id|Name"?,"?Calls"?,"?Total)',
     "profkit's own table": r"(?:range|impl),kernel,launch,start,time,",
     "a database, a report or an archive": r"(?:SQLite format 3\0|NVR\0|\x1f\x8b\x08|PK\x03\x04)",
 }
@@ -95,11 +112,7 @@ _BEGIN = re.compile(
     + b")"
 )
 _NO_TEXT = (b"SQLite format 3", b"NVR\0", b"\x1f\x8b", b"PK\x03\x04")
-_WIDE = re.compile(rb"(?:[\x20-\x7e]\0){16}|(?:\0[\x20-\x7e]){16}")
-_NARROW = re.compile(rb"[\t\r\n\x20-\x7e]{40}")
-"""Text of two bytes a letter among such of one, and the other way round."""
 _NAMES = tuple(_BEGINS)
-_BLOCK, _LONGEST = 1 << 18, 1 << 12
 
 _CLOTHES = (
     ("padded with blanks", ' *([",\\n]) *', r"\1"),
@@ -148,68 +161,34 @@ class Format:
 
 
 def guarded(reads: _Reads) -> _Reads:
-    """A format's reader of what a tool wrote, without what a paste put about its lines, and of a file that holds no other tool's
-    tables beside: it raises CollectError where there are any; with `partial` they are left out, with a doubt.
+    """A format's reader, of a file without another tool's tables in it.
+
+    It raises CollectError where a file holds any; with `partial` they are left out, with a doubt.
     """
 
     @wraps(reads)
     def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
-        written = _written(Path(path))
-        if written is None:
-            return whole(path, *others, partial=partial, **options)
-        with _copied(Path(path), written) as copy:
-            frame = whole(copy, *others, partial=partial, **options)
-        told = [replace(one, what=one.what.replace(str(copy), str(path))) for one in frame.attrs["doubts"]]
-        frame.attrs["doubts"] = told
-        return frame
-
-    def whole(path: str | os.PathLike[str], *others: Any, partial: bool, **options: Any) -> pd.DataFrame:
         try:
             frame = reads(path, *others, partial=partial, **options)
         except CollectError:
             # That two files run into each other says more than what a reader makes of them.
             list(_others(Path(path), partial))
             raise
-        doubts = _others(Path(path), partial, frame.attrs.pop("numbered", None))
-        frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *doubts]
+        frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *_others(Path(path), partial)]
         return frame
 
     return cast("_Reads", read)
 
 
-def _written(path: Path) -> str | None:
-    """What the tool wrote, of a file that holds it with something about its lines; None of any other."""
-    with _existing(path).open("rb") as file:
-        head = file.read(_HEAD)
-    if head.startswith(_NO_TEXT):
-        return None
-    text = _decoded(head, "replace")
-    unmarked = pasted.wide(head) not in ("", "utf-16")
-    return pasted.plain(text_of(path)) if unmarked or pasted.plain(text) != text else None
+def _others(path: Path, partial: bool) -> Iterator[Doubt]:
+    """Raise CollectError where tables of a second kind begin in a file, which no reader would see.
 
-
-@contextlib.contextmanager
-def _copied(path: Path, text: str) -> Iterator[Path]:
-    """A file of this text for a while, under the same name; what is said of it is said of `path`."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, path.name)
-        copy.write_text(text, "utf-8", newline="")
-        try:
-            yield copy
-        except CollectError as error:
-            error.args = (str(error).replace(str(copy), str(path)),)
-            raise
-
-
-def _others(path: Path, partial: bool, until: int | None = None) -> Iterator[Doubt]:
-    """Raises CollectError where tables of a second kind begin in a file, which no reader would see; yields the doubt about
-    what trtexec printed, which may be the program that another tool watched, and with `partial` about any. until: the
-    byte from which on every line of the file is known to begin with a number.
+    A doubt where trtexec printed them, which may be the program that another tool watched, and with `partial`.
     """
-    found = _beginnings(path, until)
+    found = _beginnings(path)
     first, name = next(iter(found), ""), shlex.quote(path.name)
     for what in list(found)[1:]:
-        line = _line(path, found[what])
+        line = found[what]
         said = f"{path}, line {line}: {what} in a file that begins with {first}: one of them is not read"
         fix = f"give each in a file of its own: `head -n {line - 1} {name}` and `tail -n +{line} {name}`"
         if not partial and _LOG not in (what, first):
@@ -217,50 +196,26 @@ def _others(path: Path, partial: bool, until: int | None = None) -> Iterator[Dou
         yield Doubt(said, "", fix)
 
 
-def _beginnings(path: Path, until: int | None = None) -> dict[str, int]:
-    """Where in a file before `until`, as UTF-8, a kind of _BEGINS first begins, by place; none where it is no text."""
-    found: dict[str, int] = {}
-    before, at = b"\n", -1
-    for block in _blocks(path, until):
-        data = before + block
-        for match in _BEGIN.finditer(data):
-            found.setdefault(_NAMES[(match.lastindex or 1) - 1], at + match.start() + 1)
-        before = data[-_LONGEST:]
-        at += len(data) - len(before)
-    return found
-
-
-def _line(path: Path, place: int) -> int:
-    """The line of a place in a file as UTF-8."""
-    line = 1
-    for block in _blocks(path):
-        line += block[: max(place, 0)].count(b"\n")
-        place -= len(block)
-    return line
-
-
-def _blocks(path: Path, until: int | None = None) -> Iterator[bytes]:
-    """A text file as UTF-8, to the byte `until` of one that is UTF-8 itself, none where it is no text; raises CollectError
-    where it changes its encoding.
-    """
+def _beginnings(path: Path) -> dict[str, int]:
+    """The line where each kind of _BEGINS first begins in a file; none where it is no text."""
     with _existing(path).open("rb") as file:
-        head = file.read(256)
-        file.seek(0)
-        if head.startswith(_NO_TEXT):
-            return
-        form = pasted.wide(head)
-        wide = bool(form)
-        decoder, mixed, done = codecs.getincrementaldecoder(form or "utf-8")("replace"), _NARROW if wide else _WIDE, 0
-        while block := file.read(_BLOCK if wide or until is None else min(_BLOCK, until - done)):
-            if (wide or b"\0" in block) and (other := mixed.search(block)):
-                file.seek(0)
-                line = file.read(done + other.start()).count(b"\n") + 1
-                raise CollectError(
-                    f"{path}, line {line}: the file goes on in another encoding, UTF-{8 if wide else 16}",
-                    fix="two files run into each other: give each by itself",
-                )
-            done += len(block)
-            yield decoder.decode(block).encode("utf-8", "replace") if wide else block
+        head = file.read(1 << 12)
+        if not head or head.startswith(_NO_TEXT):
+            return {}
+        if encoding := wide(head):
+            file.seek(0)
+            return _lines(b"\n" + file.read().decode(encoding, "replace").encode("utf-8", "replace"), 0)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            begins = _BEGIN.match(b"\n" + head)
+            first = {_NAMES[(begins.lastindex or 1) - 1]: 1} if begins else {}
+            return first | {name: line for name, line in _lines(data, 1).items() if name not in first}
+
+
+def _lines(data: bytes | mmap.mmap, before: int) -> dict[str, int]:
+    places: dict[str, int] = {}
+    for match in _BEGIN.finditer(data):
+        places.setdefault(_NAMES[(match.lastindex or 1) - 1], match.start() + 1)
+    return {name: before + data[:place].count(b"\n") for name, place in places.items()}
 
 
 def formats() -> Iterator[Format]:
@@ -296,7 +251,7 @@ def sniffed(head: str, path: Path) -> Format:
             )
     raise CollectError(
         f"{path}: neither an Nsight Compute nor an Nsight Systems, nvprof, trtexec, rocprof or torch.profiler export",
-        fix="export with `ncu --csv --page raw` or `nsys stats --format csv`, or name the format",
+        fix="give what `ncu --csv --page raw`, `nsys stats --format csv`, `rocprofv3 --output-format csv` or torch.profiler wrote",
     )
 
 
@@ -312,8 +267,8 @@ def read(path: str | os.PathLike[str], format: str | None = None, **options: Any
 
 
 def head_of(path: Path) -> str:
-    """The first part of a file as text, as the tool wrote it: bytes that are no text replaced."""
-    return pasted.plain(text_of(_existing(path), most=_HEAD))
+    """The first part of a file as text: bytes that are no text replaced."""
+    return text_of(_existing(path), most=_HEAD)
 
 
 def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
@@ -333,7 +288,16 @@ def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
 
 
 def _decoded(raw: bytes, errors: str) -> str:
-    return raw.decode(pasted.wide(raw[:4]) or "utf-8-sig", errors)
+    return raw.decode(wide(raw[:4]) or "utf-8-sig", errors)
+
+
+def wide(head: bytes) -> str:
+    """The encoding of text of two bytes a letter by its first bytes, with or without a mark; "" of any other."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if len(head) > 3 and head[1:4:2] == b"\0\0" and head[0]:
+        return "utf-16-le"
+    return "utf-16-be" if len(head) > 3 and head[:3:2] == b"\0\0" and head[1] else ""
 
 
 def _existing(path: Path) -> Path:

@@ -28,18 +28,13 @@ as in it. Older tables have calls alone, and no `kind`."""
 CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")
-ONE_PROCESS = "the times are CUPTI's through torch's profiler: of the Python process itself, without its children"
+ONE_PROCESS = "torch's profiler times the Python process itself, without its children"
 RAN_ALONG = Doubt(
     "torch's profiler ran along: the host launches slower with it than without",
     "idle time before launches reads long, and what does not wait for the host is a larger share of a step than shown",
     "time a step by the program's own clock, without the profiler, or record it with nsys",
     SLOWED,
 )
-SAYS = {
-    "en": "times: CUPTI's, as the program ran under torch's profiler",
-    "zh": "时间：CUPTI 所记，程序在 torch profiler 下运行",
-}
-"""How the times came about, whoever wrote down what torch's profiler saw."""
 
 
 def sniff(head: str, path: Path) -> bool:
@@ -118,5 +113,8 @@ FORMAT = Format(
     sniff,
     read,
     role_of,
-    says=SAYS,
+    says={
+        "en": "times: CUPTI's, as the program ran under torch's profiler",
+        "zh": "时间：CUPTI 所记，程序在 torch profiler 下运行",
+    },
 )

@@ -21,8 +21,8 @@ One row a launch, in the order of the file. Columns, in this order:
       bytes     float64  what a memcpy or memset moved [B]; NaN = unknown, and for kernels
     counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
 
-`frame.attrs`: "doubts" is a list of Doubt; readers may add keys of their own ("log",
-"rules", "devices"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
+`frame.attrs`: "doubts" is a list of Doubt; readers may add keys of their own ("report",
+"devices", "api"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
 
 Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
 that grouping, comparing and taking rows costs numbers; group them with observed=True.

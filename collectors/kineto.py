@@ -10,8 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import mmap
 import os
-import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, guarded
-from collectors.cupti import ONE_PROCESS, RAN_ALONG, SAYS
+from collectors.cupti import ONE_PROCESS, RAN_ALONG
 from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
@@ -33,16 +33,36 @@ _US = 1e-6
 LONG = 20e-6
 """Seconds from which an operator (or a Python function, where stacks were recorded) is kept: shorter ones explain no hole."""
 _SPANS = {"user_annotation": "range", "cpu_op": "op", "python_function": "op"}
-_HEAD = re.compile(r'"traceEvents"\s*:|"(schemaVersion|deviceProperties|trace_id)"\s*:')
+_MARK = b'"traceEvents"'
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is a Chrome trace as torch's profiler writes it."""
-    if path.name.endswith((".json.gz", ".pt.trace.json.gz")):
-        return _HEAD.search(_opened(path, 4096)) is not None
-    return (
-        head.lstrip().startswith("{") and _HEAD.search(head[:65536]) is not None and '"traceEvents"' in head[:200_000]
-    )
+    """Whether a file is a Chrome trace, plain or gzipped, whatever stands in it before its events."""
+    try:
+        with path.open("rb") as file:
+            if file.read(2) == b"\x1f\x8b":
+                return _has_mark(path)
+            if not head.lstrip().startswith("{"):
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return data.find(_MARK) >= 0
+    except OSError:
+        return False
+
+
+def _has_mark(path: Path) -> bool:
+    before = b""
+    try:
+        with gzip.open(path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                if not before and not block.lstrip().startswith(b"{"):
+                    return False
+                if _MARK in before + block:
+                    return True
+                before = block[-len(_MARK) :]
+    except (OSError, EOFError, zlib.error):
+        pass
+    return False
 
 
 @guarded
@@ -58,8 +78,7 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
             raise ValueError(f"a time of its own: {wrong.get('name')!r}")
         work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
         if not work:
-            fix = "profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler"
-            raise CollectError(f"{file}: no GPU work in this trace", fix=fix)
+            raise CollectError(f"{file}: no GPU work of torch.profiler in this Chrome trace", fix=_why(trace))
         return _frame(trace, events, work)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
@@ -71,12 +90,11 @@ def _lasts(event: Mapping[str, Any]) -> bool:
     return math.isfinite(begin) and 0 <= length < math.inf
 
 
-def _opened(path: Path, size: int) -> str:
-    try:
-        with gzip.open(path, "rb") as stream:
-            return stream.read(size).decode("utf-8", "replace")
-    except (OSError, EOFError, zlib.error):
-        return ""
+def _why(trace: Mapping[str, Any]) -> str:
+    """What to export in place of a trace without GPU work."""
+    if any("BeginNs" in one.get("args", ()) for one in trace.get("traceEvents", ()) if isinstance(one, dict)):
+        return "it is of AMD's rocprof: give the results.csv that it wrote beside it"
+    return "profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler"
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:
@@ -101,6 +119,8 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         if one.get("cat") == "user_annotation"
     ]
     devices = {int(one["id"]): one for one in trace.get("deviceProperties", ()) if "id" in one}
+    # Kernels of AMD count devices otherwise than the list does; where all are of one product it does not matter.
+    alike = next(iter(devices.values())) if len({one.get("name") for one in devices.values()}) == 1 else {}
     numbers = [int(one["args"].get("device", 0)) for one in work]
     columns = {
         "range": ranges_of([(int(one["tid"]), _ns(one["ts"])) if one else (-1, -1) for one in made], ranges),
@@ -108,12 +128,10 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         "start": [(float(one["ts"]) - origin) * _US for one in work],
         "time": [float(one["dur"]) * _US for one in work],
         "stream": [f"{number}:{one['args'].get('stream', '')}" for number, one in zip(numbers, work, strict=True)],
-        "process": [
-            str(one["pid"]) if made_by is None else str(made_by["pid"]) for one, made_by in zip(work, made, strict=True)
-        ],
+        "process": _processes(events, work, made),
         "kind": [WORK[one["cat"]] for one in work],
-        "device": [str(devices.get(number, {}).get("name", number)) for number in numbers],
-        "cc": [_capability(devices.get(number, {})) for number in numbers],
+        "device": [str(devices.get(number, alike).get("name", number)) for number in numbers],
+        "cc": [_capability(devices.get(number, alike)) for number in numbers],
         "grid": [_triple(one["args"].get("grid")) for one in work],
         "block": [_triple(one["args"].get("block")) for one in work],
         "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
@@ -134,6 +152,23 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
     )
     set_host(frame, host)
     return frame
+
+
+def _processes(
+    events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None]
+) -> list[str]:
+    """The process of each piece of work: of its call, else of the other work of its stream, or the only one there is.
+
+    The trace files work under its device, which is no process; work launched before the window has no call.
+    """
+    lanes = [(one["pid"], one["args"].get("stream")) for one in work]
+    owners = {lane: str(call["pid"]) for lane, call in zip(lanes, made, strict=True) if call is not None}
+    hosts = {str(one["pid"]) for one in events if one.get("cat") not in WORK}
+    only = hosts.pop() if len(hosts) == 1 else ""
+    return [
+        str(call["pid"]) if call is not None else owners.get(lane) or only or str(lane[0])
+        for lane, call in zip(lanes, made, strict=True)
+    ]
 
 
 def host_frame(
@@ -209,5 +244,8 @@ FORMAT = Format(
     sniff,
     read,
     role_of,
-    says=SAYS,
+    says={
+        "en": "times: torch.profiler's, as the program ran under it",
+        "zh": "时间：torch.profiler 所记，程序在其下运行",
+    },
 )

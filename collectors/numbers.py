@@ -16,15 +16,12 @@ MISSING = frozenset({"", "n/a", "(!) n/a", "(!) nan", "(!) inf", "no data", "nan
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'"})
 _SHAPE = re.compile(r"[-+]?(\d[\d., ']*)(?:[eE][-+]?\d+)?")
 _GROUPED = re.compile(r"\d{1,3}(?:([., '])\d{3})(?:\1\d{3})*")
-MYRIADS = ".,4"
-"""The mark of a locale that groups by four: the point, "44,0087,8248" as zh_TW prints it."""
-_MYRIADS = re.compile(r"\d{1,4}(?:,\d{4})+")
 _NUMBER = {
     mark: re.compile(
         rf"([-+]?)(\d+|\d{{1,3}}(?:([{groups}])\d{{3}})(?:\3\d{{3}})*)(?:{re.escape(mark)}(\d+))?((?:[eE][-+]?\d+)?)"
     )
     for mark, groups in ((".", ", '"), (",", ". '"))
-} | {MYRIADS: re.compile(r"([-+]?)(\d+|\d{1,4}(?=,)(?:(,)\d{4})(?:,\d{4})*)(?:\.(\d+))?((?:[eE][-+]?\d+)?)")}
+}
 
 
 class Evidence:
@@ -35,7 +32,6 @@ class Evidence:
         self.group = ""
         self._proof: dict[str, str] = {}
         self._unclear = ""
-        self._myriads = False
 
     def feed(self, cell: str) -> None:
         """Takes note of a metric cell; raises CollectError once two cells contradict each other."""
@@ -49,8 +45,6 @@ class Evidence:
             return
         if group:
             self.group = self.group or group
-        if mark == MYRIADS:
-            self._myriads, mark = True, "."
         if mark and mark not in self._proof:
             self._proof[mark] = cell
             if len(self._proof) > 1:
@@ -75,15 +69,14 @@ class Evidence:
                 f"{self.file}: {self._unclear!r} may be {times} times what it seems; nothing shows the locale",
                 fix="export again: LC_ALL=C ncu --import X.ncu-rep --csv --page raw --print-units base",
             )
-        return MYRIADS if self._myriads else self.decided or "."
+        return self.decided or "."
 
 
 @lru_cache(maxsize=65536)
 def classify(cell: str) -> tuple[str | None, str]:
     """(decimal mark this cell proves, its group separator).
 
-    The mark is MYRIADS where it groups by four, "" where the cell proves none, "?" where it could be read two
-    ways, None where it is no number.
+    The mark is "" where the cell proves none, "?" where it could be read two ways, None where it is no number.
     """
     found = _SHAPE.fullmatch(_main(cell))
     if not found:
@@ -97,16 +90,14 @@ def classify(cell: str) -> tuple[str | None, str]:
         whole, _, _ = body.rpartition(last)
         if len(marks) > 1:
             group = _GROUPED.fullmatch(whole)
-            if not group and last == "." and _MYRIADS.fullmatch(whole):
-                return MYRIADS, ","
             return (last, group[1]) if group else (None, "")
-        either = _GROUPED.fullmatch(body) or _MYRIADS.fullmatch(body)
+        either = _GROUPED.fullmatch(body)
         if body != found[0].lstrip("+-") or not either or whole.startswith("0"):
             return last, ""
         return "?", ""
     group = _GROUPED.fullmatch(body)
     if not group:
-        return (MYRIADS, ",") if _MYRIADS.fullmatch(body) else (None, "")
+        return None, ""
     return {",": ".", ".": ","}.get(group[1], ""), group[1]
 
 
@@ -207,12 +198,3 @@ def _single(unit: str) -> float | None:
     if prefix in _PREFIX and rest.lower() in _PLAIN and rest:
         return _PREFIX[prefix]
     return None
-
-
-def is_number(cell: str, mark: str) -> bool:
-    """Whether `parse` reads the cell with that decimal mark."""
-    try:
-        parse(cell, mark)
-    except ValueError:
-        return False
-    return True

@@ -28,7 +28,7 @@ from profkit.report.writers import markdown
 from profkit.report.writers import notebook as showing
 from profkit.study.study import Study, open_study
 from profkit.targets.call import Call
-from roofline.plot import draw as draw_scene
+from roofline.figure.plot import draw as draw_scene
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,8 +22,8 @@ from roofline.device import (
 from roofline.errors import RooflineError
 
 if TYPE_CHECKING:
-    from roofline.plot import draw, save
-    from roofline.scene import Arrow, FloorPoint, Point, Scene
+    from roofline.figure.plot import draw, save
+    from roofline.figure.scene import Arrow, FloorPoint, Point, Scene
 
 __all__ = [
     "Arrow",
@@ -47,12 +47,12 @@ __all__ = [
 ]
 
 _LAZY = {
-    "draw": "plot",
-    "save": "plot",
-    "Arrow": "scene",
-    "FloorPoint": "scene",
-    "Point": "scene",
-    "Scene": "scene",
+    "draw": "figure.plot",
+    "save": "figure.plot",
+    "Arrow": "figure.scene",
+    "FloorPoint": "figure.scene",
+    "Point": "figure.scene",
+    "Scene": "figure.scene",
 }
 
 

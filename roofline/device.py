@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -41,18 +41,6 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Exemption:
-    """A listed figure known not to follow from a rule; `expect` is the ratio found instead, NaN when
-    unknowable.
-    """
-
-    rule: str
-    name: str
-    expect: float
-    reason: str
-
-
-@dataclass(frozen=True)
 class DeviceSpec:
     """One GPU's dense sheet figures: peaks in FLOP/s by compute name, bandwidth in B/s, clocks in Hz,
     sizes in bytes.
@@ -77,8 +65,6 @@ class DeviceSpec:
     source: str
     launch: float = NAN
     note: str = ""
-    market: str = ""
-    exemptions: tuple[Exemption, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -114,10 +100,6 @@ def _spec(row: Mapping[str, Any]) -> DeviceSpec:
         source=row["source"],
         launch=row.get("launch_us", NAN) * 1e-6,
         note=row.get("note", ""),
-        market=row.get("market", ""),
-        exemptions=tuple(
-            Exemption(e["rule"], e["name"], e.get("expect", NAN), e["reason"]) for e in row.get("exception", ())
-        ),
     )
 
 
@@ -174,60 +156,3 @@ def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, 
         name: spec.sms * rate * 2.0 * (clock_of(spec, name) if clock is None else clock)
         for name, rate in spec.rates.items()
     }
-
-
-def check(spec: DeviceSpec) -> list[str]:
-    """What is wrong with a row: figures that do not derive, or ratios that betray a sparse or foreign
-    figure.
-    """
-    exempt = {(e.rule, e.name): e for e in spec.exemptions}
-    found: list[str] = []
-    for rule, name, ratio, expect, tolerance in (*_derivations(spec), *_pairs(spec)):
-        exemption = exempt.get((rule, name))
-        if exemption is not None:
-            expect = exemption.expect
-        if math.isnan(expect) or abs(ratio / expect - 1.0) <= tolerance:
-            continue
-        found.append(f"{spec.name}: {name}, {rule}: ratio {ratio:.4g}, expected {expect:.4g} within {tolerance:.1%}")
-    if not spec.source:
-        found.append(f"{spec.name}: no source")
-    return found
-
-
-_Finding = tuple[str, str, float, float, float]
-
-
-def _derivations(spec: DeviceSpec) -> Iterator[_Finding]:
-    """Each listed figure against its derivation; a figure without a rate counts as ratio 0."""
-    derived = derived_peaks(spec)
-    for name, peak in spec.peaks.items():
-        if spec.sms is not None:
-            # Sheets print FP64 with one or two digits only.
-            tolerance = 0.025 if name.endswith("fp64") else 0.015
-            yield "derive", name, derived.get(name, 0.0) / peak, 1.0, tolerance
-    if spec.bus_bits is not None:
-        yield (
-            "derive",
-            "bandwidth",
-            bandwidth_from_clocks(spec.mem_clock, spec.bus_bits) / spec.bandwidth,
-            1.0,
-            0.025,
-        )
-
-
-def _pairs(spec: DeviceSpec) -> Iterator[_Finding]:
-    """Ratios between two listed figures that hold on every dense sheet."""
-    half = "tensor_bf16" if "tensor_bf16" in spec.peaks else "tensor_fp16"
-    eight = "tensor_fp8" if "tensor_fp8" in spec.peaks and spec.market != "geforce" else half
-    int8 = 4.0 if spec.market == "geforce" else 1.0 if eight == "tensor_fp8" else 2.0
-    fp64 = {"8.0": 2.0, "9.0": 2.0, "10.0": 1.0}
-    rules = [
-        ("tensor_bf16", "tensor_tf32", 2.0, 0.0175),
-        ("tensor_fp16", "tensor_bf16", 1.0, 0.001),
-        ("tensor_fp8", "tensor_bf16", 2.0, 0.01),
-        ("tensor_int8", eight, int8, 0.01),
-        ("tensor_fp64", "fp64", fp64.get(spec.cc, NAN), 0.03),
-    ]
-    for name, other, expect, tolerance in rules:
-        if name in spec.peaks and other in spec.peaks:
-            yield "pair", name, spec.peaks[name] / spec.peaks[other], expect, tolerance

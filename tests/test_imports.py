@@ -152,7 +152,7 @@ LAZY: dict[str, str] = {
     "profkit.runner.session": "numpy torch",
     "profkit.study.ceilings": "pandas",
     "profkit.study.study": "numpy pandas",
-    "roofline.plot": "numpy",
+    "roofline.figure.plot": "numpy",
 }
 """Modules of ours that may be imported inside functions -> what that keeps out of start-up."""
 

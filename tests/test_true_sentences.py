@@ -32,7 +32,7 @@ from profkit.report.writers.html import page
 from profkit.report.writers.markdown import report
 from profkit.report.writers.page_data import shown_of
 from profkit.study.study import open_study
-from roofline.style import places
+from roofline.figure.style import places
 
 pytestmark = pytest.mark.xdist_group("recorded")
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -26,7 +25,7 @@ from collectors.ncu.log import Message, diagnose, profiled, reason
 from collectors.ncu.raw import RawReader
 from collectors.ncu.text import RAW, Scan
 
-__all__ = ["FORMAT", "diagnose", "read", "read_raw", "sniff"]
+__all__ = ["FORMAT", "diagnose", "read", "sniff"]
 
 SHARES = ("occupancy", "l2_hit_rate", "l1_hit_rate", "compute_throughput", "memory_throughput", "dram_throughput")
 _ABOVE = 1.05
@@ -53,36 +52,19 @@ def read(
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
     partial: read a file that breaks off up to its last whole row (with a doubt) instead of refusing it.
-    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "log" (ncu's messages, see diagnose), "rules", "devices". Raises CollectError when there
+    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "devices", "untaken". Raises CollectError when there
     are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
     read two ways.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
-    found, log = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
+    found = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
     frame = to_frame(found)
     if "time" in frame and (frame["time"] < 0).any():
         launch = frame["launch"][int((frame["time"] < 0).argmax())]
         raise CollectError(
             f"{path}: launch {launch} takes less time than none", fix="the row is damaged; export it again"
         )
-    frame.attrs["log"] = log
     frame.attrs["doubts"] += _strange(frame)
-    return frame
-
-
-def read_raw(path: str | os.PathLike[str], *, partial: bool = False) -> pd.DataFrame:
-    """Every metric of an ncu export or report under the tool's own name, a row a launch.
-
-    Numbers in SI base units (s, B, Hz; a percentage stays a percentage), NaN = no value; metrics that are
-    words stay words. Before them the columns launch, process, kernel, range, impl. On the details page a
-    label that stands for no known metric keeps its name as "Section/Label". derived__ columns are left out:
-    their units are wrong. Errors and partial: as read.
-    """
-    found, log = _launches(Path(path), lambda name: True, partial=partial, keep_text=True)
-    keys = to_frame(found)[["launch", "process", "kernel", "range", "impl"]]
-    metrics: dict[str, Any] = {**found.metrics, **found.texts}
-    frame: pd.DataFrame = pd.concat([keys, pd.DataFrame({name: metrics[name] for name in sorted(metrics)})], axis=1)
-    frame.attrs.update(doubts=found.doubts, log=log, rules=found.rules)
     return frame
 
 
@@ -91,79 +73,63 @@ def _launches(
     wanted: Callable[[str], bool],
     *,
     partial: bool,
-    keep_text: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Launches, list[Message]]:
+) -> Launches:
     if rep.is_report(path):
-        return rep.launches(path, wanted, keep_text=keep_text), []
+        return rep.launches(path, wanted)
     scan = Scan(path, partial=partial, progress=progress)
     reader: RawReader | DetailsReader | None = None
     for row in scan:
         if reader is None:
             kind = RawReader if row.table.page == RAW else DetailsReader
-            reader = kind(scan, wanted, keep_text=keep_text)
+            reader = kind(scan, wanted)
         elif isinstance(reader, RawReader) != (row.table.page == RAW):
             raise CollectError(f"{path}, line {row.line}: raw and details pages in one file", fix="split the file")
         reader.add(row)
     if reader is None and not scan.tables:
-        reader = _text_page(scan, wanted, keep_text)
+        reader = _text_page(scan, wanted)
     log = diagnose(scan.text)
     found = reader.result() if reader else None
     if found is None or not found.rows:
         raise _no_launches(path, scan, log)
-    found.doubts.extend(_doubts(scan, log, found.rows))
-    return found, log
+    found.doubts.extend(_doubts(scan, log, found.rows, summed=found.instances is not None))
+    return found
 
 
-def _text_page(scan: Scan, wanted: Callable[[str], bool], keep_text: bool) -> DetailsReader | None:
+def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | None:
     """The reader of what ncu printed for people, None where it printed no launch."""
     reader = None
     for row in page.rows(scan):
-        reader = reader or DetailsReader(scan, wanted, keep_text=keep_text)
+        reader = reader or DetailsReader(scan, wanted)
         reader.add(row)
     return reader
 
 
 def _strange(frame: pd.DataFrame) -> list[Doubt]:
-    """What a whole export of ncu does not have: numbers that were left out, launches twice, shares above 100 %."""
+    """What a whole export of ncu does not have: gaps in its numbers, launches twice, shares out of bounds."""
     found = []
     # Not what stands beside the table: pandas copies attrs deeply with every column that it takes out.
     frame = pd.DataFrame(frame, copy=False)
-    ids = frame["launch"]
     one_by_one = "instances" not in frame
-    gaps = _missing_ids(ids)
-    if gaps and one_by_one and (gaps := min(gaps, sum(_missing_ids(p) for _, p in ids.groupby(frame["process"])))):
-        found.append(
-            Doubt(
-                "ncu numbers its launches from 0 without gaps, this file does not",
-                f"{gaps} launches missing",
-                "export again",
-            )
-        )
+    gaps = sum(_missing_ids(ids) for _, ids in frame.groupby("process")["launch"]) if one_by_one else 0
+    if gaps and (gaps := min(gaps, _missing_ids(frame["launch"]))):
+        what = "ncu numbers its launches from 0 without gaps, this file does not"
+        found.append(Doubt(what, f"{gaps} launches missing", "export again"))
     # All columns are compared where one of them may tell two launches apart no more.
-    alike = not (one_by_one and ids.is_unique)
+    alike = not (one_by_one and frame["launch"].is_unique)
     if alike and (twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())):
-        found.append(_twice(twice))
-    lacks = (frame[["grid", "block"]] == "").any(axis=1)
+        found.append(Doubt("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
     # Old pages have no shapes at all, and no compute capability.
+    lacks = (frame[["grid", "block"]] == "").any(axis=1)
     if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
-        what = "the grid or the block of launches cannot be read"
-        found.append(Doubt(what, f"{shapeless} rows", "export again"))
-    least = frame[[name for name in frame.columns if name in COUNTERS]].min()
-    if (least < 0).any():
-        much = ", ".join(f"{name} down to {value:.3g}" for name, value in least[least < 0].items())
-        found.append(Doubt("counters below 0", much, "counted in several passes of a program that varies, or damaged"))
-    most = frame[[name for name in SHARES if name in frame]].max()
-    if (most > _ABOVE).any():
-        much = ", ".join(f"{name} up to {value:.0%}" for name, value in most[most > _ABOVE].items())
-        found.append(
-            Doubt("shares above 100 %", much, "counted in several passes of a program that varies, or damaged")
-        )
+        found.append(Doubt("the grid or the block of launches cannot be read", f"{shapeless} rows", "export again"))
+    least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
+    wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
+    wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]
+    if wrong:
+        why = "counted in several passes of a program that varies, or damaged"
+        found.append(Doubt("counters below 0, or shares above 100 %", ", ".join(wrong), why))
     return found
-
-
-def _twice(launches: int) -> Doubt:
-    return Doubt("launches stand in the file twice, to the last digit", f"{launches} rows", "export again")
 
 
 def _missing_ids(ids: pd.Series[int]) -> int:
@@ -189,7 +155,7 @@ def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
 
 
-def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
+def _doubts(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[Doubt]:
     found = []
     if scan.broken:
         found.append(Doubt(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
@@ -199,10 +165,8 @@ def _doubts(scan: Scan, log: list[Message], rows: int) -> list[Doubt]:
     if scan.unnamed:
         what = "sections stand twice under one launch: the line of a launch is missing or damaged"
         found.append(Doubt(what, f"{scan.unnamed} sections left out", "export it again"))
-    if scan.twice:
-        found.append(_twice(scan.twice))
     counted = profiled(scan.text)
-    if counted > rows:
+    if counted > rows and not summed:
         what = f"ncu profiled {counted} launches, the file has {rows}"
         if not scan.partial:
             raise CollectError(

@@ -1,4 +1,4 @@
-"""ncu's details page and its summaries: a row a metric of a launch, rules among them.
+"""ncu's details page and its summaries: a row a metric of a launch; the rules among them are passed over.
 
 The page prints two decimals of a scaled unit under labels: enough for an overview, so every frame from it
 carries a doubt. A file cut at the end of a row shows only by its last launch having fewer metrics than the
@@ -21,7 +21,7 @@ from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
 from collectors.ncu.raw import nvtx_columns
 from collectors.ncu.text import DAMAGED, DETAILS, Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, is_number, parse, scale
+from collectors.numbers import Evidence, parse, scale
 
 ROUNDED = Doubt(
     "the details page rounds to two decimals of a scaled unit",
@@ -54,18 +54,16 @@ class _Places:
 
 
 class DetailsReader:
-    """Collects the details or summary tables of one file. wanted and keep_text: see RawReader."""
+    """Collects the details or summary tables of one file. wanted: see RawReader."""
 
-    def __init__(self, scan: Scan, wanted: Callable[[str], bool], *, keep_text: bool = False) -> None:
+    def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan
         self._wanted = wanted
-        self._keep_text = keep_text
         self._evidence = Evidence(str(scan.path))
         self._launches: dict[tuple[int, ...] | tuple[Any, ...], _Launch] = {}
-        self._rules: list[dict[str, Any]] = []
-        self._speedups: list[str] = []
         self._places: _Places | None = None
         self._before: list[str] = []
+        self._untaken: dict[str, None] = {}
         self._twice = 0
         self._doubts: dict[str, Doubt] = {ROUNDED.what: ROUNDED}
 
@@ -79,12 +77,9 @@ class DetailsReader:
         if cells == self._before:
             self._twice += 1
         self._before = cells
-        rule = places.cell(cells, "Rule Name")
         label = places.cell(cells, "Metric Name")
         launch = self._launch(places, cells, row)
-        if rule:
-            self._add_rule(places, cells, launch.identity)
-        elif label:
+        if label and not places.cell(cells, "Rule Name"):
             self._add_metric(places, cells, launch, label)
 
     def result(self) -> Launches:
@@ -92,27 +87,17 @@ class DetailsReader:
         mark = self._evidence.settle()
         launches = list(self._launches.values())
         names = list(dict.fromkeys(name for launch in launches for name in launch.cells))
-        texts = {
-            name: [one.cells.get(name, ("", ""))[0] for one in launches]
-            for name in names
-            if self._keep_text and not self._any_number(name, mark)
-        }
         metrics = {
-            name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64)
-            for name in names
-            if name not in texts
+            name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64) for name in names
         }
-        for rule, cell in zip(self._rules, self._speedups, strict=True):
-            rule["speedup"] = _speedup(cell, mark)
         self._compare(launches)
         summary = [int(parse(one.invocations, mark)) for one in launches] if self._is_summary() else None
         return Launches(
             keys_of([one.identity for one in launches]),
             metrics,
             list(self._doubts.values()),
-            self._rules,
             summary,
-            texts,
+            [*self._untaken],
         )
 
     def _launch(self, places: _Places, cells: list[str], row: Row) -> _Launch:
@@ -170,23 +155,6 @@ class DetailsReader:
                 return ranges_of(cells[i], places.cell(cells, "Domain"))
         return ()
 
-    def _add_rule(self, places: _Places, cells: list[str], whose: Identity) -> None:
-        at = places.cell
-        self._rules.append(
-            {
-                "process": whose.process,
-                "launch": whose.launch,
-                "kernel": whose.kernel,
-                "section": at(cells, "Section Name"),
-                "rule": at(cells, "Rule Name"),
-                "type": at(cells, "Rule Type"),
-                "text": at(cells, "Rule Description"),
-                "speedup": math.nan,
-                "speedup_type": at(cells, "Estimated Speedup Type"),
-            }
-        )
-        self._speedups.append(at(cells, "Estimated Speedup"))
-
     def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
         launch.labels.append(label)
         unit = places.cell(cells, "Metric Unit")
@@ -196,11 +164,8 @@ class DetailsReader:
         metric = metric or f"{places.cell(cells, 'Section Name')}/{label}"
         if self._wanted(metric) and not metric.startswith("derived__"):
             launch.cells.setdefault(metric, (value, unit))
-
-    def _any_number(self, name: str, mark: str) -> bool:
-        cells = [launch.cells[name][0] for launch in self._launches.values() if name in launch.cells]
-        cells = [cell for cell in cells if cell.strip() not in MISSING]
-        return not cells or any(is_number(cell, mark) for cell in cells)
+        else:
+            self._untaken[metric] = None
 
     def _value(self, launch: _Launch, name: str, mark: str) -> float:
         if name not in launch.cells:
@@ -239,11 +204,3 @@ class DetailsReader:
 
     def _is_summary(self) -> bool:
         return self._places is not None and self._places.table.page != DETAILS
-
-
-def _speedup(cell: str, mark: str) -> float:
-    """The estimated speed-up as a fraction; NaN where none is given."""
-    try:
-        return parse(cell, mark) / 100.0
-    except ValueError:
-        return math.nan

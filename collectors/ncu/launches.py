@@ -55,16 +55,14 @@ class Launches:
     remarks.
 
     keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name).
-    rules: {"process", "launch", "kernel", "section", "rule", "type", "text", "speedup", "speedup_type"}; type
-    as ncu prints it (OPT, INF, WRN), speedup the estimated fraction saved or NaN.
     """
 
     keys: dict[str, NDArray[np.object_]]
     metrics: dict[str, Column]
     doubts: list[Doubt] = field(default_factory=list)
-    rules: list[dict[str, Any]] = field(default_factory=list)
     instances: list[int] | None = None
-    texts: dict[str, list[str]] = field(default_factory=dict)
+    untaken: list[str] = field(default_factory=list)
+    """Metrics of the file that no counter is made of."""
 
     @property
     def rows(self) -> int:
@@ -100,7 +98,7 @@ def to_frame(found: Launches) -> pd.DataFrame:
     empty = [name for name, column in counters.items() if np.isnan(column).all()]
     doubts = [*found.doubts, *([_without_values(empty)] if empty else [])]
     frame = build(columns, tool="ncu", doubts=doubts)
-    frame.attrs["rules"] = found.rules
+    frame.attrs["untaken"] = found.untaken
     frame.attrs["devices"] = _devices(found)
     return frame
 

@@ -13,26 +13,28 @@ The details page and the raw page look alike; each row becomes one of the detail
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
 
-_HEADER = [
-    *("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"),
-    *("Section Name", "Metric Name", "Metric Unit", "Metric Value"),
-]
+_KEYS = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
+_TITLES = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+_SUMMARY = [*_KEYS[1:], "Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]
+_SHAPE = r"(?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\))"
 _PROCESS = re.compile(r"\[(\d+)\] \S+@\S+\s*$")
+_DEVICE = re.compile(r"^\s+Device (\d+), CC ([\d.]+)\s*$")
 LAUNCH = re.compile(
-    r"^[ \t]*(?P<kernel>\S.*?)(?: (?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\)))?(?:, \d{4}-\w{3}-\d\d [\d:]+)?"
-    r", Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$",
+    rf"^[ \t]*(?P<kernel>\S.*?)(?: {_SHAPE})?(?:, \d{{4}}-\w{{3}}-\d\d [\d:]+)?"
+    r", (?:Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?"
+    r"|Invocations (?P<invocations>\d+))\s*$",
     re.MULTILINE,
 )
+"""The line of a launch, or in the output of `--print-summary` that of all launches of a kernel."""
 _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
-_RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2}\s*$")
+_RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2,4}\s*$")
 
 
 @dataclass
@@ -47,8 +49,9 @@ class _Table:
     metrics: bool = True
 
     def cells(self, text: str) -> list[str]:
-        first, second = self.spans[0][1], self.spans[1][1]
-        return [text[:first].strip(), text[first:second].strip(), text[second:].strip()]
+        """Cells by the ends of the columns before them; the last takes the rest of the line."""
+        ends = [0, *(end for _, end in self.spans[:-1]), len(text)]
+        return [text[left:right].strip() for left, right in pairwise(ends)]
 
     def closed(self) -> bool:
         """Whether one more ruler closes the table."""
@@ -56,19 +59,41 @@ class _Table:
         return self.rulers == (3 if self.titled else 2)
 
 
+@dataclass
+class _Place:
+    """Where in a page its reader is: process, device and launch above the line."""
+
+    process: str = ""
+    device: tuple[str, str] = ("", "")
+    number: int = -1
+    keys: list[str] = field(default_factory=list)
+    section: str = ""
+    sections: set[str] = field(default_factory=set)
+
+    def enter(self, launch: re.Match[str], before: str) -> None:
+        """Take up a launch; one whose line begins with its shape has its name on the line before."""
+        self.number += 1
+        self.section = ""
+        self.sections.clear()
+        kernel, grid, block = launch["kernel"] or "", launch["grid"] or "", launch["block"] or ""
+        if whole := re.fullmatch(_SHAPE, kernel):
+            kernel, grid, block = before.strip(), whole["grid"], whole["block"]
+        if kernel.startswith("unnamed>"):
+            kernel = f"<{kernel}"  # ncu prints "<unnamed>::f" so, where no type stands before it.
+        device, cc = (launch["device"], launch["cc"]) if launch["device"] else self.device
+        where = [launch["context"] or "", launch["stream"] or "", block, grid, device or "", cc or ""]
+        counted = [launch["invocations"]] if launch["invocations"] else []
+        self.keys = [*([] if counted else [str(self.number)]), self.process, kernel, *where, *counted]
+
+
 def rows(scan: Scan) -> Iterator[Row]:
-    """The metrics of a text page as rows of a details table; none where it is no such page.
+    """The metrics of a text page as rows of a details or summary table; none where it is no such page.
 
     A file that ends inside a table breaks off there: refused, unless a partial reading was asked for (Scan.stop). What the
-    page alone tells of itself is left in the scan: a section twice under one launch, a process told twice.
+    page alone tells of itself is left in the scan: metrics without a launch, a section twice under one launch.
     """
-    page = Table(_HEADER, 1)
-    process, section, number, line = "", "", -1, 0
-    sections: set[str] = set()
-    # What the page shows of each process, as often as it begins with one: the launches counted from there.
-    told: list[list[tuple[int | str, ...]]] = [[]]
-    first = 0
-    launch: re.Match[str] | None = None
+    pages = {3: Table([*_KEYS, *_TITLES], 1), 5: Table(_SUMMARY, 1)}
+    place, before, line = _Place(), "", 0
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
         text = data[:LONGEST].decode("utf-8", errors="replace").rstrip("\r\n")
@@ -78,38 +103,28 @@ def rows(scan: Scan) -> Iterator[Row]:
             elif table.closed():
                 table = None
             continue
-        found, named = LAUNCH.match(text), _SECTION.match(text)
-        if table is not None and (found or named or not text.strip()):
+        launch, named = LAUNCH.match(text), _SECTION.match(text)
+        if table is not None and (launch or named or not text.strip()):
             return scan.stop(line, "a table is not closed")
-        if found:
-            launch, number, section = found, number + 1, ""
-            sections.clear()
+        if launch:
+            place.enter(launch, before)
         elif named:
-            section = named[1]
-            scan.unnamed += launch is not None and section in sections
-            sections.add(section)
+            place.section = named[1]
+            scan.unnamed += bool(place.keys) and place.section in place.sections
+            place.sections.add(place.section)
         elif table is None:
             if of := _PROCESS.match(text.strip()):
-                process, first = of[1], number + 1
-                told.append([])
+                place.process = of[1]
+            elif on := _DEVICE.match(text):
+                place.device = on[1], on[2]
         elif text.strip().startswith("Metric Name"):
-            table.titled, table.metrics = True, text.split() == " ".join(_HEADER[-3:]).split()
-        elif table.metrics and (cells := table.cells(text))[2]:
-            if launch is None:
-                scan.headless += 1
+            page = pages.get(len(table.spans))
+            table.titled = True
+            table.metrics = page is not None and text.split() == " ".join(page.header[-len(table.spans) :]).split()
+        elif table.metrics and (cells := table.cells(text))[-1]:
+            if place.keys:
+                yield Row(b"", pages[len(cells)], line, [*place.keys, place.section, *cells])
             else:
-                told[-1].append((number - first, process, launch[0], section, *cells))
-                yield Row(_row(number, process, launch, section, cells), page, line)
-    scan.twice = sum(len({at for at, *_ in one}) for place, one in enumerate(told) if one in told[:place])
-    if table is not None:
-        scan.stop(line, "a table is not closed")
-    return None
-
-
-def _row(number: int, process: str, launch: re.Match[str], section: str, cells: list[str]) -> bytes:
-    who = [launch[key] or "" for key in ("kernel", "context", "stream", "block", "grid", "device", "cc")]
-    if who[0].startswith("unnamed>"):
-        who[0] = f"<{who[0]}"  # ncu prints "<unnamed>::f" so, where no type stands before it.
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="").writerow([number, process, *who, section, *cells])
-    return text.getvalue().encode()
+                scan.headless += 1
+        before = text
+    return scan.stop(line, "a table is not closed") if table is not None else None

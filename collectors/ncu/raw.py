@@ -1,16 +1,14 @@
 """ncu's raw page: a row a launch, a column a metric, the first row below the header its units.
 
 Big files are the rule (thousands of launches, hundreds of columns): rows are checked one by one for
-wholeness, then only the columns asked for go through pandas, a chunk at a time.
+wholeness, then only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
 """
 
 from __future__ import annotations
 
 import io
-import math
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +20,7 @@ from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.ncu.launches import DEVICE_NAME, KEYS, Launches, chip, dimensions, objects, ranges_of
 from collectors.ncu.text import DAMAGED, Row, Scan, Table
-from collectors.numbers import MISSING, Evidence, base_unit, is_number, parse, scale
+from collectors.numbers import MISSING, Evidence, base_unit, parse, scale
 from collectors.recipes import Column
 
 KEY_COLUMNS = (
@@ -42,7 +40,6 @@ KEY_COLUMNS = (
 _STRANGE = re.compile(r"^[^_:]*$|\.\d+$")
 """What is no metric's name, nor a range's: a spreadsheet's own."""
 _CHUNK = 16 << 20
-_EVIDENCE_CELLS = 50_000
 
 
 def nvtx_columns(header: list[str]) -> tuple[int | None, int | None]:
@@ -62,16 +59,15 @@ class _Open:
     units: dict[int, str] = field(default_factory=dict)
     rows: list[bytes] = field(default_factory=list)
     size: int = 0
-    fed: int = 0
     started: bool = False
 
 
 @dataclass
 class _Part:
-    """Converted rows of one table: identities and metrics, still text while the decimal mark is open."""
+    """Rows of one table: identities, and metrics as codes and their distinct cells while the decimal mark is open."""
 
     keys: dict[str, NDArray[np.object_]]
-    columns: dict[str, pd.Series]
+    columns: dict[str, tuple[Any, Any]]
     factors: dict[str, float]
 
     @property
@@ -80,22 +76,16 @@ class _Part:
 
 
 class RawReader:
-    """Collects the raw tables of one file.
+    """Collects the raw tables of one file. wanted: says of a metric name whether it is worth a column."""
 
-    wanted: says of a metric name whether it is worth a column. keep_text: a column without any number is kept
-    as text (Launches.texts) instead of refused.
-    """
-
-    def __init__(self, scan: Scan, wanted: Callable[[str], bool], *, keep_text: bool = False) -> None:
+    def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan
-        self._keep_text = keep_text
         self._wanted = wanted
         self._evidence = Evidence(str(scan.path))
         self._open: _Open | None = None
         self._parts: list[_Part] = []
-        self._pool: ThreadPoolExecutor | None = None
-        self._job: Future[_Part] | None = None
         self._doubts: dict[str, Doubt] = {}
+        self._untaken: dict[str, None] = {}
 
     def add(self, row: Row) -> None:
         """Takes a row of a raw table."""
@@ -116,26 +106,21 @@ class RawReader:
                 "every value is taken as ncu's base unit (ns, byte, Hz)",
                 "export again with --csv --page raw --print-units base",
             )
-        if state.fed < _EVIDENCE_CELLS:
-            self._feed(row)
         state.rows.append(row.data)
         state.size += len(row.data)
         if state.size >= _CHUNK:
-            self._flush(wait=False)
+            self._flush()
 
     def result(self) -> Launches:
         """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
         self._flush()
         mark = self._evidence.settle()
         names = list(dict.fromkeys(name for part in self._parts for name in part.columns))
-        texts = {name: self._texts(name) for name in names if self._keep_text and self._is_text(name, mark)}
         metrics: dict[str, Column] = {
-            name: np.concatenate([self._numbers(part, name, mark) for part in self._parts])
-            for name in names
-            if name not in texts
+            name: np.concatenate([self._numbers(part, name, mark) for part in self._parts]) for name in names
         }
         keys = {key: np.concatenate([part.keys[key] for part in self._parts]) for key in KEYS} if self._parts else {}
-        return Launches(keys, metrics, list(self._doubts.values()), texts=texts)
+        return Launches(keys, metrics, list(self._doubts.values()), untaken=[*self._untaken])
 
     def _columns(self, table: Table) -> dict[int, str]:
         push, start = nvtx_columns(table.header)
@@ -150,6 +135,8 @@ class RawReader:
             if name not in taken and self._wanted(name) and not name.startswith("derived__"):
                 chosen[i] = name
                 taken.add(name)
+            elif "__" in name and name not in taken:
+                self._untaken[name] = None
         return dict(sorted(chosen.items()))
 
     def _is_units(self, row: Row) -> bool:
@@ -157,25 +144,8 @@ class RawReader:
             return False
         return not any(row.fields()[:2])
 
-    def _feed(self, row: Row) -> None:
-        state = self._open
-        if state is None:
-            return
-        keys = {
-            *KEY_COLUMNS,
-            *(state.table.header[i] for i in nvtx_columns(state.table.header) if i is not None),
-        }
-        cells = row.fields()
-        for name, cell in zip(state.table.header, cells, strict=True):
-            if name not in keys:
-                self._evidence.feed(cell)
-        state.fed += len(cells)
-
-    def _flush(self, *, wait: bool = True) -> None:
-        """Converts the rows held; unless wait, beside the reading of the next ones, one chunk at a time."""
-        if self._job is not None:
-            self._parts.append(self._job.result())
-            self._job = None
+    def _flush(self) -> None:
+        """Converts the rows held."""
         state = self._open
         if state is None or not state.rows:
             return
@@ -185,39 +155,24 @@ class RawReader:
             for i, name in state.wanted.items()
             if i not in state.words
         }
-        if not self._evidence.decided:
-            part = self._convert(data, state, factors, as_text=True)
-            for cell in (cell for column in part.columns.values() for cell in column):
-                self._evidence.feed(cell)
-            self._parts.append(part)
-        elif wait:
-            self._parts.append(self._convert(data, state, factors))
-        else:
-            self._pool = self._pool or ThreadPoolExecutor(max_workers=1)
-            self._job = self._pool.submit(self._convert, data, state, factors)
-
-    def _convert(self, data: bytes, state: _Open, factors: dict[str, float], *, as_text: bool = False) -> _Part:
-        names = [str(i) for i in range(len(state.table.header))]
-        places = [names[i] for i in state.wanted]
-        words = [names[i] for i in sorted(state.words)]
-        numbers = [name for name in places if name not in words]
         read = pd.read_csv(
             io.BytesIO(data),
             header=None,
-            names=names,
-            usecols=places,
-            dtype=dict.fromkeys(places if as_text else words, object),
-            na_values={} if as_text else {name: sorted(MISSING) for name in numbers},
+            names=[str(i) for i in range(len(state.table.header))],
+            usecols=[str(i) for i in state.wanted],
+            dtype=object,
             keep_default_na=False,
-            na_filter=not as_text,
-            thousands=self._evidence.group or None if not as_text else None,
-            decimal=self._evidence.decided or ".",
+            na_filter=False,
             encoding="utf-8",
             encoding_errors="replace",
             low_memory=False,
         )
-        keys = self._keys(state.table, {state.wanted[int(i)]: read[i] for i in words}, len(read))
-        return _Part(keys, {state.wanted[int(i)]: read[i] for i in numbers}, factors)
+        words = {state.wanted[i]: read[str(i)] for i in sorted(state.words)}
+        columns = {name: pd.factorize(read[str(i)]) for i, name in state.wanted.items() if i not in state.words}
+        for _, cells in columns.values():
+            for cell in cells:
+                self._evidence.feed(cell)
+        self._parts.append(_Part(self._keys(state.table, words, len(read)), columns, factors))
 
     def _keys(self, table: Table, columns: dict[str, pd.Series], rows: int) -> dict[str, NDArray[np.object_]]:
         push, start = (table.header[i] if i is not None else "" for i in nvtx_columns(table.header))
@@ -258,38 +213,16 @@ class RawReader:
     def _numbers(self, part: _Part, name: str, mark: str) -> Column:
         if name not in part.columns:
             return np.full(part.rows, np.nan)
-        column = part.columns[name]
-        if pd.api.types.is_numeric_dtype(column.dtype):
-            return np.asarray(column.to_numpy(dtype=np.float64) * part.factors[name])
-        codes, words = pd.factorize(column)
-        values = np.array([*(self._number(name, word, mark) for word in words), math.nan], dtype=np.float64)
-        return values[codes] * part.factors[name]
+        codes, cells = part.columns[name]
+        values = np.array([self._number(name, cell, mark) for cell in cells], dtype=np.float64)
+        column: Column = values[codes] * part.factors[name]
+        return column
 
-    def _is_text(self, name: str, mark: str) -> bool:
-        """Whether a column has cells, but not one number."""
-        cells = [cell for part in self._parts if name in part.columns for cell in _cells(part.columns[name])]
-        return bool(cells) and not any(is_number(cell, mark) for cell in cells)
-
-    def _texts(self, name: str) -> list[str]:
-        return [
-            cell if isinstance(cell, str) else ""
-            for part in self._parts
-            for cell in (part.columns[name] if name in part.columns else [""] * part.rows)
-        ]
-
-    def _number(self, name: str, cell: object, mark: str) -> float:
+    def _number(self, name: str, cell: str, mark: str) -> float:
         try:
-            return float(str(cell)) if isinstance(cell, int | float) else parse(str(cell), mark)
+            return parse(cell, mark)
         except ValueError as error:
             raise CollectError(f"{self._scan.path}: field {name}: {error}", fix=DAMAGED) from error
 
     def _doubt(self, what: str, how_much: str, fix: str) -> None:
         self._doubts.setdefault(what, Doubt(what, how_much, fix))
-
-
-def _cells(column: pd.Series) -> Iterator[str]:
-    """The non-missing text cells of a column; one stand-in number for a column that is numeric already."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        yield "0"
-        return
-    yield from (cell for cell in pd.unique(column) if isinstance(cell, str) and cell.strip() not in MISSING)

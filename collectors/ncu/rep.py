@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -27,10 +26,7 @@ from collectors.ncu.text import Scan
 from collectors.numbers import scale
 
 _MAGIC = b"NVR\0"
-_TYPES = {1: "INF", 2: "OPT", 3: "WRN", 4: "ERR"}
 _TIMEOUT = 600.0
-_URL = re.compile(r"@url:(.*?):(https?://.*?)@")
-_SECTION = re.compile(r"@(?:section|source|metric):[^:@]*:(.*?)@")
 
 
 def is_report(path: Path) -> bool:
@@ -42,15 +38,15 @@ def is_report(path: Path) -> bool:
         raise CollectError(f"{path}: {error.strerror or error}") from error
 
 
-def launches(path: Path, wanted: Callable[[str], bool], *, keep_text: bool = False) -> Launches:
+def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
     """The launches of a report; raises CollectError when it is cut, empty, or nothing here can read it."""
     results = count_results(path)
     try:
         import ncu_report
     except ImportError:
-        found = _by_ncu(path, wanted, keep_text=keep_text)
+        found = _by_ncu(path, wanted)
     else:
-        found = _by_package(ncu_report, path, wanted, keep_text=keep_text)
+        found = _by_package(ncu_report, path, wanted)
     if not found.rows or (results is not None and results != found.rows):
         raise CollectError(
             f"{path}: {found.rows} of {results or 0} launches could be read",
@@ -128,26 +124,18 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
             return value, place
 
 
-def _by_package(package: Any, path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> Launches:
+def _by_package(package: Any, path: Path, wanted: Callable[[str], bool]) -> Launches:
     report = package.load_report(str(path))
     actions = [report[i][j] for i in range(len(report)) for j in range(len(report[i]))]
     found = Launches({}, {})
     identities: list[Identity] = []
     rows: list[dict[str, float]] = []
-    words: list[dict[str, str]] = []
     for number, action in enumerate(actions):
         identities.append(_identity(package, action, number))
-        found.rules.extend(_rules(action, identities[-1]))
-        values, texts = _values(package, action, wanted, found)
-        rows.append(values)
-        words.append(texts)
+        rows.append(_values(package, action, wanted, found))
     found.keys = keys_of(identities)
     for name in dict.fromkeys(name for row in rows for name in row):
         found.metrics[name] = np.array([row.get(name, math.nan) for row in rows], dtype=np.float64)
-    if keep_text:
-        for name in dict.fromkeys(name for row in words for name in row):
-            if name not in found.metrics:
-                found.texts[name] = [row.get(name, "") for row in words]
     return found
 
 
@@ -181,19 +169,13 @@ def _ranges(action: Any) -> tuple[tuple[str, str], ...]:
     return tuple(pushed or started)
 
 
-def _values(
-    package: Any, action: Any, wanted: Callable[[str], bool], found: Launches
-) -> tuple[dict[str, float], dict[str, str]]:
+def _values(package: Any, action: Any, wanted: Callable[[str], bool], found: Launches) -> dict[str, float]:
     values: dict[str, float] = {}
-    texts: dict[str, str] = {}
     for name in action.metric_names():
         if name == DEVICE_NAME or name.startswith("derived__") or not wanted(name):
             continue
         metric = action.metric_by_name(name)
-        if metric is None:
-            continue
-        if metric.kind() == package.IMetric.ValueKind_STRING:
-            texts[name] = metric.as_string() or ""
+        if metric is None or metric.kind() == package.IMetric.ValueKind_STRING:
             continue
         factor = scale(metric.unit() or "")
         if factor is None:
@@ -202,29 +184,7 @@ def _values(
                 found.doubts.append(Doubt(what, "the metric is left out"))
         value = float(metric.as_double()) if metric.has_value() else math.nan
         values[name] = math.nan if factor is None or math.isinf(value) else value * factor
-    return values, texts
-
-
-def _rules(action: Any, whose: Identity) -> list[dict[str, Any]]:
-    rules = []
-    for result in action.rule_results_as_dicts():
-        message = result.get("rule_message") or {}
-        speedup = result.get("speedup_estimation") or {}
-        text = _SECTION.sub(r"\1", _URL.sub(r"\1 (\2)", message.get("message", "")))
-        rules.append(
-            {
-                "process": whose.process,
-                "launch": whose.launch,
-                "kernel": whose.kernel,
-                "section": result.get("section_identifier", ""),
-                "rule": result.get("rule_identifier", ""),
-                "type": _TYPES.get(message.get("type", 0), ""),
-                "text": text,
-                "speedup": float(speedup.get("speedup", math.nan)) / 100.0,
-                "speedup_type": {1: "local", 2: "global"}.get(speedup.get("type", 0), ""),
-            }
-        )
-    return rules
+    return values
 
 
 def _text(action: Any, name: str) -> str:
@@ -237,10 +197,10 @@ def _integer(action: Any, name: str) -> str:
     return str(int(metric.as_double())) if metric is not None and metric.has_value() else ""
 
 
-def _by_ncu(path: Path, wanted: Callable[[str], bool], *, keep_text: bool) -> Launches:
+def _by_ncu(path: Path, wanted: Callable[[str], bool]) -> Launches:
     with exported(path, "raw", "--print-units", "base") as export:
         scan = Scan(export)
-        reader = RawReader(scan, wanted, keep_text=keep_text)
+        reader = RawReader(scan, wanted)
         for row in scan:
             reader.add(row)
         found = reader.result()

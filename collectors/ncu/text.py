@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collectors import wide
 from collectors.errors import CollectError
 
 _HEADERS = (
@@ -71,15 +72,16 @@ class Table:
 
 @dataclass
 class Row:
-    """A whole row: its bytes (without line end), table and line number."""
+    """A whole row: its bytes (without line end), table and line number; of a page for people its cells."""
 
     data: bytes
     table: Table
     line: int
+    cells: list[str] | None = None
 
     def fields(self) -> list[str]:
         """The row's cells."""
-        return split(self.data)
+        return split(self.data) if self.cells is None else self.cells
 
 
 @dataclass
@@ -97,8 +99,6 @@ class Scan:
     """Metrics of a text page that stand before its first launch."""
     unnamed: int = 0
     """Sections of a text page that stand a second time under one launch."""
-    twice: int = 0
-    """Launches of a text page that stand there again, process and all."""
     _logged: int = 0
 
     @property
@@ -279,9 +279,7 @@ def physical_lines(path: Path, progress: Callable[[int, int], None] | None = Non
         with path.open("rb") as file:
             mark = file.read(4)
             file.seek(0)
-            marked = mark.startswith((b"\xff\xfe", b"\xfe\xff"))
-            if marked or mark[1::2] == b"\0\0":
-                encoding = "utf-16" if marked else "utf-16-le"
+            if encoding := wide(mark):
                 with io.TextIOWrapper(file, encoding, errors="replace", newline="") as text:
                     for line in text:
                         yield line.encode("utf-8", errors="replace")

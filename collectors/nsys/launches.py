@@ -7,22 +7,20 @@ launches: its `time` is the mean of one launch, as the schema wants, so the tota
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from collectors.doubt import RANGES_OVERLAP, TRACE_CUT, Doubt
 from collectors.frame import build
 
-TRACES = ("gpu_trace", "kern_exec_trace")
 UNUSED = {
     "gpu_trace": ("correlation", "static_shared", "dynamic_shared", "source", "destination", "context", "green_context")
 }
 """Columns of a report that no launches frame is made of."""
-SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum", "kern_exec_sum")
+SUMMARIES = ("kern_sum", "mem_time_sum", "gpu_sum", "nvtx_kern_sum")
 
 _DEVICE = re.compile(r"(.*) \((\d+)\)")
 _MEMOP = re.compile(r"\[(?:CUDA |Unified Memory |CUDA Unified Memory )(memcpy|memset)\b", re.IGNORECASE)
@@ -30,14 +28,15 @@ _COARSE = 0.5e3  # sizes are printed in MB with three decimals
 
 
 def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataFrame:
-    """The launches frame of one report frame of frames; `kind` is one of TRACES or SUMMARIES. coded: the texts of a
+    """The launches frame of one report frame of frames; `kind` is gpu_trace or one of SUMMARIES. coded: the texts of a
     gpu_trace, which has a million rows, as categories.
 
-    attrs: "doubts", "report", and of a trace "copies" (memory operations by name: count, bytes, time) and
-    "devices".
+    attrs: "doubts", "report", and of a trace "devices".
     """
-    makers = {"kern_exec_trace": _kern_exec_trace, "nvtx_kern_sum": _nvtx_kern_sum}
-    made = _gpu_trace(frame, coded) if kind == "gpu_trace" else makers.get(kind, _summary)(frame)
+    if kind == "gpu_trace":
+        made = _gpu_trace(frame, coded)
+    else:
+        made = (_nvtx_kern_sum if kind == "nvtx_kern_sum" else _summary)(frame)
     made.attrs["doubts"] = [*frame.attrs.get("doubts", []), *made.attrs["doubts"]]
     made.attrs["report"] = kind
     return made
@@ -47,24 +46,6 @@ def memop_kind(name: str) -> str:
     """ "memcpy", "memset" or "kernel" by the name nsys or nvprof gives an operation."""
     found = _MEMOP.match(name)
     return found[1].lower() if found else "kernel"
-
-
-def copies(names: Any, counts: Any, sizes: Any, times: Any) -> list[dict[str, Any]]:
-    """Memory operations by name: {"kernel", "count", "bytes" (NaN unknown), "time"}, the longest first."""
-    frame = pd.DataFrame({"kernel": np.asarray(names, dtype=object), "count": counts, "bytes": sizes, "time": times})
-    sums = frame.groupby("kernel", sort=False).agg(
-        count=("count", "sum"), bytes=("bytes", lambda part: part.sum(skipna=False)), time=("time", "sum")
-    )
-    sums = sums.sort_values("time", ascending=False)
-    return [
-        {
-            "kernel": str(name),
-            "count": int(row["count"]),
-            "bytes": float(row["bytes"]),
-            "time": float(row["time"]),
-        }
-        for name, row in sums.iterrows()
-    ]
 
 
 def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
@@ -98,43 +79,16 @@ def _categories(codes: Any, texts: Sequence[str]) -> pd.Categorical:
 
 def shapes(x: Any, y: Any, z: Any) -> pd.Categorical:
     """ "x,y,z" for each row, "" where one of them is NaN or negative."""
-    code, spelt = np.zeros(len(x), dtype=np.int64), []
+    code, sizes = np.zeros(len(x), dtype=np.int64), []
     for axis in (x, y, z):
-        part, texts = _spelt(np.asarray(axis, dtype=np.float64))
-        spelt.append(texts)
         # No device takes 65536 blocks along y or z: the product fits.
-        if len(texts) > 1:
-            code *= len(texts)
-            code += part
-    codes, distinct = pd.factorize(code)
-    places = np.unravel_index(distinct, [len(texts) for texts in spelt])
-    told = (map(texts.__getitem__, part.tolist()) for texts, part in zip(spelt, places, strict=True))
-    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in zip(*told, strict=True)])
-
-
-def _spelt(axis: NDArray[np.float64]) -> tuple[Any, list[str]]:
-    """A code for each size along an axis of a grid, and the text of each code, "" of what is none."""
-    if len(axis) and (axis == axis[0]).all():
-        return 0, [_size(float(axis[0]))]
-    missing = np.isnan(axis)
-    some = bool(missing.any())
-    low, high = np.inf, -np.inf
-    if len(axis):
-        low, high = (np.fmin.reduce(axis), np.fmax.reduce(axis)) if some else (axis.min(), axis.max())
-    if 0 <= low <= high < 1 << 16:
-        # Small whole numbers are their own codes, before that of NaN.
-        with np.errstate(invalid="ignore"):
-            codes = axis.astype(np.int32)
-        if np.count_nonzero(codes == axis) + np.count_nonzero(missing) == len(axis):
-            if some:
-                codes[missing] = int(high) + 1
-            return codes, [*map(str, range(int(high) + 1)), ""]
-    places, distinct = pd.factorize(axis, use_na_sentinel=False)
-    return places, [_size(size) for size in distinct.tolist()]
-
-
-def _size(size: float) -> str:
-    return f"{size:.0f}" if size >= 0 else ""
+        part, distinct = pd.factorize(np.asarray(axis, dtype=np.float64), use_na_sentinel=False)
+        code = code * len(distinct) + part
+        sizes.append([f"{size:.0f}" if size >= 0 else "" for size in distinct.tolist()])
+    codes, keys = pd.factorize(code)
+    places = np.unravel_index(keys, [max(len(texts), 1) for texts in sizes])
+    triples = zip(*(map(texts.__getitem__, at.tolist()) for texts, at in zip(sizes, places, strict=True)), strict=True)
+    return _categories(codes, [",".join(triple) if all(triple) else "" for triple in triples])
 
 
 def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, list[dict[str, str]]]:
@@ -176,7 +130,7 @@ def reach(end: float, first: float, last: float) -> list[Doubt]:
 
 def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
     """The doubt that no kernel of an NVTX report lies in a range."""
-    if kind not in ("nvtx_kern_sum", "nvtx_gpu_proj_trace") or (frame["range"] != "").any():
+    if kind != "nvtx_kern_sum" or (frame["range"] != "").any():
         return []
     return [
         Doubt(
@@ -191,9 +145,8 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     kinds = _kinds(frame["name"])
     columns: dict[str, Any] = {
         "kernel": frame["name"],
-        # Given up here: of a million launches they are a hundred megabytes.
-        "grid": shapes(*(frame.pop(f"grid_{axis}") for axis in "xyz")),
-        "block": shapes(*(frame.pop(f"block_{axis}") for axis in "xyz")),
+        "grid": shapes(*(_sides(frame, f"grid_{axis}") for axis in "xyz")),
+        "block": shapes(*(_sides(frame, f"block_{axis}") for axis in "xyz")),
         "kind": kinds,
         "start": frame["start"],
         "time": frame["time"],
@@ -207,30 +160,14 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
     part = frame[moved]
     sizes = _sizes(part)
     columns |= moved_bytes(moved, sizes)
-    made = build(columns, tool="nsys", doubts=_order(frame), coded=coded)
-    made.attrs["copies"] = copies(part["name"], 1, sizes, part["time"])
+    made = build(columns, tool="nsys", coded=coded)
     made.attrs["devices"] = devices
     return made
 
 
-def _order(frame: pd.DataFrame) -> list[Doubt]:
-    """Doubts about a trace whose rows stand twice, or not in the order of their begins, as nsys writes them."""
-    start = frame["start"].to_numpy()
-    steps = np.diff(start)
-    found = []
-    at = np.flatnonzero((steps == 0) & (np.diff(frame["time"].to_numpy()) == 0))
-    if len(at):
-        keys = [name for name in ("name", "device", "stream", "registers") if name in frame]
-        one, other = (frame.iloc[at + step][keys].astype(str).to_numpy() for step in (0, 1))
-        twice = int((one == other).all(axis=1).sum())
-        if twice:
-            found.append(Doubt("rows of the trace stand there twice", f"{twice} rows", "export the report again"))
-    back = int(np.count_nonzero(steps < 0))
-    if back:
-        row = int(np.argmax(steps < 0)) + 2
-        what = "the rows of the trace are not in the order of their begins"
-        found.append(Doubt(what, f"{back} rows, the first of them row {row}", "export the report again"))
-    return found
+def _sides(frame: pd.DataFrame, column: str) -> Any:
+    """A side of the grids or blocks, given up here: of a million launches they are a hundred megabytes."""
+    return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
 
 
 def _kinds(names: pd.Series) -> pd.Categorical:
@@ -245,15 +182,6 @@ def _sizes(part: pd.DataFrame) -> Any:
     fine = np.round(part["rate"].to_numpy() * part["time"].to_numpy())
     near = np.abs(fine - sizes) <= _COARSE + 1e-4 * fine
     return np.where(near, fine, np.where(sizes == 0, np.nan, sizes))
-
-
-def _kern_exec_trace(frame: pd.DataFrame) -> pd.DataFrame:
-    keys = ("grid", "block", "device", "start", "process", "time")
-    columns: dict[str, Any] = {key: frame[key] for key in keys if key in frame}
-    made = build({"kernel": frame["name"], **columns}, tool="nsys")
-    if "api_time" in frame:
-        made.attrs["api"] = api_facts(frame["api"], np.ones(len(frame)), frame["api_time"])
-    return made
 
 
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
@@ -271,13 +199,12 @@ def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
 def _summary(frame: pd.DataFrame) -> pd.DataFrame:
     names, ranges = _split_names(frame["name"])
     counts = frame["instances"].to_numpy(dtype=np.float64)
-    mean = frame["kernel_mean"] if "kernel_mean" in frame else frame["total"] / counts
     columns: dict[str, Any] = {
         "range": ranges,
         "kernel": names,
         "kind": _kinds(names),
         "instances": counts.astype(np.int64),
-        "time": mean,
+        "time": frame["total"] / counts,
     }
     for key in ("grid", "block", "process", "device"):
         if key in frame:
@@ -332,12 +259,5 @@ def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFra
             columns[name] = columns[name].fillna("")
     made = build(columns, tool="nsys", doubts=[item for one in attrs for item in one["doubts"]])
     made.attrs["report"] = "+".join(dict.fromkeys(kinds))
-    _merge(made.attrs, attrs)
+    made.attrs["devices"] = [item for one in attrs for item in one.get("devices", [])]
     return made
-
-
-def _merge(into: dict[Any, Any], attrs: Sequence[Mapping[Any, Any]]) -> None:
-    for key in ("copies", "devices"):
-        found = [item for one in attrs for item in one.get(key, [])]
-        if found:
-            into[key] = found

@@ -22,7 +22,6 @@ class Range:
     end: int | None
     name: str
     thread: int
-    domain: str = ""
 
 
 def by_thread(ranges: Sequence[Range]) -> dict[int, list[Range]]:

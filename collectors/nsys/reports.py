@@ -1,8 +1,7 @@
-"""The reports of `nsys stats`, recognised by their headers, as typed frames in SI units.
+"""The reports of `nsys stats`, recognised by their headers, not by the names of files.
 
-Every report is one entry of REPORTS: header cell (without its unit, lower case) -> column and type. Old names
-and headers (2020, 2021, 2022.4) and new ones (2023.1 on) lead to the same columns; the report's file name is
-never read.
+REPORTS holds those that list launches or what launching cost, as header cell (without its unit, lower case) ->
+column and type; old names and headers (2020 to 2022.4) and new ones (2023.1 on) lead to the same columns.
 Types: time [s], bytes [B], rate [B/s], share (fraction 0..1), count (float64, NaN = none), text, id (text of
 a number), dims ("x,y,z").
 """
@@ -42,28 +41,24 @@ class Field(NamedTuple):
     factor: float
 
 
-def _stats(kind: str = "time") -> dict[str, tuple[str, str]]:
-    names = {
-        "mean": ("avg", "average"),
-        "median": ("med", "median"),
-        "min": ("min", "minimum"),
-        "max": ("max", "maximum"),
-        "sd": ("stddev",),
-    }
-    return {old: (column, kind) for column, olds in names.items() for old in olds}
-
-
-_SUM = {"time": ("share", "share"), "total time": ("total", "time"), **_stats()}
-_WHO = {"pid": ("process", "id"), "tid": ("thread", "id")}
-_SHAPE = {"gridxyz": ("grid", "dims"), "blockxyz": ("block", "dims")}
-_TREE = {
-    "lvl": ("level", "count"),
-    "numchild": ("children", "count"),
-    "rangeid": ("id", "id"),
-    "parentid": ("parent", "id"),
-    "rangestack": ("stack", "text"),
+_STATS = {
+    "avg": "mean",
+    "average": "mean",
+    "med": "median",
+    "median": "median",
+    "min": "min",
+    "minimum": "min",
+    "max": "max",
+    "maximum": "max",
+    "stddev": "sd",
 }
-_ORIG = {"orig start": ("range_start", "time"), "orig duration": ("range_time", "time")}
+_SUM = {
+    "time": ("share", "share"),
+    "total time": ("total", "time"),
+    **{cell: (name, "time") for cell, name in _STATS.items()},
+}
+_PROCESS = {"pid": ("process", "id"), "tid": ("thread", "id")}
+_SHAPE = {"gridxyz": ("grid", "dims"), "blockxyz": ("block", "dims")}
 
 REPORTS: dict[str, dict[str, tuple[str, str]]] = {
     "gpu_trace": {
@@ -90,20 +85,6 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "strm": ("stream", "id"),
         "name": ("name", "text"),
     },
-    "kern_exec_trace": {
-        "api start": ("api_start", "time"),
-        "api dur": ("api_time", "time"),
-        "queue start": ("queue_start", "time"),
-        "queue dur": ("queue_time", "time"),
-        "kernel start": ("start", "time"),
-        "kernel dur": ("time", "time"),
-        "total dur": ("total", "time"),
-        **_WHO,
-        "devid": ("device", "id"),
-        "api function": ("api", "text"),
-        **_SHAPE,
-        "kernel name": ("name", "text"),
-    },
     "kern_sum": {**_SUM, "instances": ("instances", "count"), **_SHAPE, "name": ("name", "text")},
     "gpu_sum": {
         **_SUM,
@@ -118,135 +99,48 @@ REPORTS: dict[str, dict[str, tuple[str, str]]] = {
         "operation": ("name", "text"),
         "name": ("name", "text"),
     },
-    "mem_size_sum": {
-        "total": ("total", "bytes"),
-        "count": ("instances", "count"),
-        "operations": ("instances", "count"),
-        **_stats("bytes"),
-        "operation": ("name", "text"),
-        "name": ("name", "text"),
-    },
-    "api_sum": {
-        **_SUM,
-        "num calls": ("calls", "count"),
-        "calls": ("calls", "count"),
-        "name": ("name", "text"),
-    },
-    "api_trace": {
-        "start": ("start", "time"),
-        "duration": ("time", "time"),
-        "name": ("name", "text"),
-        "result": ("result", "text"),
-        "corrid": ("correlation", "id"),
-        "correlation id": ("correlation", "id"),
-        **_WHO,
-        "t-pri": ("priority", "id"),
-        "thread name": ("thread_name", "text"),
-    },
-    "nvtx_sum": {
-        **_SUM,
-        "instances": ("instances", "count"),
-        "style": ("style", "text"),
-        "range": ("range", "text"),
-    },
-    "nvtx_pushpop_trace": {
-        "start": ("start", "time"),
-        "end": ("end", "time"),
-        "duration": ("time", "time"),
-        "durchild": ("child_time", "time"),
-        "durnonchild": ("own_time", "time"),
-        "name": ("range", "text"),
-        **_WHO,
-        **_TREE,
-        "nametree": ("tree", "text"),
-    },
+    "api_sum": {**_SUM, "num calls": ("calls", "count"), "calls": ("calls", "count"), "name": ("name", "text")},
     "nvtx_kern_sum": {
         "nvtx range": ("range", "text"),
         "style": ("style", "text"),
-        **_WHO,
+        **_PROCESS,
         "nvtx inst": ("range_instances", "count"),
         "kern inst": ("instances", "count"),
-        "total time": ("total", "time"),
-        **_stats(),
-        "kernel name": ("name", "text"),
-    },
-    "nvtx_gpu_proj_trace": {
-        "name": ("range", "text"),
-        "projected start": ("start", "time"),
-        "projected duration": ("time", "time"),
-        **_ORIG,
-        "style": ("style", "text"),
-        **_WHO,
-        "numgpuops": ("operations", "count"),
-        **_TREE,
-    },
-    "nvtx_gpu_proj_sum": {
-        "range": ("range", "text"),
-        "style": ("style", "text"),
-        "total proj time": ("total", "time"),
-        "total range time": ("range_total", "time"),
-        "range instances": ("range_instances", "count"),
-        **{f"proj {old}": new for old, new in _stats().items()},
-        "total gpu ops": ("operations", "count"),
-        "avg gpu ops": ("mean_operations", "count"),
-        "avg range lvl": ("level", "count"),
-        "avg num child": ("children", "count"),
-    },
-    "kern_exec_sum": {
-        **_WHO,
-        "devid": ("device", "id"),
-        "count": ("instances", "count"),
-        "qcount": ("queued", "count"),
-        **{
-            f"{letter}{old}": (f"{part}_{new[0]}", "time")
-            for letter, part in (("t", "total"), ("a", "api"), ("q", "queue"), ("k", "kernel"))
-            for old, new in _stats().items()
-        },
-        "api name": ("api", "text"),
+        **{cell: field for cell, field in _SUM.items() if cell != "time"},
         "kernel name": ("name", "text"),
     },
 }
-
 _NEEDS: dict[str, frozenset[str]] = {
-    "gpu_trace": frozenset({"start", "time", "grid_x", "block_x", "name"}),
-    "kern_exec_trace": frozenset({"api_start", "start", "time", "name"}),
+    "gpu_trace": frozenset({"start", "time", "stream", "name"}),
     "kern_sum": frozenset({"total", "instances", "name"}),
     "gpu_sum": frozenset({"total", "instances", "category", "name"}),
     "mem_time_sum": frozenset({"share", "total", "instances", "name"}),
-    "mem_size_sum": frozenset({"total", "instances", "name"}),
     "api_sum": frozenset({"total", "calls", "name"}),
-    "api_trace": frozenset({"start", "time", "name", "correlation"}),
-    "nvtx_sum": frozenset({"total", "instances", "range"}),
-    "nvtx_pushpop_trace": frozenset({"start", "end", "time", "range"}),
     "nvtx_kern_sum": frozenset({"range", "instances", "total", "name"}),
-    "nvtx_gpu_proj_trace": frozenset({"range", "start", "time", "operations"}),
-    "nvtx_gpu_proj_sum": frozenset({"range", "total", "range_instances"}),
-    "kern_exec_sum": frozenset({"instances", "queued", "name"}),
 }
-
-# Reports that print the same header: only the name of the script tells them apart.
-TWINS = {
-    "osrt_sum": "api_sum",
-    "osrtsum": "api_sum",
-    "nvtx_pushpop_sum": "nvtx_sum",
-    "nvtxppsum": "nvtx_sum",
-    "nvtx_startend_sum": "nvtx_sum",
-    "openacc_sum": "api_sum",
-    "vulkan_api_sum": "api_sum",
+_WITHOUT_LAUNCHES = {
+    "kern_exec_trace": re.compile(r"api start,api dur,queue start"),
+    "kern_exec_sum": re.compile(r"pid,tid,devid,count,qcount"),
+    "mem_size_sum": re.compile(r"total,(count|operations),av"),
+    "api_trace": re.compile(r"start,duration,name,result"),
+    "nvtx_sum": re.compile(r"time,total time,instances,.*,range$"),
+    "nvtx_pushpop_trace": re.compile(r"start,end,duration,durchild"),
+    "nvtx_gpu_proj_trace": re.compile(r"name,projected start"),
+    "nvtx_gpu_proj_sum": re.compile(r"range,style,total proj time"),
 }
+"""Reports that are recognised, to say what a file holds, and not read: their header without units."""
 
 
 @lru_cache(maxsize=4096)
 def kind_of(header: tuple[str, ...]) -> str:
-    """The report a header belongs to, "" when to none: all its cells are known there and what it needs is in
-    it."""
+    """The report a header belongs to, "" when to none: it has what the report needs and no other cell."""
     bases = [_base(cell) for cell in header]
     if len(set(bases)) != len(bases):
         return ""
     for kind, cells in REPORTS.items():
         if set(bases) <= cells.keys() and _NEEDS[kind] <= {cells[base][0] for base in bases}:
             return kind
-    return ""
+    return next((kind for kind, cells in _WITHOUT_LAUNCHES.items() if cells.match(",".join(bases))), "")
 
 
 def needs(kind: str) -> frozenset[str]:
@@ -260,7 +154,7 @@ def is_report(header: tuple[str, ...]) -> bool:
 
 
 def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[Field], list[str]]:
-    """The columns of a header and the doubts about their units (the names of the columns without one).
+    """The columns of a header, and the names of those without a unit.
 
     titled: the unit in the title of the table (2020-21), which goes for what has none of its own. A time without unit
     takes that of another time column of its header, else the ns that nsys means by default, which is then doubted;

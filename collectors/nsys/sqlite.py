@@ -20,7 +20,7 @@ import pandas as pd
 from collectors.doubt import TRACE_CUT, Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
-from collectors.nsys.launches import api_facts, copies, each, moved_bytes, reach, shapes
+from collectors.nsys.launches import api_facts, each, moved_bytes, reach, shapes
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
 from collectors.nsys.tables import (
     ACTIVITY,
@@ -49,18 +49,13 @@ def sniff(head: str, path: Path) -> bool:
         return True
 
 
-def read_sqlite(
-    path: str | Path, *, partial: bool = False, domain: str | None = None, adopt: bool = False
-) -> pd.DataFrame:
+def read_sqlite(path: str | Path) -> pd.DataFrame:
     """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
 
-    partial: taken for symmetry; a cut database has no last whole row and is always refused.
-    domain: only ranges of this NVTX domain ("" = the default one); None = all, nested as they were open.
-    adopt: give launches of threads without ranges (autograd's backward) the range open on another thread of
-    the process, where there is just one. attrs: "doubts", "report" = "sqlite", "devices", "copies", "api",
-    "domains". Raises CollectError for a cut or damaged database and for one without GPU work.
+    Launches of threads without ranges (autograd's backward) have the range open on another thread of the process, where
+    there is just one. attrs: "doubts", "report" = "sqlite", "devices", "api".
+    Raises CollectError for a cut or damaged database and for one without GPU work.
     """
-    del partial
     path = Path(path)
     with open_base(path) as base:
         tables = tables_of(base)
@@ -71,14 +66,13 @@ def read_sqlite(
                 fix="record with `nsys profile -t cuda,nvtx`; an nsys older than the driver records none",
             )
         calls = api_calls(base, tables)
-        ranges, domains = nvtx_ranges(base, tables, domain)
+        ranges = nvtx_ranges(base, tables)
         doubts: list[Doubt] = []
-        where = _attribute(work, calls, ranges, adopt, doubts)
+        where = _attribute(work, calls, ranges, doubts)
         doubts += _gaps(work, calls, ranges)
         doubts += diagnostics(base, tables)
         devices = devices_of(base, tables)
         frame = _frame(base, work, where, devices, doubts)
-    frame.attrs["domains"] = domains
     if calls is not None:
         frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
         set_host(frame, _host(work, calls, ranges))
@@ -115,7 +109,6 @@ def _attribute(
     work: dict[str, Any],
     calls: dict[str, Any] | None,
     ranges: Sequence[Range],
-    adopt: bool,
     doubts: list[Doubt],
 ) -> list[str]:
     """The range path of each piece of work; appends to `doubts` what could not be attributed."""
@@ -134,7 +127,7 @@ def _attribute(
     where = paths(threads, thread, time)
     foreign = np.flatnonzero(known & ~np.isin(thread, list(threads)))
     if len(foreign):
-        doubts += _foreign(work, threads, where, foreign, thread[foreign], time[foreign], adopt)
+        doubts += _foreign(work, threads, where, foreign, thread[foreign], time[foreign])
     if not known.all():
         doubts.append(Doubt("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", ""))
     return where
@@ -147,9 +140,8 @@ def _foreign(
     at: Any,
     thread: Any,
     time: Any,
-    adopt: bool,
 ) -> list[Doubt]:
-    """Launches of threads that have no ranges at all, while another thread of their process had one open."""
+    """Give launches of threads without ranges the one range open on another thread of their process."""
     processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
     guess = adopted(threads, processes, thread, time)
     hit = [(place, path) for place, path in zip(at.tolist(), guess, strict=True) if path]
@@ -157,17 +149,9 @@ def _foreign(
         return []
     seconds = sum(float(work["end"][place] - work["start"][place]) for place, _ in hit) / 1e9
     much = f"{len(hit)} launches, {seconds:.3g} s"
-    if adopt:
-        for place, path in hit:
-            where[place] = path
-        return [Doubt("launches of threads without ranges were given the range open on another thread", much, "")]
-    return [
-        Doubt(
-            "launches of threads without ranges, made while another thread had a range open, have none",
-            much,
-            "autograd runs backward in its own thread: read with adopt=True to give them that range",
-        )
-    ]
+    for place, path in hit:
+        where[place] = path
+    return [Doubt("launches of threads without ranges were given the range open on another thread", much, "")]
 
 
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Doubt]:
@@ -255,6 +239,5 @@ def _frame(
         doubts=doubts,
     )
     frame.attrs["report"] = "sqlite"
-    frame.attrs["copies"] = copies(names[moved], 1, sizes, time[moved])
     frame.attrs["devices"] = [devices[one] for one in used if one in devices]
     return frame

@@ -71,23 +71,23 @@ def is_sqlite(path: str | Path) -> bool:
 
 
 @contextmanager
-def open_base(path: str | Path) -> Iterator[sqlite3.Connection]:
+def open_base(
+    path: str | Path, fix: str = "export again: nsys export --type sqlite REPORT"
+) -> Iterator[sqlite3.Connection]:
+    """A database, read only. Raises CollectError, with `fix`, where it is cut or damaged."""
     path = Path(path)
-    _check_whole(path)
+    _check_whole(path, fix)
     base = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
     try:
         base.execute("PRAGMA mmap_size = 1073741824")
         yield base
     except sqlite3.Error as error:
-        raise CollectError(
-            f"{path}: the database cannot be read: {error}",
-            fix="export again: nsys export --type sqlite REPORT",
-        ) from error
+        raise CollectError(f"{path}: the database cannot be read: {error}", fix=fix) from error
     finally:
         base.close()
 
 
-def _check_whole(path: Path) -> None:
+def _check_whole(path: Path, fix: str) -> None:
     """A database states its number of pages; a shorter file was cut, behind a longer one stands another."""
     try:
         with path.open("rb") as file:
@@ -100,12 +100,12 @@ def _check_whole(path: Path) -> None:
     if len(head) < 100 or size < expected:
         raise CollectError(
             f"{path}: {size} B, but the database says {max(expected, 100)} B: the file was cut",
-            fix="copy it again, or export again: nsys export --type sqlite REPORT",
+            fix=f"copy it again, or {fix}",
         )
     if expected and size > expected:
         raise CollectError(
             f"{path}: {size - expected} B stand behind the {expected} B of the database",
-            fix="two files run into each other: give each by itself, or export again",
+            fix=f"two files run into each other: give each by itself, or {fix}",
         )
 
 
@@ -188,33 +188,24 @@ def strings(base: sqlite3.Connection, ids: str) -> dict[int, str]:
     return dict(base.execute(f"SELECT id, value FROM StringIds WHERE id IN ({ids})").fetchall())
 
 
-def nvtx_ranges(base: sqlite3.Connection, tables: set[str], domain: str | None) -> tuple[list[Range], list[str]]:
-    """Push/pop (59) and start/end (60) ranges with text, and the names of the domains they are of."""
+def nvtx_ranges(base: sqlite3.Connection, tables: set[str]) -> list[Range]:
+    """Push/pop (59) and start/end (60) ranges with text."""
     if "NVTX_EVENTS" not in tables:
-        return [], []
+        return []
     there = _columns(base, "NVTX_EVENTS")
     text, joined = ("e.text", "") if "text" in there else ("NULL", "")
     if "textId" in there:
         text, joined = f"COALESCE({text}, s.value)", " LEFT JOIN StringIds s ON s.id = e.textId"
-    where = "COALESCE(e.domainId, 0)" if "domainId" in there else "0"
-    named: dict[tuple[int, int], str] = {}
-    for thread, number, name in base.execute(
-        f"SELECT e.globalTid, {where}, {text} FROM NVTX_EVENTS e{joined} WHERE e.eventType = 75"
-    ):
-        named[process_of(thread or 0), number] = name or ""
-    found, domains = [], dict[str, None]()
-    for start, end, thread, number, name in base.execute(
-        f"SELECT e.start, e.end, e.globalTid, {where}, {text} FROM NVTX_EVENTS e{joined} "
+    found = []
+    for start, end, thread, name in base.execute(
+        f"SELECT e.start, e.end, e.globalTid, {text} FROM NVTX_EVENTS e{joined} "
         "WHERE e.eventType IN (59, 60) AND e.globalTid IS NOT NULL ORDER BY e.start"
     ):
-        told = (start, thread, 0 if end is None else end)
-        if not all(isinstance(one, int) for one in told) or not isinstance(name, (str, type(None))):
-            raise sqlite3.DataError(f"an NVTX range whose cells are no numbers and a text: {(*told, name)}")
-        of = named.get((process_of(thread), number), "" if number == 0 else str(number))
-        domains[of] = None
-        if domain is None or of == domain:
-            found.append(Range(start, end, name or "", thread, of))
-    return found, list(domains)
+        cells = (start, thread, 0 if end is None else end)
+        if not all(isinstance(one, int) for one in cells) or not isinstance(name, (str, type(None))):
+            raise sqlite3.DataError(f"an NVTX range whose cells are no numbers and a text: {(*cells, name)}")
+        found.append(Range(start, end, name or "", thread))
+    return found
 
 
 def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Doubt]:

@@ -12,35 +12,28 @@ import mmap
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collectors import wide
 from collectors.errors import CollectError
 
 Recognise = Callable[[tuple[str, ...]], bool]
 Progress = Callable[[int, int], None]
 
 _BLOCK = 1 << 20
-_WINDOW = 1 << 25
-_LONGEST = 64
-"""Bytes that the longest match of _BETWEEN may have."""
 _BETWEEN = re.compile(
     rb"\n(?=\r?\n|\xef\xbb\xbf| *```| *~~~|</|Processing \[|SKIPPED:|ERROR:|Generating |Exporting |\[\d+/\d+\] | ?\*\* |==\d+==)"
 )
-_SCRIPT = re.compile(r"^Processing \[.*\] with \[(?:.*[/\\])?([\w-]+?)(?:\.py)?(\([^\]]*\))?(?:=[^\]]*)?\]")
 _RULER = re.compile(r"^ *-{2,}(?: +-{2,})+ *$")
-_EXECUTING = re.compile(r"Executing '([\w:-]+)' stats report")
 _TITLED = re.compile(
     r"^[A-Z][\w /]+ Statistics.*\((nanoseconds|microseconds|milliseconds|seconds|bytes|B|[KMG]i?B)\)\s*$"
 )
 _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seconds": "s", "bytes": "B"}
-_TITLE = re.compile(r"^ ?\*\* .*\(([\w:-]+)\):")
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,6 @@ class Table:
     start: int
     end: int
     line: int
-    script: str = ""
     spans: tuple[tuple[int, int], ...] = ()
     unit: str = ""
 
@@ -67,8 +59,8 @@ class Export:
     skipped: list[str] = field(default_factory=list)
     errors: list[tuple[int, str]] = field(default_factory=list)
     unfinished: str = ""
-    moved: Callable[[int], None] | None = None
-    """Told of the bytes that go through a Slice without a listener of its own."""
+    progress: Progress | None = None
+    """Called with (bytes done, bytes in all) while a table is read."""
 
     def __enter__(self) -> Export:
         return self
@@ -79,28 +71,16 @@ class Export:
 
 
 class Slice(io.RawIOBase):
-    """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in
-    memory.
+    """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in memory.
 
-    Counts the commas and newlines that went through, and notices bytes of zero: what a parser made of them can be checked
-    against it.
+    Counts the commas and newlines that went through: what a parser made of them can be checked against it.
     """
 
-    def __init__(self, export: Export, start: int, end: int, moved: Callable[[int], None] | None = None) -> None:
+    def __init__(self, export: Export, start: int, end: int) -> None:
         super().__init__()
-        self._descriptor = export.handle.fileno()
-        self._start, self._at, self._end = start, start, end
-        self._moved = moved or export.moved
+        self._export, self._at, self._end = export, start, end
         self.commas = 0
         self.newlines = 0
-        self.zeros = False
-        # Of more bytes at once the answers would leave the cache before they are counted.
-        self._equal = np.empty(_BLOCK // 4, dtype=np.bool_)
-
-    @property
-    def left(self) -> float:
-        """The share of the bytes that was not read yet."""
-        return (self._end - self._at) / max(self._end - self._start, 1)
 
     def readable(self) -> bool:
         """Always."""
@@ -109,47 +89,14 @@ class Slice(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer`; returns the number of bytes, 0 at the end."""
         room = memoryview(buffer)[: self._end - self._at]
-        size = os.preadv(self._descriptor, [room], self._at) if room else 0
-        if not size:
-            return 0
-        self._count(np.frombuffer(room, np.uint8, size))
+        size = os.preadv(self._export.handle.fileno(), [room], self._at) if room else 0
+        view = np.frombuffer(room, np.uint8, size)
+        self.commas += int(np.count_nonzero(view == ord(",")))
+        self.newlines += int(np.count_nonzero(view == ord("\n")))
+        self._at += size
+        if self._export.progress is not None:
+            self._export.progress(min(self._at, len(self._export.data)), len(self._export.data))
         return size
-
-    def read(self, size: int | None = -1) -> bytes:
-        """At most `size` bytes, b"" at the end: as `readinto`, without a copy."""
-        if size is None or size < 0:
-            return self.readall()
-        data = os.pread(self._descriptor, min(size, self._end - self._at), self._at)
-        if data:
-            self._count(np.frombuffer(data, np.uint8))
-        return data
-
-    def _count(self, view: NDArray[np.uint8]) -> None:
-        self._at += len(view)
-        for at in range(0, len(view), len(self._equal)):
-            part = view[at : at + len(self._equal)]
-            equal = self._equal[: len(part)]
-            self.commas += int(np.count_nonzero(np.equal(part, ord(","), out=equal)))
-            self.newlines += int(np.count_nonzero(np.equal(part, ord("\n"), out=equal)))
-            self.zeros |= not part.min()
-        if self._moved is not None:
-            self._moved(len(view))
-
-
-def counted(progress: Progress | None, total: int) -> Callable[[int], None] | None:
-    """What a Slice calls, from any thread, so that `progress` hears (bytes done, `total`), never at once."""
-    if progress is None:
-        return None
-    lock, done = threading.Lock(), 0
-
-    def moved(size: int) -> None:
-        nonlocal done
-        with lock:
-            # A second, exact reading starts over where the quick one failed.
-            done = min(done + size, total)
-            progress(done, total)
-
-    return moved
 
 
 def stream(export: Export, start: int, end: int) -> io.TextIOWrapper:
@@ -171,35 +118,31 @@ def open_export(path: str | Path) -> Export:
     head = handle.read(4096)
     try:
         _check_head(path, head)
-        if _encoding(head) == "utf-8":
+        if not wide(head):
             return Export(path, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), handle)
     except CollectError:
         handle.close()
         raise
     handle.close()
-    return _transcoded(path, _encoding(head))
+    return _transcoded(path, wide(head))
 
 
-def scan(export: Export, recognise: Recognise, last: Callable[[Table], bool] = lambda _: False) -> Export:
-    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines.
-
-    last: asked of a large table that seems to go on to the end of the file whether it does, before it is searched.
-    """
-    position, line, script, previous, unit = _bom(export.data[:4]), 1, "", "", ""
+def scan(export: Export, recognise: Recognise) -> Export:
+    """Fill in the tables whose header `recognise` knows, the SKIPPED and the ERROR lines."""
+    position, line, previous, unit = 3 if export.data[:3] == b"\xef\xbb\xbf" else 0, 1, "", ""
     while position < len(export.data):
         stop = export.data.find(b"\n", position)
         end = len(export.data) if stop < 0 else stop + 1
         text = export.data[position:end].decode("utf-8", errors="replace").rstrip("\r\n").lstrip("\ufeff")
-        script = _script(text, script)
         if title := _TITLED.match(text):
             unit = _WORDS.get(title[1], title[1])
-        table = _table(text, previous, script, end, line + 1, recognise) if stop >= 0 else None
+        table = _table(text, previous, end, line + 1, recognise) if stop >= 0 else None
         if table is None:
             _note(export, text, line)
             export.unfinished = text.strip() if stop < 0 else ""
             previous, position, line = text, end, line + 1
             continue
-        table, unit = _closed(export, replace(table, unit=unit), last), ""
+        table, unit = _closed(export, replace(table, unit=unit)), ""
         export.tables.append(table)
         if table.end == len(export.data):
             break
@@ -250,7 +193,7 @@ def _check_head(path: Path, head: bytes) -> None:
             f"{path} is empty: nothing was written into it",
             fix="`nsys stats` writes such a file when the capture holds no such data; look at what it printed",
         )
-    if _encoding(head) == "utf-8" and b"\x00" in head:
+    if not wide(head) and b"\x00" in head:
         raise CollectError(f"{path}: holds binary data, not text", fix="give the CSV or the sqlite export")
 
 
@@ -268,27 +211,6 @@ def _transcoded(path: Path, encoding: str) -> Export:
         ) from error
     spool.flush()
     return Export(path, mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ), spool)
-
-
-def _encoding(head: bytes) -> str:
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "utf-16"
-    sample = head[:256]
-    if len(sample) >= 8 and sample.count(0) >= len(sample) // 3:
-        return "utf-16-le" if not any(sample[1::2]) else "utf-16-be" if not any(sample[::2]) else "utf-8"
-    return "utf-8"
-
-
-def _bom(head: bytes) -> int:
-    return 3 if head[:3] == b"\xef\xbb\xbf" else 0
-
-
-def _script(text: str, before: str) -> str:
-    for pattern in (_SCRIPT, _EXECUTING, _TITLE):
-        found = pattern.search(text)
-        if found:
-            return found.group(1)
-    return before
 
 
 def _note(export: Export, text: str, line: int) -> None:
@@ -320,32 +242,35 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return [*spans[:-1], (spans[-1][0], 1 << 30)]
 
 
-def _table(text: str, previous: str, script: str, start: int, line: int, recognise: Recognise) -> Table | None:
+def _table(text: str, previous: str, start: int, line: int, recognise: Recognise) -> Table | None:
     header = split_header(text)
     if header and recognise(header):
-        return Table(header, start, start, line, script)
+        return Table(header, start, start, line)
     header = ruled_header(text, previous)
     if header and recognise(header):
-        return Table(header, start, start, line, script, tuple(_spans(text)))
+        return Table(header, start, start, line, tuple(_spans(text)))
     return None
 
 
-def _closed(export: Export, table: Table, last: Callable[[Table], bool]) -> Table:
+def _closed(export: Export, table: Table) -> Table:
     """The table with its end: a blank line, the next report's first line, or the end of the file."""
-    end = len(export.data)
-    ends = ((table.start - 1, table.start + _BLOCK), (end - _BLOCK, end))
-    if end - table.start > _WINDOW and not any(_BETWEEN.search(export.data, *part) for part in ends):
-        whole = replace(table, end=end)
-        if whole_end(export, whole) == end and last(whole):
-            return whole
-    for at in range(table.start - 1, len(export.data), _WINDOW):
-        found = _BETWEEN.search(export.data, at, at + _WINDOW + _LONGEST)
-        # Pages that were looked at count as this process's memory until they are given back.
-        export.data.madvise(mmap.MADV_DONTNEED)
-        if found:
+    data, end = export.data, len(export.data)
+    for found in _BETWEEN.finditer(data, table.start - 1):
+        if not _goes_on(data, table, found.start() + 1):
             end = found.start() + 1
             break
+    # Pages that were looked at count as this process's memory until they are given back.
+    data.madvise(mmap.MADV_DONTNEED)
     return replace(table, end=max(end, table.start))
+
+
+def _goes_on(data: mmap.mmap, table: Table, at: int) -> bool:
+    """Whether a blank line at `at` stands inside a CSV table: what follows it is one more of its rows."""
+    after = data[at : at + _BLOCK].decode("utf-8", errors="replace")
+    if table.spans or not after.startswith(("\n", "\r\n")):
+        return False
+    cells = split_header(next((line for line in after.splitlines() if line.strip()), ""))
+    return len(cells) == len(table.header) and any(cell.isdecimal() for cell in cells)
 
 
 def _newlines(data: mmap.mmap, start: int, end: int) -> int:

@@ -5,8 +5,7 @@
 
 --exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see
 layers.py), --exportTimes or the engine explorer's metadata the latency that the layers are checked
-against. What trtexec printed (--dumpProfile, or the summary alone) is read by log.py. trtexec writes names unescaped, so its JSON may be invalid; such names are repaired with a doubt,
-anything else is refused.
+against. What trtexec printed (--dumpProfile, or the summary alone) is read by log.py.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ from collectors.errors import CollectError
 from collectors.frame import build
 from collectors.trtexec.json import load
 from collectors.trtexec.layers import COLUMNS, Layer, layer, number
-from collectors.trtexec.log import Log, Table, is_log, read_logs, statistics
+from collectors.trtexec.log import Log, Table, is_log, read_logs
 
-_TIMES = re.compile(r"(start|end)?([A-Za-z0-9]+?)Ms$")
-_OLD_TIMES = {"in": "h2d", "out": "d2h", "enq": "enqueue", "endtoend": "end_to_end"}
 _FAR = 0.05
 # What tells TensorRT's files apart, near their beginning.
 _PARTS = (
@@ -49,24 +46,20 @@ _PARTS = (
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """--exportProfile: iterations, and per layer (in order) its name and times [s], NaN where an export lacks
-    them."""
+    """--exportProfile: iterations, and per layer (in order) its name and mean time [s], NaN where an export lacks it."""
 
     count: int
     names: list[str]
     mean: Any
-    median: Any
     doubts: list[Doubt] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """The engine explorer's *.metadata.json: device facts, bandwidth [B/s], median latency [s]; "" or NaN unknown."""
+    """The engine explorer's *.metadata.json: device, compute capability, median latency [s]; "" or NaN unknown."""
 
     device: str = ""
     cc: str = ""
-    sms: float = math.nan
-    bandwidth: float = math.nan
     latency: float = math.nan
 
 
@@ -94,21 +87,20 @@ def read(
     """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
 
     path: --exportProfile, what trtexec printed, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
-    partial: read a cut profile to its last whole layer, with a doubt, instead of refusing it.
-    attrs: "doubts", "report", "count", "layers" (one dict a row: median, type, tactic, compute, by, flop,
-    bytes), "latency", of a log "summary", of several runs "runs" (the summary of each, by `range`). Raises CollectError naming the file and the line.
+    partial: read the cut table of a log as far as it goes, with a doubt, instead of refusing it.
+    attrs: "doubts", "report", of several runs of a log "runs" (their names, which stand in `range`). Raises CollectError
+    naming the file and the line.
     """
     if is_log(head_of(Path(path))):
         return _printed(Path(path), layers, times, metadata, partial)
-    content, doubts = load(Path(path), partial)
+    content = load(Path(path))
     if _is_layer_info(content):
         found = _layers(Path(path), content)
-        nothing = np.full(len(found), np.nan)
-        profile = Profile(0, [one.name for one in found], nothing, nothing, doubts)
-        profile.doubts.append(Doubt("layer information alone has no times", f"{len(found)} layers", "--exportProfile"))
+        untimed = Doubt("layer information alone has no times", f"{len(found)} layers", "--exportProfile")
+        profile = Profile(0, [one.name for one in found], np.full(len(found), np.nan), [untimed])
         frame = join(profile, found)
     else:
-        profile = _profile(Path(path), content, doubts)
+        profile = _profile(Path(path), content)
         frame = join(profile, read_layers(layers) if layers is not None else None)
     return _with_facts(frame, read_metadata(metadata) if metadata is not None else Metadata(), times)
 
@@ -148,8 +140,7 @@ def _printed(
     frame.attrs = {
         "report": "log",
         "doubts": [several, *doubts],
-        "layers": [row for one in frames for row in one.attrs["layers"]],
-        "runs": {run.name: one.attrs["summary"] for run, one in zip(runs, frames, strict=True)},
+        "runs": [run.name for run in runs],
     }
     return frame
 
@@ -161,10 +152,9 @@ def _of_run(
     metadata: str | Path | None = None,
 ) -> pd.DataFrame:
     table = log.table or _whole(log)
-    profile = Profile(table.count, table.names, np.array(table.means), np.array(table.medians), log.doubts)
+    profile = Profile(table.count, table.names, np.array(table.means), log.doubts)
     frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
     frame.attrs["report"] = "log"
-    frame.attrs["summary"] = statistics(log)
     facts = read_metadata(metadata) if metadata is not None else Metadata(log.device, log.cc)
     if facts.latency != facts.latency and log.table is not None:
         facts = replace(facts, latency=log.summary.get("latency", {}).get("median", math.nan))
@@ -183,7 +173,7 @@ def _whole(log: Log) -> Table:
             "run trtexec with --dumpProfile --separateProfileRun",
         )
     )
-    return Table(0, ["whole network"], [mean], [one.get("median", math.nan)], mean)
+    return Table(0, ["whole network"], [mean], mean)
 
 
 def _with_facts(frame: pd.DataFrame, facts: Metadata, times: str | Path | None) -> pd.DataFrame:
@@ -192,52 +182,43 @@ def _with_facts(frame: pd.DataFrame, facts: Metadata, times: str | Path | None) 
             frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
     latency = facts.latency
     if times is not None:
-        latency = float(read_times(times)["latency"].median())
+        latency = median_latency(Path(times))
     return _against(frame, latency)
 
 
 def read_layers(path: str | Path) -> list[Layer]:
     """--exportLayerInfo as modelled layers, in order."""
-    return _layers(Path(path), load(Path(path), False)[0])
+    return _layers(Path(path), load(Path(path)))
 
 
-def read_times(path: str | Path) -> pd.DataFrame:
-    """--exportTimes, one row an iteration [s]: latency, compute, h2d, d2h, start_compute, ...; old names
-    likewise."""
-    path = Path(path)
-    content, _ = load(path, False)
+def median_latency(path: Path) -> float:
+    """The median of --exportTimes [s]."""
+    content = load(path)
     if not isinstance(content, list) or not content or "latencyMs" not in content[0]:
         raise CollectError(f"{path}: expected iteration times with latencyMs", fix="export with --exportTimes")
-    data: dict[str, list[float]] = {}
-    for at, row in enumerate(content):
-        if not isinstance(row, Mapping) or row.keys() != content[0].keys():
-            raise CollectError(f"{path}, iteration {at + 1}: fields differ from the first", fix="export again")
-        for key, value in row.items():
-            data.setdefault(_time_name(key), []).append(_seconds(path, f"iteration {at + 1}, {key}", value))
-    frame: pd.DataFrame = pd.DataFrame(data)
-    return frame
+    values = []
+    for at, row in enumerate(content, 1):
+        if not isinstance(row, Mapping) or "latencyMs" not in row:
+            raise CollectError(f"{path}, iteration {at}: no latencyMs", fix="export again")
+        values.append(_seconds(path, f"iteration {at}, latencyMs", row["latencyMs"]))
+    return float(np.median(values))
 
 
 def read_metadata(path: str | Path) -> Metadata:
     """The engine explorer's metadata, its newer form or the list of device properties of the older."""
     path = Path(path)
-    content, _ = load(path, False)
+    content = load(path)
     if isinstance(content, list) and content and isinstance(content[0], Mapping) and "name" in content[0]:
-        return _old_device(content[0])
+        old = content[0]
+        cc = f"{old['major']}.{old['minor']}" if "major" in old and "minor" in old else ""
+        return Metadata(str(old["name"]), cc)
     if not isinstance(content, Mapping) or "device_information" not in content:
         raise CollectError(f"{path}: expected device_information", fix="give the file *.profile.metadata.json")
     device, summary = content["device_information"], content.get("performance_summary", {})
-    clock, bits = number(device.get("Memory Clock Rate")), number(device.get("Memory Bus Width"))
     latency = summary.get("Latency")
     # The list is [min, max, mean, median, ...] in every version.
     median = number(latency[3]) * 1e-3 if isinstance(latency, list) and len(latency) > 3 else math.nan
-    return Metadata(
-        str(device.get("Selected Device", "")),
-        str(device.get("Compute Capability", "")),
-        number(device.get("SMs")),
-        bits / 8 * clock * 1e9 * 2,
-        median,
-    )
+    return Metadata(str(device.get("Selected Device", "")), str(device.get("Compute Capability", "")), median)
 
 
 def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
@@ -250,8 +231,6 @@ def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
         doubts += _layer_doubts(layers, profile.mean)
     frame = build(columns, tool="trtexec", doubts=doubts)
     frame.attrs["report"] = "profile"
-    frame.attrs["count"] = profile.count
-    frame.attrs["layers"] = [_facts(one, float(median)) for one, median in zip(layers, profile.median, strict=True)]
     return frame
 
 
@@ -270,7 +249,7 @@ def _layers(path: Path, content: Any) -> list[Layer]:
     return [layer(info) for info in content["Layers"]]
 
 
-def _profile(path: Path, content: Any, doubts: list[Doubt]) -> Profile:
+def _profile(path: Path, content: Any) -> Profile:
     rows = [row for row in content if isinstance(row, Mapping) and "name" in row] if isinstance(content, list) else []
     if not rows:
         raise CollectError(f"{path}: {_what(content)}, no layers with times", fix="export with --exportProfile")
@@ -278,15 +257,14 @@ def _profile(path: Path, content: Any, doubts: list[Doubt]) -> Profile:
     if len(rows) + len(counts) != len(content) or len(counts) > 1:
         raise CollectError(f"{path}: an entry is neither a layer nor the count", fix="export again")
     count = counts[0] if counts and isinstance(counts[0], int) else 0
-    mean, median = [], []
+    mean = []
     for at, row in enumerate(rows):
         where = f"layer {at + 1} ({str(row['name'])[:40]})"
         if "averageMs" not in row and not ("timeMs" in row and count):
             raise CollectError(f"{path}, {where}: neither averageMs nor timeMs with a count", fix="export again")
         total = row["averageMs"] if "averageMs" in row else row["timeMs"] / count
         mean.append(_seconds(path, f"{where}, averageMs", total))
-        median.append(_seconds(path, f"{where}, medianMs", row["medianMs"]) if "medianMs" in row else math.nan)
-    return Profile(count, [str(row["name"]) for row in rows], np.array(mean), np.array(median), doubts)
+    return Profile(count, [str(row["name"]) for row in rows], np.array(mean))
 
 
 def _what(content: Any) -> str:
@@ -302,22 +280,6 @@ def _seconds(path: Path, where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
         raise CollectError(f"{path}, {where}: expected milliseconds, found {str(value)[:30]!r}", fix="export again")
     return float(value) * 1e-3
-
-
-def _time_name(key: str) -> str:
-    match = _TIMES.match(key)
-    if not match:
-        return key
-    name = match[2].lower()
-    name = _OLD_TIMES.get(name, name)
-    return f"{match[1]}_{name}" if match[1] and key != "endToEndMs" else _OLD_TIMES.get(key[:-2].lower(), name)
-
-
-def _old_device(device: Mapping[str, Any]) -> Metadata:
-    bits, kilohertz = number(device.get("memoryBusWidth")), number(device.get("memoryClockRate"))
-    cc = f"{device['major']}.{device['minor']}" if "major" in device and "minor" in device else ""
-    sms = number(device.get("multiProcessorCount"))
-    return Metadata(str(device["name"]), cc, sms, bits / 8 * kilohertz * 1e3 * 2)
 
 
 def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, doubts: list[Doubt]) -> list[Layer]:
@@ -349,19 +311,6 @@ def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
         if not np.isnan(values).all():
             columns[column] = values
     return columns
-
-
-def _facts(one: Layer, median: float) -> dict[str, Any]:
-    return {
-        "median": median,
-        "type": one.type,
-        "tactic": one.tactic,
-        "compute": one.compute,
-        "by": one.by,
-        "flop": one.flop,
-        "bytes": one.bytes_in + one.bytes_out + one.bytes_weights,
-        "bytes_weights": one.bytes_weights,
-    }
 
 
 def _profile_doubts(profile: Profile) -> list[Doubt]:
@@ -400,17 +349,16 @@ def _layer_doubts(layers: Sequence[Layer], mean: Any) -> list[Doubt]:
 
 
 def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
-    if latency == latency:
-        frame.attrs["latency"] = latency
-        ratio = float(frame["time"].sum()) / latency
-        if abs(ratio - 1) > _FAR:
-            frame.attrs["doubts"].append(
-                Doubt(
-                    "the layers do not add up to the latency: they were timed apart, without graph or overlap",
-                    f"sum / median latency = {ratio:.3f}",
-                    "take shares from the layers, the time from the latency",
-                )
+    """The frame, with a doubt where the layers do not add up to the median latency [s]."""
+    ratio = float(frame["time"].sum()) / latency
+    if abs(ratio - 1) > _FAR:
+        frame.attrs["doubts"].append(
+            Doubt(
+                "the layers do not add up to the latency: they were timed apart, without graph or overlap",
+                f"sum / median latency = {ratio:.3f}",
+                "take shares from the layers, the time from the latency",
             )
+        )
     return frame
 
 

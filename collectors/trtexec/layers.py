@@ -67,7 +67,6 @@ class Layer:
 
     name: str
     type: str = ""
-    tactic: str = ""
     bytes_in: float = math.nan
     bytes_out: float = math.nan
     bytes_weights: float = 0.0
@@ -90,7 +89,6 @@ def layer(info: Mapping[str, Any] | str) -> Layer:
     return Layer(
         name,
         kind,
-        tactic,
         _bytes(info.get("Inputs")),
         _bytes(info.get("Outputs")),
         _weights(info.get("Weights")) + _weights(info.get("Bias")),

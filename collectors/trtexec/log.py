@@ -24,60 +24,37 @@ _MARK = re.compile(
     r"^[ \t]*(?:\[[^\]]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===)|&&&& \w+ TensorRT\.trtexec",
     re.M,
 )
-_BORDER = re.compile(r"&&&& |=== (?:Model Options|Device Information) ===|#{1,6} |```|~~~")
-"""What a line begins with that parts two runs."""
-_TITLE = re.compile(r"(#{1,6}) +(.*?)[ #]*$")
 _MODEL = re.compile(r"--(?:onnx|loadEngine|uff|deploy|model)=")
 _OUTPUT = re.compile(r"--(?:save|export|dump|verbose|timingCacheFile)")
 _STATISTIC = re.compile(r"(\w+(?:\(\d+(?:\.\d+)?%\))?) = ([\d.]+(?:e[-+]?\d+)?) ms")
-_RATE = re.compile(r"(\d[\d.]*(?:e[-+]?\d+)?) qps")
 _SUMMARY = {
     "Latency": "latency",
-    "Enqueue Time": "enqueue",
-    "H2D Latency": "h2d",
     "GPU Compute Time": "compute",
-    "D2H Latency": "d2h",
 }
 
 
 @dataclass
 class Table:
-    """A layer table: iterations, and per layer its name, mean and median time [s] (NaN where not printed)."""
+    """A layer table: iterations, per layer its name and mean time [s], and the sum of all iterations [s]."""
 
     count: int
     names: list[str] = field(default_factory=list)
     means: list[float] = field(default_factory=list)
-    medians: list[float] = field(default_factory=list)
     total: float = math.nan
 
 
 @dataclass
 class Log:
-    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, throughput [1/s], device, the
-    command line and the Markdown headings above it, the line it begins at; `apart`: trtexec itself said that the one before it
-    had ended; `name`: what tells it from the others of its file.
-    """
+    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, device, the words of its command line, the line it begins at, and its name among others of its file."""
 
     table: Table | None = None
     summary: dict[str, dict[str, float]] = field(default_factory=dict)
-    throughput: float = math.nan
     device: str = ""
     cc: str = ""
     doubts: list[Doubt] = field(default_factory=list)
     command: tuple[str, ...] = ()
-    above: tuple[str, ...] = ()
     line: int = 1
-    apart: bool = False
     name: str = ""
-
-    @property
-    def told(self) -> bool:
-        return self.table is not None or bool(self.summary)
-
-    @property
-    def figures(self) -> tuple[object, ...]:
-        table = self.table
-        return self.summary, table and (table.count, table.names, table.means)
 
     @property
     def known(self) -> set[str]:
@@ -91,29 +68,25 @@ def is_log(head: str) -> bool:
 
 
 def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
-    """The runs of a log, or of a page that several were copied to, each with its table and summary.
+    """The runs of a log, each with its table and summary.
 
-    A run begins where trtexec says so, where a Markdown heading or fence does, and where a table or a summary comes once more.
+    A run begins where trtexec says so, and where a table or a summary comes once more.
     partial: a table without its Total row is read as far as it goes. Raises CollectError where no run told a time, and for a
     cut table.
     """
-    log, runs, above, fenced = Log(), list[Log](), list[str](), False
+    runs = [Log()]
     lines = _lines(path)
     for number, text in lines:
-        heading, begun = _HEADING.match(text), text.startswith("&&&& RUNNING")
+        log, heading = runs[-1], _HEADING.match(text)
+        begun = text.startswith("&&&& RUNNING")
         again = bool(heading and log.table) or (text.startswith("=== Performance summary") and bool(log.summary))
-        if again or (log.told and _BORDER.match(text)) or (begun and log.command):
-            if text.startswith("&&&& FAILED"):
-                log.doubts.append(Doubt("trtexec says that the run failed", f"line {number}", "run it to its end"))
+        if again or (begun and (log.command or log.table or log.summary)):
+            log = Log(line=number)
             runs.append(log)
-            log = Log(line=number, apart=text.startswith("&&&& "))
-        fenced ^= text.startswith(("```", "~~~"))
-        # In a fence such a line is a shell's comment.
-        if not fenced and (title := _TITLE.match(text)):
-            above[len(title[1]) - 1 :] = [""] * max(0, len(title[1]) - 1 - len(above)) + [title[2]]
-        log.above = log.above if log.told else tuple(above)
         if begun:
             log.command, log.line = tuple(text.partition("#")[2].split()[1:]), number
+        elif text.startswith("&&&& FAILED"):
+            log.doubts.append(Doubt("trtexec says that the run failed", f"line {number}", "run it to its end"))
         elif heading:
             log.table = _table(path, int(heading[1]), lines)
         elif _note(log, text):
@@ -121,24 +94,10 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
                 f"{path}, line {number}: {text.strip().partition(':')[0]} stands twice in one summary",
                 fix="give each run in a file of its own",
             )
-    return _told(path, _joined([*runs, log]), partial)
+    return _timed(path, runs, partial)
 
 
-def _joined(runs: list[Log]) -> list[Log]:
-    """The runs; a table and a summary that are alone in a file are of one run, whatever stands between them but another run."""
-    told = [one for one in runs if one.told]
-    if len(told) == 2 and sum(one.table is not None for one in told) == 1:
-        first, last = told
-        between = runs[runs.index(first) + 1 : runs.index(last) + 1]
-        if not (first.summary and last.summary) and not any(one.apart or one.command for one in between):
-            first.table, first.summary = first.table or last.table, first.summary or last.summary
-            first.throughput = last.throughput if math.isnan(first.throughput) else first.throughput
-            first.device, first.cc = first.device or last.device, first.cc or last.cc
-            runs = [one for one in runs if one is not last]
-    return runs
-
-
-def _told(path: Path, runs: list[Log], partial: bool) -> list[Log]:
+def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
     """The runs that told times, with names where they are several, and doubts."""
     found = [one for one in runs if one.table is not None or {"compute", "latency"} & one.known]
     if not found:
@@ -156,31 +115,20 @@ def _told(path: Path, runs: list[Log], partial: bool) -> list[Log]:
         )
     if len(found) > 1:
         _name(found)
-    twins = [one.name for at, one in enumerate(found) if any(one.figures == other.figures for other in found[:at])]
-    if twins:
-        found[0].doubts.append(Doubt("runs stand in the file twice, to the last digit", ", ".join(twins), ""))
     return found
 
 
 def _name(runs: list[Log]) -> None:
-    """Name runs by their model and the options that tell them apart, where these do not by the headings above as well."""
+    """Name runs by their model and the options that tell them apart, by their number where these do not."""
     options = [[word for word in one.command if not _OUTPUT.match(word)] for one in runs]
     names = []
     for words in options:
         model = [_leaf(word) for word in words if _MODEL.match(word)]
         rest = [word for word in words if not all(word in other for other in options) and not _MODEL.match(word)]
-        names.append(" ".join([*model[:1], *(word.lstrip("-") for word in rest)]))
-    if len(set(names)) < len(runs):
-        titles = [
-            [text for text in one.above if text and not all(text in other.above for other in runs)] for one in runs
-        ]
-        names = [", ".join([*([name] if name else []), *above]) for name, above in zip(names, titles, strict=True)]
-    taken: dict[str, int] = {}
-    for at, (one, name) in enumerate(zip(runs, names, strict=True), 1):
         # In the path of a range a slash parts what is inside another.
-        plain = name.replace("/", "-") or f"run {at}"
-        number = taken[plain] = taken.get(plain, 0) + 1
-        one.name = f"{plain} ({number})" if number > 1 else plain
+        names.append(" ".join([*model[:1], *(word.lstrip("-") for word in rest)]).replace("/", "-"))
+    for number, (one, name) in enumerate(zip(runs, names, strict=True), 1):
+        one.name = name if name and names.count(name) == 1 else " ".join([*([name] if name else []), f"run {number}"])
 
 
 def _leaf(option: str) -> str:
@@ -195,15 +143,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         prefix = _PREFIX.match(line)
         if line.strip() and (prefix is None or prefix["level"] in (None, "I")):
             rest = line[prefix.end() if prefix else 0 :]
-            yield number, rest.lstrip() if rest.lstrip().startswith(("=", "&", "#")) else rest
+            yield number, rest.lstrip() if rest.lstrip().startswith(("=", "&")) else rest
 
 
 def _note(log: Log, text: str) -> bool:
     """Take what a line tells; True where a line of the summary was told before."""
     name, _, rest = text.strip().partition(": ")
-    if name == "Throughput" and (rate := _RATE.match(rest)):
-        log.throughput = float(rate[1])
-    elif name == "Selected Device":
+    if name == "Selected Device":
         log.device = rest.strip()
     elif name == "Compute Capability":
         log.cc = rest.strip()
@@ -239,7 +185,6 @@ def _table(path: Path, count: int, lines: Iterator[tuple[int, str]]) -> Table:
             break
         table.names.append(match["name"])
         table.means.append(_mean(values[0], values[1], count))
-        table.medians.append(values[2] * 1e-3 if median else math.nan)
     if not table.names:
         raise CollectError(
             f"{path}, line {number}: a layer profile and no layer after its columns", fix="print it again"
@@ -266,9 +211,3 @@ def _checked(path: Path, table: Table, partial: bool) -> list[Doubt]:
     if not partial:
         raise CollectError(what, fix="print it again, or read what is there (--partial; partial=True in Python)")
     return [Doubt(what, f"{len(table.names)} layers read", "print it again")]
-
-
-def statistics(log: Log) -> dict[str, float]:
-    """The summary with one name a number: throughput [1/s], latency_median [s], compute_mean [s], ..."""
-    found = {f"{name}_{key}": value for name, one in log.summary.items() for key, value in one.items()}
-    return found if math.isnan(log.throughput) else {"throughput": log.throughput, **found}

@@ -34,7 +34,7 @@ from profkit.targets import find_samples
 from roofline.wording import has_chinese
 
 if TYPE_CHECKING:
-    from roofline.scene import Scene
+    from roofline.figure.scene import Scene
 
 MARK = "data.js"
 """The file by which a folder is known as a site."""
@@ -208,7 +208,7 @@ def _make(run: Path, file: Path, lang: str) -> bool:
 
 def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[dict[str, str]]:
     """roofline-N.svg of the devices with the most samples; those that are not drawn any more are removed."""
-    from roofline.plot import draw, save
+    from roofline.figure.plot import draw, save
 
     by_device: dict[str, list[Row]] = {}
     for (device, _), row in best.items():
@@ -231,7 +231,7 @@ def season_scene(runs: Path, device: str, rows: Sequence[Row], lang: str = "en")
     """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them. lang:
     of its words; English where no font has Chinese."""
     from profkit.study.ceilings import roofline_of
-    from roofline.scene import Point, Scene
+    from roofline.figure.scene import Point, Scene
 
     spoken = lang if lang == "en" or has_chinese() else "en"
     newest = max(rows, key=lambda row: (row.created, row.path))

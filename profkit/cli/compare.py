@@ -128,6 +128,6 @@ def _write(done: Any, output: Path, force: bool, limit: float | None, lang: str)
         raise click.UsageError(
             f"{output}: programs are compared by their step, which has no roofline: write a page, .html"
         )
-    from roofline.plot import draw, save  # so does matplotlib
+    from roofline.figure.plot import draw, save  # so does matplotlib
 
     save(draw(view.scene_of(done.chosen, done.found)), output)

@@ -28,7 +28,7 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Read FILES of ncu (CSV, .ncu-rep), nsys (sqlite, CSV), nvprof or trtexec (JSON, log) into a run directory.
+    """Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.
 
     \b
     profkit import their.csv more.csv report.ncu-rep trace.sqlite -o RUN

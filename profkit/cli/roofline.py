@@ -68,7 +68,7 @@ def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -
     """
     from profkit.report.figures import kernels_scene  # pandas and matplotlib stay out of start-up
     from profkit.study.study import open_study
-    from roofline.plot import draw, save
+    from roofline.figure.plot import draw, save
 
     vacant(output, force)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):

@@ -297,6 +297,10 @@ def _counters(found: Sequence[_Found]) -> Counters:
     if any(one.role.name in ("counters", "layers") for one in found):
         return Counters("collected", tool=tools, clock_control="unknown")
     remedy = found[0].format.remedy
-    timed = any(one.frame is not None and "time" in one.frame for one in found)
+    frames = [one.frame for one in found if one.frame is not None]
+    timed = any("time" in one and one["time"].notna().any() for one in frames)
     held = "times alone" if timed else "neither times nor counters"
+    if untaken := [name for one in frames for name in one.attrs.get("untaken", ())]:
+        names = ", ".join([*untaken[:4], *(["..."] if len(untaken) > 4 else [])])
+        held = f"{'times' if timed else 'no times'} and {len(untaken)} metrics that are not used here: {names}"
     return Counters("off", why=f"these exports ({tools}) hold {held}", tool=tools, fix=remedy)

@@ -51,7 +51,7 @@ class Nsys:
             why, fix = nsys.failure(said, run.path / "nsys")
             raise ended.failed or session.missed(ended) or ProfkitError(why, fix=fix)
         try:
-            frame = read(run.path / FILE, "nsys", adopt=True)
+            frame = read(run.path / FILE, "nsys")
         except CollectError as error:
             raise ended.failed or none_captured(str(error), error.fix) from error
         if not (frame["kind"] == "kernel").any():

@@ -19,10 +19,10 @@ from profkit.report.names import short_names
 from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
 from profkit.report.words import named, say
 from profkit.study.study import Study
-from roofline import plot
 from roofline.ceilings import Roofline
-from roofline.scene import Arrow, FloorPoint, Point, Scene
-from roofline.steps import Step, Steps
+from roofline.figure import plot
+from roofline.figure.scene import Arrow, FloorPoint, Point, Scene
+from roofline.figure.steps import Step, Steps
 from roofline.wording import has_chinese
 
 if TYPE_CHECKING:

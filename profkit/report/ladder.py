@@ -14,7 +14,7 @@ from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Table, terminal_table
 from profkit.report.words import named, say
-from roofline.scene import Arrow, Point, Scene
+from roofline.figure.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio

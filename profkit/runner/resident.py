@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from roofline.cuda_module import Module, compile_cubin
 from roofline.errors import RooflineError
+from roofline.measure.cuda_module import Module, compile_cubin
 
 LONGEST = 0.05
 """Seconds after which it leaves by itself: what does not fit beside it would wait for ever."""

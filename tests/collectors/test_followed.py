@@ -13,16 +13,15 @@ import pytest
 from exports import Dialect, Launch, write
 from nsys_exports import Op, gpu_trace, kern_sum, kern_sum_text, sqlite_export
 from recorded import some_slow
+from test_key_averages import TABLE as TORCH_TABLE
 from test_ncu_page import NEW as NCU_TEXT
 from test_nvprof import METRICS, METRICS_CSV, OLD, TEXT, TEXT_TRACE, TRACE
 from test_nvprof import NEW as NVPROF_CSV
+from test_rocprof import STATS as ROCPROF_STATS
 from test_trtexec import conv, profile_text
 from test_trtexec_log import SUMMARY, heading, log, table
 
-import collectors
-from collectors import READERS, CollectError, _beginnings, read
-from collectors.nsys import frames
-from collectors.nsys import text as text_of_nsys
+from collectors import READERS, CollectError, read
 
 DATA = Path(__file__).parent.parent / "data"
 LAUNCHES = [
@@ -67,7 +66,22 @@ PARTS = {
     "rocprof 1": (DATA / "rocprof/v1_results.csv").read_text(),
     "rocprof 3": (DATA / "rocprof/v3_counter_collection.csv").read_text(),
     "rocprof trace": (DATA / "rocprof/v3_kernel_trace.csv").read_text(),
+    "torch table": TORCH_TABLE,
+    "rocprof stats": ROCPROF_STATS,
     "cupti": (DATA / "triggers/slow_host/cupti.csv").read_text(),
+}
+SECOND = {
+    name: PARTS[name]
+    for name in (
+        "ncu raw",
+        "ncu text",
+        "nsys trace",
+        "nvprof text",
+        "trtexec log",
+        "kineto",
+        "torch table",
+        "rocprof 3",
+    )
 }
 JOINTS = {
     "nothing": lambda a, b: (a + b).encode(),
@@ -75,11 +89,7 @@ JOINTS = {
     "a line of a log": lambda a, b: (a + "step 3 of 9, loss 0.25\n" + b).encode(),
     "what shells print": lambda a, b: (a + "==> b.csv <==\n" + b).encode(),
     "CRLF": lambda a, b: (a + b).replace("\n", "\r\n").encode(),
-    "CRLF behind": lambda a, b: (a + b.replace("\n", "\r\n")).encode(),
     "a byte order mark": lambda a, b: (a + "\ufeff" + b).encode(),
-    "a mark and a blank line": lambda a, b: (a + "\n\ufeff" + b).encode(),
-    "UTF-16 behind": lambda a, b: a.encode() + b.encode("utf-16"),
-    "UTF-16 before": lambda a, b: a.encode("utf-16") + b.encode(),
     "UTF-16": lambda a, b: (a + b).encode("utf-16"),
 }
 
@@ -119,7 +129,7 @@ def lost(path, together):
 @pytest.mark.parametrize("joint", some_slow([*JOINTS], 4))
 def test_nothing_that_follows_is_lost(tmp_path, sizes, joint):
     path, silent = tmp_path / "both.csv", []
-    for (first, one), (second, other) in itertools.product(PARTS.items(), repeat=2):
+    for (first, one), (second, other) in itertools.product(PARTS.items(), SECOND.items()):
         # A file that is written over is waited for until it is on the disk.
         path.unlink(missing_ok=True)
         path.write_bytes(JOINTS[joint](one, other))
@@ -154,6 +164,7 @@ ALONE = {
     "trtexec": "trtexec layers",
     "cupti": "cupti",
     "kineto": "kineto",
+    "key_averages": "torch table",
     "rocprof": "rocprof 1",
 }
 
@@ -176,51 +187,6 @@ def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
     assert len(many) > 3 << 18
     with pytest.raises(CollectError, match=f"line {9000 + 3}: ncu's CSV"):
         read(path)
-
-
-MANY = gpu_trace([Op(at * 2000, 1000, "relu(float *)") for at in range(100)])
-HIDDEN = {
-    "behind it": (MANY + PARTS["ncu raw"], "ncu's CSV in a file"),
-    "in a name": (
-        MANY + '900000,1,1,1,1,1,1,1,1,1,,,,,,,,,,7,"a\nID,Process ID,Process Name"\n',
-        "ncu's CSV in a file",
-    ),
-    "in another encoding": (
-        MANY.removesuffix(",1,,7,relu(float *)\n") + "," + "x\0" * 20 + ",,7,relu\n",
-        "another encoding",
-    ),
-}
-"""Large traces that hide something where a launches frame shows nothing of it, and what is said of that."""
-
-
-@pytest.mark.parametrize("parser", ["pandas", "pyarrow"])
-@pytest.mark.parametrize("hidden", HIDDEN)
-def test_a_trace_proved_in_one_go_hides_nothing(tmp_path, monkeypatch, parser, hidden):
-    if parser == "pyarrow":
-        pytest.importorskip("pyarrow.csv")
-    asked: list[int | None] = []
-    monkeypatch.setattr(
-        frames, "_parser", lambda: getattr(frames, {"pandas": "_by_pandas", "pyarrow": "_by_arrow"}[parser])
-    )
-    monkeypatch.setattr(text_of_nsys, "_WINDOW", 64)
-    monkeypatch.setattr(collectors, "_beginnings", lambda path, until: asked.append(until) or _beginnings(path, until))
-    path, (text, said) = tmp_path / "large.csv", HIDDEN[hidden]
-    path.write_text(MANY)
-    assert len(read(path)) == 100
-    assert asked == [MANY.index("\n") + 1]
-    path.write_text(text)
-    with pytest.raises(CollectError, match=said):
-        read(path)
-
-
-@pytest.mark.parametrize("name", ["nvprof trace", "nvprof text trace", "nsys trace", "nsys text", "ncu text"])
-def test_a_header_at_the_end_of_a_block_is_of_one_kind(tmp_path, name):
-    path, size = tmp_path / "late.txt", 1 << 18
-    told = PARTS[name].encode()
-    for place in range(0, 300, 7):
-        before = b"step\n" * ((size - place) // 5)
-        path.write_bytes(before + b"\n" * (size - place - len(before)) + told)
-        assert len(_beginnings(path)) == 1
 
 
 def test_what_a_watched_program_printed_is_a_doubt(tmp_path):

@@ -57,7 +57,10 @@ def test_a_profile_takes_the_companions_that_are_named_as_it_is(tmp_path):
     [
         ("x.nvvp", "SQLite format 3", "Visual Profiler", "nvprof -i"),
         ("pmc_perf.csv", "Dispatch_ID,Kernel_Name,GPU_ID,TCC_HIT[0]\n1,k,0,5\n", "rocprof-compute", "rocprofv3 --pmc"),
-        ("a_kernel_stats.csv", '"Name","Calls","TotalDurationNs"\n"k",1,5\n', "summary of rocprof", "kernel-trace"),
+        ("x.xplane.pb", "\n", "XPlane", "trace.json.gz"),
+        ("x.hatchet", '[{"children": []}]', "Proton", "trace"),
+        ("op_summary.csv", "Device_id,Model ID,Task Type,Op Name\n", "msprof", "torch.profiler"),
+        ("a.json", '{"context": {"date": ""}, "benchmarks": []}', "Google Benchmark", "nsys"),
         ("x.nsys-rep", "binary", "recording of nsys", "nsys export --type sqlite"),
         ("x.qdrep", "binary", "recording of nsys", "nsys export --type sqlite"),
         (

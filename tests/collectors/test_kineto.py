@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import collectors
 from collectors import CollectError, kineto
 
 TRACE = Path(__file__).parent.parent / "data" / "kineto" / "resnet_h100.trace.json.gz"
@@ -55,3 +56,43 @@ def test_an_archive_that_is_damaged_is_refused(tmp_path, at):
     path.write_bytes(TRACE.read_bytes()[:place])
     with pytest.raises(CollectError):
         kineto.read(path)
+
+
+def test_work_without_its_call_is_of_the_process_there_is(tmp_path):
+    """Launched before the window, it has no call; the trace files it under its device, which is no process."""
+    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
+    whole = kineto.read(TRACE)
+    first = next(one for one in trace["traceEvents"] if one.get("cat") == "kernel")["args"]["correlation"]
+    trace["traceEvents"] = [
+        one
+        for one in trace["traceEvents"]
+        if not (one.get("cat") == "cuda_runtime" and one["args"].get("correlation") == first)
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace))
+    assert kineto.read(path)["process"].tolist() == whole["process"].tolist()
+
+
+def test_a_device_that_the_list_numbers_otherwise_has_its_name(tmp_path):
+    trace = json.loads(gzip.decompress(TRACE.read_bytes()))
+    for one in trace["traceEvents"]:
+        if one.get("cat") == "kernel":
+            one["args"]["device"] = 9
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace))
+    assert set(kineto.read(path)["device"]) == set(kineto.read(TRACE)["device"])
+
+
+def test_what_stands_before_the_events_does_not_matter(tmp_path):
+    trace = {"metadata": "x" * 400_000} | json.loads(gzip.decompress(TRACE.read_bytes()))
+    for name, data in (("a.json", json.dumps(trace).encode()), ("b.gz", gzip.compress(json.dumps(trace).encode()))):
+        (tmp_path / name).write_bytes(data)
+        assert len(collectors.read(tmp_path / name)) == len(kineto.read(TRACE))
+
+
+def test_a_trace_of_rocprof_is_named(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "k", "args": {"BeginNs": "1"}}]}))
+    with pytest.raises(CollectError, match="no GPU work") as caught:
+        collectors.read(path)
+    assert "rocprof" in caught.value.fix

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import collectors
 from collectors import CollectError
-from collectors.ncu import read, read_raw, sniff
+from collectors.ncu import read, sniff
 
 TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
 CLOCK, OCCUPANCY = "sm__cycles_elapsed.avg.per_second", "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -105,10 +105,6 @@ def test_details_page(tmp_path, locale, auto, body):
     frame = read(put(tmp_path, write(TWO, dialect)))
     check(frame, TWO, 5e-3 if auto else 1e-9)
     assert [one.what for one in frame.attrs["doubts"]] == ["the details page rounds to two decimals of a scaled unit"]
-    assert [(one["launch"], one["rule"], one["text"], one["speedup"]) for one in frame.attrs["rules"]] == [
-        (0, "SOLBottleneck", rules[0][2], 0.125),
-        (1, "SOLBottleneck", rules[0][2], 0.125),
-    ]
 
 
 @pytest.mark.parametrize("missing", ["n/a", "", "no data", "(!) n/a"])
@@ -212,7 +208,7 @@ def test_the_applications_failure_is_a_doubt_when_the_table_is_whole(tmp_path):
     frame = read(put(tmp_path, write(TWO, dialect)))
     check(frame, TWO)
     assert "error code (11)" in frame.attrs["doubts"][0].what
-    assert frame.attrs["log"][0].kind == "target"
+    assert any(one.code == "ncu-target" for one in frame.attrs["doubts"])
 
 
 @pytest.mark.parametrize(
@@ -358,18 +354,6 @@ def test_labels_of_the_details_page(tmp_path):
     assert frame["shared_memory"].tolist() == pytest.approx([1068.0])
     assert frame["occupancy"].tolist() == pytest.approx([0.8059])
     assert frame["cc"].tolist() == [""]
-    raw = read_raw(path)
-    assert raw["Launch Statistics/Function Cache Configuration"].tolist() == ["cudaFuncCachePreferNone"]
-
-
-def test_read_raw_keeps_every_metric_by_its_name(tmp_path):
-    words = {"launch__func_cache_config": "CachePreferNone", "derived__x": "5"}
-    raw = read_raw(put(tmp_path, write(TWO, Dialect(extra=words, auto=True))))
-    assert raw[TIME].tolist() == pytest.approx([2.687008e-3, 4.864e-5], rel=1e-4)
-    assert raw[OCCUPANCY].tolist() == [12.5, 12.5]
-    assert raw["launch__func_cache_config"].tolist() == ["CachePreferNone"] * 2
-    assert "derived__x" not in raw
-    assert raw["impl"].tolist() == ["candidate"] * 2
 
 
 @pytest.mark.parametrize("locale", ["C", "en_US", "de_DE", "fr_nbsp"])
@@ -378,7 +362,6 @@ def test_big_files_are_read_in_chunks_to_the_same_frame(tmp_path, monkeypatch, l
     path = put(tmp_path, write(many, Dialect(locale=locale, auto=True)))
     whole = read(path)
     monkeypatch.setattr("collectors.ncu.raw._CHUNK", 4000)
-    monkeypatch.setattr("collectors.ncu.raw._EVIDENCE_CELLS", 100)
     pd.testing.assert_frame_equal(read(path), whole)
     check(whole, many, 1e-4)
 
@@ -469,4 +452,4 @@ def test_a_time_below_0_is_refused_and_another_counter_doubted(tmp_path):
     with pytest.raises(CollectError, match="launch 1 takes less time than none"):
         read(put(tmp_path, write((launch(), launch(ns=-5.0)), Dialect())))
     (doubt,) = read(put(tmp_path, write((launch(size=-5.0),), Dialect()))).attrs["doubts"]
-    assert (doubt.what, doubt.how_much) == ("counters below 0", "dram_bytes down to -5")
+    assert (doubt.what, doubt.how_much) == ("counters below 0, or shares above 100 %", "dram_bytes -5")

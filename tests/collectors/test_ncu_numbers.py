@@ -42,9 +42,6 @@ def settle(*cells: str) -> str:
         ("(4)", None),
         ("all", None),
         ("1,98,000", None),
-        ("44,0087,8248", ".,4"),
-        ("1,3583.5", ".,4"),
-        ("1,3583", "?"),
         ("0,3583", ","),
         ("48.480000", "."),
     ],
@@ -64,14 +61,6 @@ def test_another_cell_settles_it():
     assert settle("84.480", "0,5") == ","
     assert settle("84.480", "0.5") == "."
     assert settle("84480", "16", "n/a") == "."
-
-
-def test_groups_of_four_digits():
-    mark = settle("53.1", "44,0087,8248", "1,3583")
-    assert [parse(cell, mark) for cell in ("53.1", "44,0087,8248", "1,3583", "7291")] == [53.1, 4400878248, 13583, 7291]
-    with pytest.raises(ValueError, match="not a number"):
-        parse("1,358", mark)
-    assert parse("1,3583", settle("0,5", "1,3583")) == 1.3583
 
 
 def test_two_locales_in_one_file_are_refused():

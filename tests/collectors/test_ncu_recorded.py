@@ -9,7 +9,7 @@ import pytest
 from collectors import CollectError
 from collectors.counters import counter_set, planned_passes
 from collectors.frame import uncollected
-from collectors.ncu import read, read_raw
+from collectors.ncu import read
 
 DATA = Path(__file__).parents[1] / "data/ncu"
 
@@ -31,7 +31,6 @@ def test_the_default_set(name):
     missing = [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
     assert missing == ["l2_write"]  # asked for since; these pages are older
     assert frame.attrs["doubts"] == []
-    assert len(read_raw(recorded(name))) == len(frame)
 
 
 def test_a_matrix_product_is_counted_exactly():

@@ -90,7 +90,7 @@ def test_trace(tmp_path):
     assert frame["grid"].tolist() == ["", "16,2,1"]
     assert frame["device"].unique().tolist() == ["Tesla V100"]
     assert np.isnan(frame["registers"][0])
-    assert frame.attrs["copies"][0]["bytes"] == 4000
+    assert frame["bytes"][0] == 4000
 
 
 def test_trace_as_text_with_unified_memory(tmp_path):
@@ -106,7 +106,7 @@ def test_trace_as_text_with_unified_memory(tmp_path):
     assert (frame["grid"][1], frame["block"][1], frame["registers"][1]) == ("16,2,1", "256,1,1", 32)
     assert frame["start"].tolist() == pytest.approx([0.2105, 0.211, 0.213])
     assert frame["time"].tolist() == pytest.approx([1.5e-6, 2e-5, 5.792e-6])
-    assert sorted(copy["bytes"] for copy in frame.attrs["copies"]) == [4e3, 48e3]
+    assert sorted(frame["bytes"].dropna()) == [4e3, 48e3]
     assert "1 page faults" in frame.attrs["doubts"][0].what
     path.write_text(TEXT_TRACE.replace("(16 2 1)   ", "(16777216 2 1)   "))
     with pytest.raises(CollectError, match="line 4: a row of another width"):

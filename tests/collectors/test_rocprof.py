@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,10 @@ from frames import validate
 from collectors import CollectError, read
 from collectors.counters import COUNTERS
 
+STATS = (
+    '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
+    '"add(float*, int)",3,3000,1000,60.0\n"MEMORY_COPY_HOST_TO_DEVICE",1,2000,2000,40.0\n'
+)
 DATA = Path(__file__).parent.parent / "data" / "rocprof"
 COUNTED = DATA / "v3_counter_collection.csv"
 
@@ -85,3 +90,65 @@ def test_a_dispatch_that_ends_before_it_starts_is_refused(tmp_path):
     (tmp_path / "broken.csv").write_text(text.replace("317095767800000", "317095766800000"))
     with pytest.raises(CollectError, match="line 5: ends before it starts"):
         read(tmp_path / "broken.csv")
+
+
+def test_a_summary_has_a_row_a_kernel(tmp_path):
+    path = tmp_path / "kernel_stats.csv"
+    path.write_text(STATS)
+    frame = validate(read(path))
+    assert frame["kernel"].tolist() == ["add(float*, int)", "MEMORY_COPY_HOST_TO_DEVICE"]
+    assert frame["kind"].tolist() == ["kernel", "memcpy"]
+    assert frame["instances"].tolist() == [3, 1]
+    assert frame["time"].tolist() == [1e-6, 2e-6]
+    path.write_text("\n".join(STATS.splitlines()[:2]) + "\n")
+    with pytest.raises(CollectError, match=r"60\.0 % of the time"):
+        read(path)
+    path.write_text(STATS.replace("add(float*, int)", "hipLaunchKernel").replace("MEMORY_COPY", "hipMemcpy"))
+    with pytest.raises(CollectError, match="lists no kernels"):
+        read(path)
+
+
+def test_counters_without_a_counterpart_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text(COUNTED.read_text().replace("WRITE_SIZE", "SQ_LDS_BANK_CONFLICT"))
+    assert read(tmp_path / "a.csv").attrs["untaken"] == ["SQ_LDS_BANK_CONFLICT", "SQ_WAVES"]
+
+
+def test_time_stamps_that_a_spreadsheet_rounded_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(COUNTED.read_text().replace("317095766000000", "3.17096E+14"))
+    with pytest.raises(CollectError, match="a spreadsheet saved"):
+        read(tmp_path / "a.csv")
+
+
+def rocpd(path: Path) -> Path:
+    """A database with the views of rocprofv3 that are read, as tables."""
+    with sqlite3.connect(path) as base:
+        base.executescript("""
+            CREATE TABLE rocpd_info_agent (id, name, product_name);
+            INSERT INTO rocpd_info_agent VALUES (2, 'gfx942', 'AMD Instinct MI300X');
+            CREATE TABLE kernels (name, start, end, pid, agent_id, stream_id, queue_id, event_id, arch_vgpr_count, lds_size,
+                grid_x, grid_y, grid_z, workgroup_x, workgroup_y, workgroup_z);
+            INSERT INTO kernels VALUES ('gemm(float*)', 2000, 5000, 7, 2, 3, 1, 10, 96, 512, 1000, 4, 1, 256, 1, 1);
+            CREATE TABLE memory_copies (name, start, end, pid, dst_agent_id, stream_id, queue_id, event_id, size);
+            INSERT INTO memory_copies VALUES ('MEMORY_COPY_HOST_TO_DEVICE', 500, 1000, 7, 2, NULL, NULL, 9, 4096);
+            CREATE TABLE pmc_events (event_id, name, value);
+            INSERT INTO pmc_events VALUES (10, 'FETCH_SIZE', 8), (10, 'FETCH_SIZE', 4), (10, 'SQ_WAVES', 16);
+        """)
+    base.close()
+    return path
+
+
+def test_a_database_of_rocprofv3(tmp_path):
+    frame = validate(read(rocpd(tmp_path / "results.db")))
+    assert frame["kernel"].tolist() == ["MEMORY_COPY_HOST_TO_DEVICE", "gemm(float*)"]
+    assert frame["kind"].tolist() == ["memcpy", "kernel"]
+    assert frame["time"].tolist() == [5e-7, 3e-6]
+    assert frame["grid"].tolist() == ["", "4,4,1"]
+    assert frame["stream"].tolist() == ["", "3"]
+    assert set(frame["device"]) == {"AMD Instinct MI300X"}
+    assert frame["dram_read"].tolist() == pytest.approx([np.nan, 12 * 1024], nan_ok=True)
+    assert frame.attrs["untaken"] == ["SQ_WAVES"]
+    with sqlite3.connect(tmp_path / "results.db") as base:
+        base.execute("UPDATE kernels SET end = 1")
+    base.close()
+    with pytest.raises(CollectError, match="ends before it starts"):
+        read(tmp_path / "results.db")

@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 from frames import validate
 from hypothesis import given, settings
@@ -72,9 +71,6 @@ def test_layer_times_bytes_and_flop(tmp_path):
     assert math.isnan(frame["op_tensor_tf32"][1])
     assert frame["dram_read"][0] == 2 * 8 * 256 * 4 + 292 * 4
     assert frame["dram_write"][0] == 2 * 4 * 256 * 4
-    assert frame.attrs["layers"][0]["compute"] == "tensor_tf32"
-    assert frame.attrs["layers"][0]["median"] == pytest.approx(5e-4)
-    assert frame.attrs["count"] == 100
     assert "modelled" in whats(frame)
 
 
@@ -191,24 +187,6 @@ def test_zero_time_count_one_and_fused_layers_are_doubted(tmp_path):
     assert "Myelin" in found
 
 
-def test_old_profiles_have_no_median(tmp_path):
-    path = tmp_path / "p.json"
-    path.write_text(profile_text([("a", 1.0)], median=False))
-    assert math.isnan(trtexec.read(path).attrs["layers"][0]["median"])
-
-
-def test_quotes_in_names_are_repaired_with_a_doubt(tmp_path):
-    path = tmp_path / "p.json"
-    names = ['say "hi", "timeMs" : 3', "back\\slash", "bell\x07"]
-    path.write_text(profile_text([(name, 1.0) for name in names]))
-    frame = collectors.read(path)
-    assert frame["kernel"].tolist() == names
-    assert "repaired" in whats(frame)
-    graph = tmp_path / "g.json"
-    graph.write_text('{"Layers": [{\n  "Name": "say "hi"",\n  "LayerType": "NoOp"\n}],\n"Bindings": ["x"]}\n')
-    assert trtexec.read_layers(graph)[0].name == 'say "hi"'
-
-
 def test_broken_json_names_line_and_column(tmp_path):
     path = tmp_path / "p.json"
     path.write_text(profile_text([("a", 1.0), ("b", 2.0)]).replace('"averageMs" : 2.0', '"averageMs" 2.0'))
@@ -221,7 +199,7 @@ def test_broken_json_names_line_and_column(tmp_path):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r")), min_size=1, max_size=4),
+    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters='\n\r"\\')), min_size=1, max_size=4),
     data=st.data(),
 )
 def test_no_cut_misreads(tmp_path_factory, names, data):
@@ -229,14 +207,11 @@ def test_no_cut_misreads(tmp_path_factory, names, data):
     text = profile_text([(name, at + 0.5) for at, name in enumerate(names)]).encode()
     for at in [len(text), *data.draw(st.lists(st.integers(0, len(text)), max_size=8))]:
         path.write_bytes(text[:at])
-        for partial in (False, True):
-            try:
-                frame = trtexec.read(path, partial=partial)
-            except CollectError:
-                continue
-            size = len(frame)
-            assert frame["time"].tolist() == pytest.approx([(n + 0.5) * 1e-3 for n in range(size)])
-            assert size == len(names) or (partial and "was cut" in whats(frame))
+        try:
+            frame = trtexec.read(path)
+        except CollectError:
+            continue
+        assert frame["time"].tolist() == pytest.approx([(n + 0.5) * 1e-3 for n in range(len(names))])
 
 
 def test_cut_at_every_byte(tmp_path):
@@ -247,25 +222,16 @@ def test_cut_at_every_byte(tmp_path):
             with pytest.raises(CollectError):
                 trtexec.read(path)
         path.write_bytes(whole)
-    whole = profile.read_bytes()
-    profile.write_bytes(whole[:-20])
-    frame = trtexec.read(profile, partial=True)
-    assert frame["kernel"].tolist() == ["a"]
-    assert "was cut" in whats(frame)
 
 
-def test_times_old_and_new(tmp_path):
-    new, old = tmp_path / "new.json", tmp_path / "old.json"
-    new.write_text('[{"startEnqMs": 1, "startH2dMs": 2, "computeMs": 3, "latencyMs": 4, "h2dMs": 1}]')
-    old.write_text('[{"startInMs": 2, "inMs": 1, "computeMs": 3, "outMs": 5, "latencyMs": 4, "endToEndMs": 9}]')
-    assert trtexec.read_times(new).iloc[0].to_dict() == pytest.approx(
-        {"start_enqueue": 1e-3, "start_h2d": 2e-3, "compute": 3e-3, "latency": 4e-3, "h2d": 1e-3}
-    )
-    assert trtexec.read_times(old).iloc[0].to_dict() == pytest.approx(
-        {"start_h2d": 2e-3, "h2d": 1e-3, "compute": 3e-3, "d2h": 5e-3, "latency": 4e-3, "end_to_end": 9e-3}
-    )
+def test_the_latency_of_iterations_is_held_against_the_layers(tmp_path):
+    profile, times = tmp_path / "p.json", tmp_path / "t.json"
+    profile.write_text(profile_text([("a", 1.0)]))
+    for latency, told in ((1.0, False), (9.0, True)):
+        times.write_text(json.dumps([{"startEnqMs": 1, "latencyMs": latency}] * 3))
+        assert ("do not add up" in whats(trtexec.read(profile, times=times))) == told
     with pytest.raises(CollectError, match="pass it as times="):
-        trtexec.read(new)
+        trtexec.read(times)
 
 
 def test_device_of_the_older_metadata(tmp_path):
@@ -274,7 +240,6 @@ def test_device_of_the_older_metadata(tmp_path):
     path.write_text(json.dumps([device]))
     found = trtexec.read_metadata(path)
     assert (found.device, found.cc) == ("TITAN RTX", "7.5")
-    assert found.bandwidth == pytest.approx(672.096e9)
 
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
@@ -290,20 +255,16 @@ def test_recorded_a100_fp32():
         )
     )
     assert len(frame) == 32
-    assert frame.attrs["count"] == 1
     assert (frame["time"] == 0).sum() == 8
-    assert frame["time"].sum() / frame.attrs["latency"] == pytest.approx(1.067, abs=5e-4)
+    assert "sum / median latency = 1.067" in [one.how_much for one in frame.attrs["doubts"]]
     row = frame[frame["kernel"] == "Conv_26"].iloc[0]
     assert row["op_tensor_tf32"] == pytest.approx(7.40e9, rel=1e-3)
     assert row["op_tensor_tf32"] / row["time"] == pytest.approx(96.3e12, rel=1e-3)
     timed = frame[frame["time"] > 0]
     assert (timed["dram_bytes"] / timed["time"]).max() == pytest.approx(1674e9, rel=1e-3)
     facts = trtexec.read_metadata(SHARED / "A100.fp32.profile.metadata.json")
-    assert facts.bandwidth == pytest.approx(1935.36e9)
-    assert (facts.device, facts.cc, facts.sms) == ("NVIDIA A100 80GB PCIe", "8.0", 108)
+    assert (facts.device, facts.cc) == ("NVIDIA A100 80GB PCIe", "8.0")
     assert frame["device"].unique().tolist() == [facts.device]
-    times = trtexec.read_times(SHARED / "A100.fp32.timing.json")
-    assert len(times) == 1600
 
 
 @needs_shared
@@ -312,7 +273,6 @@ def test_recorded_mobilenet_int8():
         SHARED / "mobilenet.qat.onnx.engine.profile.json", SHARED / "mobilenet.qat.onnx.engine.graph.json"
     )
     assert len(frame) == 73
-    assert frame.attrs["count"] == 6610
     assert frame["time"].sum() == pytest.approx(0.4704e-3, rel=1e-3)
     timed = frame[frame["time"] > 0]
     assert (timed["dram_bytes"] / timed["time"]).max() == pytest.approx(259e9, rel=2e-3)
@@ -328,22 +288,6 @@ def test_recorded_files_read_or_say_why(path):
             collectors.read(path)
     else:
         validate(collectors.read(path))
-
-
-@needs_shared
-def test_recorded_profile_cut_at_random(tmp_path):
-    data = (SHARED / "mobilenet.qat.onnx.engine.profile.json").read_bytes()
-    whole = trtexec.read(SHARED / "mobilenet.qat.onnx.engine.profile.json")
-    path = tmp_path / "cut.json"
-    for at in np.random.default_rng(7).integers(0, len(data) - 2, 80).tolist():
-        path.write_bytes(data[:at])
-        with pytest.raises(CollectError):
-            trtexec.read(path)
-        try:
-            frame = trtexec.read(path, partial=True)
-        except CollectError:
-            continue
-        assert np.array_equal(frame["time"], whole["time"].iloc[: len(frame)])
 
 
 def test_a_file_of_two_runs_says_so(tmp_path):

@@ -83,9 +83,6 @@ def test_the_layers_of_every_generation(write, style, stamp):
     assert frame["time"].tolist() == pytest.approx([mean * 1e-3 for _, mean in ROWS], rel=2e-3)
     assert set(frame["kind"]) == {"layer"}
     assert (frame["device"].iloc[0], frame["cc"].iloc[0]) == ("NVIDIA A100-SXM4-80GB", "8.0")
-    assert frame.attrs["count"] == COUNT
-    medians = [one["median"] for one in frame.attrs["layers"]]
-    assert (medians == pytest.approx([mean * 1e-3 for _, mean in ROWS])) == (style != 7)
 
 
 def test_the_mean_has_more_digits_than_are_printed(write):
@@ -93,13 +90,8 @@ def test_the_mean_has_more_digits_than_are_printed(write):
     assert frame["time"].iloc[0] == pytest.approx(4.1e-6, rel=2e-3)
 
 
-def test_the_summary_is_kept_and_the_layers_are_checked_against_it(write):
+def test_the_layers_are_checked_against_it(write):
     frame = collectors.read(write(log(SUMMARY, heading(), table(10))))
-    summary = frame.attrs["summary"]
-    assert summary["throughput"] == 1057.2
-    assert summary["latency_median"] == pytest.approx(0.95e-3)
-    assert summary["latency_percentile(99%)"] == pytest.approx(1.1e-3)
-    assert frame.attrs["latency"] == pytest.approx(0.95e-3)
     assert not any("do not add up" in doubt.what for doubt in frame.attrs["doubts"])
     slow = [line.replace("median = 0.95", "median = 2.95") for line in SUMMARY]
     frame = collectors.read(write(log(slow, heading(), table(10))))
@@ -122,7 +114,8 @@ def test_layer_information_joins_a_log(write):
     layers = {"Layers": [{"Name": name, "LayerType": "Convolution", "Inputs": [], "Outputs": []} for name, _ in ROWS]}
     info = write(json.dumps(layers), "layers.json")
     frame = trtexec.read(write(log(heading(), table(10))), layers=info)
-    assert [one["type"] for one in frame.attrs["layers"]] == ["Convolution"] * 3
+    assert not any("not in the layer information" in one.what for one in frame.attrs["doubts"])
+    assert any("modelled" in one.what for one in frame.attrs["doubts"])
 
 
 def test_a_log_of_powershell(write):
@@ -206,63 +199,14 @@ def test_every_run_of_a_log_of_several_is_a_range(write, layers):
     assert list(frame["range"].unique()) == names
     assert frame.groupby("range")["time"].sum()[names].tolist() == pytest.approx(times, rel=2e-3)
     assert frame["launch"].tolist() == [*range(len(frame))]
-    assert len(frame.attrs["layers"]) == len(frame)
-    assert [frame.attrs["runs"][name]["compute_mean"] for name in names] == pytest.approx(
-        [0.941e-3, 3.764e-3, 15.06e-3]
-    )
+    assert frame.attrs["runs"] == names
     told = [doubt for doubt in frame.attrs["doubts"] if doubt.what.startswith("several runs")]
     assert [doubt.how_much for doubt in told] == ["3 runs"]
 
 
-PAGE = """# A network on two cards
-
-## FP16
-### Batch 1
-```bash
-{0}
-```
-### Batch 4
-
-```
-# Set the batch size
-{1}
-```
-
-## INT8, 8/16 streams
-### Batch 1
-{2}
-"""
-
-
-def test_the_runs_of_a_page_are_named_by_the_headings_above_them(write):
-    blocks = ["\n\n".join(scaled(factor)[3:]) for factor in (1, 4, 0.5)]
-    frame = collectors.read(write(PAGE.format(*blocks), "README.md"))
-    assert list(frame["range"]) == ["FP16, Batch 1", "FP16, Batch 4", "INT8, 8-16 streams, Batch 1"]
-    assert frame["time"].tolist() == pytest.approx([0.941e-3, 3.764e-3, 0.4705e-3])
-    assert {doubt.about for doubt in frame.attrs["doubts"] if "no layers" in doubt.what} == set(frame["range"])
-
-
-def test_runs_that_nothing_tells_apart_are_numbered_and_twins_doubted(write):
+def test_runs_that_nothing_tells_apart_are_numbered(write):
     frame = collectors.read(write(log(SUMMARY, scaled(2), stamp="") + log(SUMMARY)))
     assert list(frame["range"]) == ["run 1", "run 2", "run 3"]
-    told = [doubt.how_much for doubt in frame.attrs["doubts"] if "twice" in doubt.what]
-    assert told == ["run 3"]
-
-
-def test_a_summary_and_a_table_are_of_one_run_only_where_no_other_begins_between_them(write):
-    one = "\n".join(["## Times", *SUMMARY, "## Layers", *heading(), *table(10)])
-    frame = collectors.read(write(one, "one.md"))
-    assert (set(frame["range"]), frame.attrs["latency"]) == ({""}, pytest.approx(0.95e-3))
-    frame = collectors.read(write(log(heading(), table(10)) + log(scaled(9))))
-    assert list(frame["range"]) == ["run 1"] * 3 + ["run 2"]
-    assert "latency" not in frame.attrs
-    frame = collectors.read(write(log(heading(), table(10)) + "\n".join(scaled(9))))
-    assert list(frame["range"]) == ["run 1"] * 3 + ["run 2"]
-    # The table of one run, and after a fence both of another: no latency goes to the first.
-    two = "\n".join(["```", *heading(), *table(10), "```", "```", *scaled(9), *heading(), *table(8), "```"])
-    frame = collectors.read(write(two, "two.md"))
-    assert frame.groupby("range", sort=False).size().tolist() == [3, 3]
-    assert [doubt.about for doubt in frame.attrs["doubts"] if "do not add up" in doubt.what] == ["run 2"]
 
 
 def test_a_run_without_times_and_one_that_failed_are_said(write):

@@ -100,11 +100,11 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
     (tmp_path / "README.md").write_text("".join(parts))
     study = Study(import_files([tmp_path / "README.md"], tmp_path / "run").run)
     times = {part.name: part.row["time"] for part in study.parts}
-    assert times == pytest.approx({"x:1.5": 1.5e-3, "x:6.0": 6e-3})
+    assert times == pytest.approx({"run 1": 1.5e-3, "run 2": 6e-3})
     run = tmp_path / "run"
-    assert invoke(["compare", f"{run}:x:1.5", f"{run}:x:6.0"]) == 0
+    assert invoke(["compare", f"{run}:run 1", f"{run}:run 2"]) == 0
     assert "0.25x" in capsys.readouterr().out
-    with pytest.raises(ProfkitError, match=r"several runs of trtexec: x:1\.5, x:6\.0"):
+    with pytest.raises(ProfkitError, match="several runs of trtexec: run 1, run 2"):
         tensorrt_tables.read_layers([tmp_path / "README.md"])
 
 

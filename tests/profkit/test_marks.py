@@ -10,8 +10,8 @@ from itertools import combinations
 import pytest
 
 from analyzers.waterfall import WORDS
-from roofline.steps import HATCHES
-from roofline.style import BANDS, REFERENCE, SHAPES, THEMES, colours, places, shape
+from roofline.figure.steps import HATCHES
+from roofline.figure.style import BANDS, REFERENCE, SHAPES, THEMES, colours, places, shape
 
 APART = 15.0
 """CIE76 difference of two colours from which an area of one is told from an area of the other; 2.3 is just noticeable."""

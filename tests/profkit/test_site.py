@@ -13,7 +13,7 @@ from recorded_runs import H200, many, recorded, write
 from profkit.campaign.index import Index
 from profkit.campaign.site import best_of, build, fast_p, season_scene
 from profkit.cli import main
-from roofline.scene import share_of_roof
+from roofline.figure.scene import share_of_roof
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.labels import Board, Box, first_free, place
+from roofline.figure.labels import Board, Box, first_free, place
 
 FRAME = Box(500, 400, 1000, 800)
 spots = st.lists(st.tuples(st.floats(20, 980), st.floats(20, 780)), min_size=1, max_size=25)

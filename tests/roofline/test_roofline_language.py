@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from roofline import language, wording
-from roofline.language import CHINESE, told
-from roofline.sheet import measure, wrap
+from roofline import wording
+from roofline.figure import language
+from roofline.figure.language import CHINESE, told
+from roofline.figure.sheet import measure, wrap
 
 HOUSE = Path(language.__file__).parent
 CHARACTER = re.compile("[一-鿿]")

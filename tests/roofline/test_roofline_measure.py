@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from roofline import Ceiling, Device, RooflineError, bandwidth_from_clocks, find_spec
-from roofline.cuda_source import CHAINS, KINDS, chain_name, source
-from roofline.probe import (
+from roofline.measure.cuda_source import CHAINS, KINDS, chain_name, source
+from roofline.measure.probe import (
     BURSTS,
     FINALISTS,
     HEATS,
@@ -158,7 +158,7 @@ H200 = Device("cuda", "NVIDIA H200", cc="9.0", sms=132, max_sm_clock=1.98e9, max
 
 
 def test_limits_follow_the_measured_clock():
-    from roofline.measure_gpu import limits_of
+    from roofline.measure.gpu import limits_of
 
     limits = limits_of(H200)(Ceiling("fp32", "compute", 1.0, "measured", clock=1.0e9))
     assert limits["fp32"] == pytest.approx(132 * 128 * 2 * 1e9)
@@ -182,7 +182,7 @@ def test_cpu_ceilings_are_measured_and_explained():
 
 
 def test_cpu_facts_come_from_the_system(tmp_path):
-    from roofline.measure_cpu import MIB, array_bytes, cpu_name, last_level_cache
+    from roofline.measure.cpu import MIB, array_bytes, cpu_name, last_level_cache
 
     info = tmp_path / "cpuinfo"
     info.write_text("processor\t: 0\nmodel name\t: AMD EPYC 9654\n")
@@ -212,7 +212,7 @@ def test_no_gpu_is_an_error_with_a_fix():
 def test_the_gpu_table_has_every_pipe_once_named(monkeypatch):
     """The probes of an H200, built on a stand-in for torch.cuda."""
     torch = pytest.importorskip("torch")
-    from roofline import measure_gpu as gpu
+    from roofline.measure import gpu
 
     fake = SimpleNamespace(
         rand=lambda n, device: torch.zeros(4),
@@ -258,7 +258,7 @@ def test_a_time_is_the_seconds_of_one_step():
 
 
 def test_launch_and_gap_are_the_medians_of_what_cupti_saw():
-    from roofline.launching import _ceilings
+    from roofline.measure.launching import _ceilings
 
     spans = [(3000 * n, 3000 * n + (1200 if n % 10 else 5000)) for n in range(200)]
     launch, gap = _ceilings([span for span in spans if span[1] - span[0] == 1200], "")
@@ -267,7 +267,7 @@ def test_launch_and_gap_are_the_medians_of_what_cupti_saw():
 
 
 def test_without_a_profiler_launch_and_gap_are_refused_with_the_reason():
-    from roofline.launching import launch_ceilings
+    from roofline.measure.launching import launch_ceilings
 
     found, why = launch_ceilings(SimpleNamespace(zeros=lambda *_, **__: 1 / 0))
     assert found == ()
@@ -276,7 +276,7 @@ def test_without_a_profiler_launch_and_gap_are_refused_with_the_reason():
 
 def test_kernels_that_do_not_build_fail_alone(monkeypatch):
     torch = pytest.importorskip("torch")
-    from roofline import measure_gpu as gpu
+    from roofline.measure import gpu
 
     def fail(*_):
         raise RooflineError("no NVRTC library and no nvcc")
@@ -289,7 +289,7 @@ def test_kernels_that_do_not_build_fail_alone(monkeypatch):
 
 
 def test_kernel_arguments_are_passed_by_type():
-    from roofline.measure_gpu import Launcher
+    from roofline.measure.gpu import Launcher
 
     calls = []
     torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda: SimpleNamespace(cuda_stream=7)))
@@ -303,7 +303,7 @@ def test_kernel_arguments_are_passed_by_type():
 
 
 def test_the_timer_reads_clock_and_power_while_the_device_works(monkeypatch):
-    from roofline import gpu_clock
+    from roofline.measure import gpu_clock
 
     class Event:
         def __init__(self, enable_timing):
@@ -332,7 +332,7 @@ def test_the_timer_reads_clock_and_power_while_the_device_works(monkeypatch):
 
 
 def test_without_nvml_every_reading_is_unknown(monkeypatch):
-    from roofline.gpu_clock import Nvml
+    from roofline.measure.gpu_clock import Nvml
 
     monkeypatch.setitem(sys.modules, "pynvml", None)
     nvml = Nvml("GPU-none")
@@ -354,7 +354,7 @@ def test_the_source_has_every_kernel_and_needs_no_header():
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_the_source_compiles():
-    from roofline.cuda_module import _by_nvcc
+    from roofline.measure.cuda_module import _by_nvcc
 
     assert _by_nvcc(shutil.which("nvcc"), source(), "sm_90")[:4] == b"\x7fELF"
     with pytest.raises(RooflineError, match="nvcc for sm_90"):
@@ -362,7 +362,7 @@ def test_the_source_compiles():
 
 
 def test_no_compiler_is_an_error_with_a_fix(monkeypatch):
-    from roofline import cuda_module
+    from roofline.measure import cuda_module
 
     monkeypatch.setattr(cuda_module, "_nvrtc", lambda: None)
     monkeypatch.setattr(cuda_module.shutil, "which", lambda _: None)

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenes import ABOVE, CHINESE, COPIES, MEASURED, NAN, SCENES, SHEET, levels, many, operators
 
-from roofline import Point, RooflineError, Scene, draw, save, strip
-from roofline.captions import CAPTION
-from roofline.frame import view
-from roofline.labels import Box
-from roofline.marks import above, names, ranked
-from roofline.scene import compute_names, level_names, share_of_roof
-from roofline.style import THEMES
+from roofline import Point, RooflineError, Scene, draw, save
+from roofline.figure import strip
+from roofline.figure.captions import CAPTION
+from roofline.figure.frame import view
+from roofline.figure.labels import Box
+from roofline.figure.marks import above, names, ranked
+from roofline.figure.scene import compute_names, level_names, share_of_roof
+from roofline.figure.style import THEMES
 
 pytest.importorskip("matplotlib")
 

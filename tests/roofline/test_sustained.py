@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.probe import Probe, Result, Timing
-from roofline.sustained import IDLE, SECONDS, sustained_ceilings
+from roofline.measure.probe import Probe, Result, Timing
+from roofline.measure.sustained import IDLE, SECONDS, sustained_ceilings
 
 
 class Chip:

@@ -23,7 +23,7 @@ from profkit.report.words import named, say
 from profkit.report.writers.frame import Text, both, doubted, grid, render, told
 from profkit.report.writers.html import Wall, bar, falls_of, trust
 from profkit.report.writers.page_data import Shown, data_of
-from roofline.style import places
+from roofline.figure.style import places
 
 if TYPE_CHECKING:
     from analyzers.timeline.compare import Programs

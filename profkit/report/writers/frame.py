@@ -15,7 +15,7 @@ from analyzers.waterfall import WORDS
 from profkit.report.chinese import in_chinese, said_in
 from profkit.report.layout import Table
 from profkit.report.words import LANGUAGES, catalogue, say
-from roofline.style import THEMES
+from roofline.figure.style import THEMES
 
 if TYPE_CHECKING:
     from collectors.doubt import Doubt

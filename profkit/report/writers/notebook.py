@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyzers.waterfall import WORDS
 from profkit.report import figures, sections, units
 from profkit.report.names import short_name
-from roofline.style import THEMES
+from roofline.figure.style import THEMES
 
 if TYPE_CHECKING:
     from analyzers.waterfall import Waterfall

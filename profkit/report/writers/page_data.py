@@ -17,7 +17,7 @@ from profkit.report.names import short_names
 from profkit.report.waterfall import Block
 from profkit.report.words import LANGUAGES, bound, catalogue, named
 from roofline.ceilings import BANDWIDTH, Roofline
-from roofline.style import BANDS, places, shape
+from roofline.figure.style import BANDS, places, shape
 
 if TYPE_CHECKING:
     import pandas as pd

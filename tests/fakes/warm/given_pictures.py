@@ -7,5 +7,5 @@ from typing import Any
 
 
 def image(figure: Any, file: Path) -> bytes:
-    """As roofline.plot's, in none of the time."""
+    """As roofline.figure.plot's, in none of the time."""
     return f"composed, not printed: {file.name}".encode()

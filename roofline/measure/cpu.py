@@ -12,7 +12,7 @@ import psutil
 
 from roofline.ceilings import Ceiling
 from roofline.device import Device
-from roofline.probe import Probe, Timing, best_ceilings, run_probes, with_dram
+from roofline.measure.probe import Probe, Timing, best_ceilings, run_probes, with_dram
 
 MIB = 2**20
 SHAPES = {"fp32": (768, 1024), "fp64": (512, 768)}

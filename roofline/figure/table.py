@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofline.language import told
-from roofline.marks import Tag, names
-from roofline.scene import ABOVE, Scene, impls, share_of_roof
-from roofline.sheet import WIDTH, Sheet, fit
-from roofline.style import colours
+from roofline.figure.language import told
+from roofline.figure.marks import Tag, names
+from roofline.figure.scene import ABOVE, Scene, impls, share_of_roof
+from roofline.figure.sheet import WIDTH, Block, Sheet, fit
+from roofline.figure.style import colours
 from roofline.wording import percent, roof_unit, showable, si
 
 TEXT = 7.8
@@ -25,21 +25,16 @@ SINGLE = 18
 """Up to this many rows in one block; more go side by side."""
 
 
-def blocks(count: int) -> int:
-    """How many blocks stand side by side."""
-    return 1 if count <= SINGLE else 2
-
-
-def height(count: int) -> float:
-    """Height [inch] of the table of that many kernels."""
-    return HEAD + ROW * math.ceil(count / blocks(count)) + 0.12 if count else 0.0
-
-
-def draw_table(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> None:
+def rows(scene: Scene, tags: Sequence[Tag]) -> Block:
     """Number, a dot in the colour of its implementation, name, share of the time, achieved, percent of the own roof;
     flagged rows in the warning colour.
     """
-    side = blocks(len(tags))
+    side = 1 if len(tags) <= SINGLE else 2
+    height = HEAD + ROW * math.ceil(len(tags) / side) + 0.12
+    return Block(height, lambda sheet, top: _draw(sheet, scene, tags, side, top))
+
+
+def _draw(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, top: float) -> None:
     width = (WIDTH - 2 * LEFT - GAP) / 2 if side == 2 else ALONE
     gains = {a.end: showable(a.label) for a in scene.arrows if a.label}
     tint = colours(impls(scene), sheet.look)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.ceilings import Ceiling
-from roofline.labels import Board, Box, first_free
-from roofline.language import told
-from roofline.marks import Tag, above, names, ranked
-from roofline.roofs import write
-from roofline.scene import Scene, ceilings_of, compute_names, level_names, share_of_roof
-from roofline.sheet import WIDTH, Sheet, measure, wrap
-from roofline.style import DPI
+from roofline.figure.labels import Board, Box, first_free
+from roofline.figure.language import told
+from roofline.figure.marks import Tag, above, names, ranked
+from roofline.figure.roofs import write
+from roofline.figure.scene import Scene, ceilings_of, compute_names, level_names, share_of_roof
+from roofline.figure.sheet import WIDTH, Block, Sheet, measure, wrap
+from roofline.figure.style import DPI
 from roofline.wording import percent, roof_name, showable
 
 TITLE, SUBTITLE, CAPTION = 12.5, 9.0, 8.0
@@ -25,34 +24,36 @@ LEFT = 0.2
 SPACING = 1.45
 
 
-@dataclass(frozen=True)
-class Lines:
-    """Wrapped lines as (text, size [pt], weight, colour name of the theme)."""
+_Line = tuple[str, float, str, str]
+"""Text, size [pt], weight, and the name of a colour of the theme."""
 
-    lines: tuple[tuple[str, float, str, str], ...]
-    above: float = 0.0
-    below: float = 0.0
 
-    @property
-    def height(self) -> float:
-        """Inches, with the space above and below."""
-        return self.above + sum(_pitch(size) for _, size, _, _ in self.lines) + self.below
+def _block(lines: Sequence[_Line], above: float, below: float) -> Block:
+    """Lines of text with so much space [inch] above and below them."""
+
+    def draw(sheet: Sheet, top: float) -> None:
+        y = top + above
+        for text, size, weight, colour in lines:
+            sheet.text(LEFT, y, text, size, weight=weight, color=getattr(sheet.look, colour))
+            y += _pitch(size)
+
+    return Block(above + sum(_pitch(size) for _, size, _, _ in lines) + below, draw)
 
 
 def _pitch(size: float) -> float:
     return size * SPACING / 72.0
 
 
-def head(scene: Scene) -> Lines:
+def head(scene: Scene) -> Block:
     """Title and subtitle; the device stands in for a missing subtitle."""
     width = WIDTH - 2 * LEFT
     title = [(line, TITLE, "bold", "text") for line in wrap(showable(scene.title), TITLE, width, "bold")]
     words = showable(scene.subtitle) or showable(scene.roofline.device)
     subtitle = [(line, SUBTITLE, "normal", "muted") for line in wrap(words, SUBTITLE, width)]
-    return Lines((*title, *subtitle), above=0.16, below=0.06)
+    return _block([*title, *subtitle], above=0.16, below=0.06)
 
 
-def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
+def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
     """Warnings first, then two lines of what is not drawn, where every roof comes from, and what the caller says."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
@@ -65,7 +66,7 @@ def foot(scene: Scene, tags: Sequence[Tag]) -> Lines:
             last = last[:-1].rstrip()
         plain = [*plain[: MOST - 1], f"{last}…"]
     lines = [(line, CAPTION, "normal", "warning") for line in warned]
-    return Lines((*lines, *((line, CAPTION, "normal", "muted") for line in plain)), above=0.04, below=0.14)
+    return _block([*lines, *((line, CAPTION, "normal", "muted") for line in plain)], above=0.04, below=0.14)
 
 
 def _warnings(scene: Scene) -> Iterator[str]:
@@ -136,15 +137,6 @@ def _sources(scene: Scene) -> Iterator[str]:
 def _sheet(ceiling: Ceiling) -> str:
     """The document a listed roof is from; the rest of its note is for the JSON."""
     return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
-
-
-def draw_lines(sheet: Sheet, block: Lines, top: float) -> float:
-    """Write the lines below `top` [inch]; returns where the next part begins."""
-    y = top + block.above
-    for text, size, weight, colour in block.lines:
-        sheet.text(LEFT, y, text, size, weight=weight, color=getattr(sheet.look, colour))
-        y += _pitch(size)
-    return y + block.below
 
 
 def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:

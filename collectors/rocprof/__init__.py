@@ -1,4 +1,4 @@
-"""AMD's rocprof, versions 1 to 3: a CSV of kernel dispatches with their times, or of the counters of each.
+"""AMD's rocprof, versions 1 to 3: kernel dispatches with their times or counters (CSV, rocpd), and summaries of kernels.
 
 Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
 (counter_collection.csv) or times alone (kernel_trace.csv). Times are in ns; sizes of a grid count work-items, where
@@ -22,9 +22,10 @@ import pandas as pd
 from collectors import Format, guarded, text_of
 from collectors.counters import evaluate_columns, metric_names
 from collectors.doubt import Doubt
-from collectors.errors import CollectError
+from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
 from collectors.nsys.launches import shapes
+from collectors.rocprof.rocpd import is_rocpd, read_rocpd
 
 _COLUMNS = {
     "launch": ("dispatchid", "index"),
@@ -45,6 +46,8 @@ _COLUMNS = {
     "value": ("countervalue",),
 }
 """What a column is here, by its name without case and marks; what is not here may be a counter."""
+_SUMMARY = {"Name", "Calls", "TotalDurationNs"}
+_CALL = re.compile(r"hip[A-Z]|hsa_|roctx|__hip")
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
 FABRIC = Doubt(
     "AMD counts memory traffic where L2 leaves for the fabric",
@@ -55,9 +58,12 @@ FABRIC = Doubt(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file begins with a header of rocprof's dispatches."""
-    del path
+    """Whether a file is rocprofv3's database, or begins with a header of rocprof's dispatches or of its summary."""
+    if head.startswith("SQLite format 3"):
+        return is_rocpd(path)
     names = set(_names(next((line for line in head.splitlines() if line.strip()), "")))
+    if names >= _SUMMARY:
+        return True
     told = names & {"start", "threads", "grid_x", "counter"}
     # A name and a grid have other people's tables too.
     return "kernel" in names and bool(told) and bool(names & {"launch", "start", "queue"})
@@ -71,8 +77,13 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     that cannot be read.
     """
     path = Path(path)
+    with path.open("rb") as file:
+        if file.read(15) == b"SQLite format 3":
+            return read_rocpd(path)
     header, lines, rows, doubts = _table(path, partial)
     names = _names(header)
+    if set(names) >= _SUMMARY:
+        return _summary(path, names, lines, rows, doubts, partial)
     if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
         raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
     pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
@@ -90,7 +101,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     if "counter" in names:
         rows, lines, counted = _by_dispatch(path, names, rows, lines)
     else:
-        counted = {cell: names.index(cell) for cell in metric_names(vendor="amd") if cell in names}
+        counted = {cell: names.index(cell) for cell in names if cell in metric_names(vendor="amd")}
         counted = {cell: _numbers(path, cell, lines, [row[at] for row in rows]) for cell, at in counted.items()}
 
     def cells(name: str) -> list[str]:
@@ -99,6 +110,12 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     def numbers(name: str) -> Any:
         return _numbers(path, name, lines, cells(name))
 
+    for name in ("start", "end"):
+        if rounded := next((line for line, cell in zip(lines, cells(name), strict=True) if "e" in cell.lower()), 0):
+            raise CollectError(
+                f"{path}, line {rounded}: a time stamp in powers of ten: a spreadsheet saved the file and rounded it",
+                fix="give the file as rocprof wrote it",
+            )
     start, end = numbers("start"), numbers("end")
     if (end < start).any():
         line = lines[int(np.argmax(end < start))]
@@ -123,7 +140,44 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     }
     if {"dram_read", "dram_write"} & columns.keys():
         doubts = [*doubts, FABRIC]
-    return build(columns, tool="rocprof", doubts=doubts)
+    frame = build(columns, tool="rocprof", doubts=doubts)
+    frame.attrs["untaken"] = sorted(set(counted) - metric_names(vendor="amd"))
+    return frame
+
+
+def _summary(
+    path: Path,
+    names: Sequence[str],
+    lines: Sequence[int],
+    rows: Sequence[list[str]],
+    doubts: list[Doubt],
+    partial: bool,
+) -> pd.DataFrame:
+    """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
+    name, calls, total = ([row[names.index(column)] for row in rows] for column in ("Name", "Calls", "TotalDurationNs"))
+    if all(map(_CALL.match, name)):
+        raise CollectError(
+            f"{path}: a summary of the host's calls, which lists no kernels", fix="give the kernels' stats"
+        )
+    count, time = _numbers(path, "Calls", lines, calls), _numbers(path, "TotalDurationNs", lines, total) / 1e9
+    if not (count > 0).all() or np.isnan(time).any():
+        raise CollectError(f"{path}: a row without its calls or its time", fix="the row is damaged; export again")
+    if "Percentage" in names:
+        share = float(_numbers(path, "Percentage", lines, [row[names.index("Percentage")] for row in rows]).sum())
+        if abs(share - 100) > 0.1 + 0.05 * len(rows):
+            what = f"the rows add up to {share:.1f} % of the time"
+            if not partial:
+                raise torn(path, what)
+            doubts = [*doubts, Doubt(f"{path.name}: {what}", "", "export again")]
+    columns = {
+        "kernel": [one.removesuffix(".kd").removesuffix(" [clone .kd]") for one in name],
+        "kind": ["memcpy" if re.match(r"MEMORY_COPY|Copy\w+To", one) else "kernel" for one in name],
+        "instances": count.astype(np.int64),
+        "time": time / count,
+    }
+    frame = build(columns, tool="rocprof", doubts=doubts)
+    frame.attrs["report"] = "summary"
+    return frame
 
 
 def _names(header: str) -> list[str]:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from roofline import cuda_source, products
 from roofline.ceilings import Ceiling, derived_ceilings
-from roofline.cuda_module import Module, compile_cubin
 from roofline.device import Device, DeviceSpec, bandwidth_from_clocks, find_spec
 from roofline.errors import RooflineError
-from roofline.gpu_clock import GpuTimer, gpu_device
-from roofline.launching import launch_ceilings
-from roofline.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
-from roofline.sustained import sustained_ceilings
+from roofline.measure import cuda_source, products
+from roofline.measure.cuda_module import Module, compile_cubin
+from roofline.measure.gpu_clock import GpuTimer, gpu_device
+from roofline.measure.launching import launch_ceilings
+from roofline.measure.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
+from roofline.measure.sustained import sustained_ceilings
 
 MIB = 2**20
 SHARED_PARTS = 24

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline.language import told
-from roofline.marks import FLOOR, above, terse
-from roofline.scene import Scene, ceilings_of, impls, level_names
-from roofline.sheet import WIDTH, Sheet, fit, measure
-from roofline.style import MARKERS, Theme, colours
+from roofline.figure.language import told
+from roofline.figure.marks import FLOOR, above, terse
+from roofline.figure.scene import Scene, ceilings_of, impls, level_names
+from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
+from roofline.figure.style import MARKERS, Theme, colours
 from roofline.wording import roof_name, showable
 
 TEXT = 8.4
@@ -31,31 +31,24 @@ class Key:
     filled: bool = True
 
 
-@dataclass(frozen=True)
-class Keys:
-    """Keys in rows, as (x [inch], key)."""
-
-    rows: tuple[tuple[tuple[float, Key], ...], ...]
-
-    @property
-    def height(self) -> float:
-        """Inches, with the space below."""
-        return ROW * len(self.rows) + 0.06
-
-
-def keys(scene: Scene, look: Theme, *, named: bool = True) -> Keys:
-    """The keys a scene needs, wrapped to the page; a plain scene needs few. named: whether names stand in the plot."""
-    rows: list[tuple[tuple[float, Key], ...]] = []
-    row: list[tuple[float, Key]] = []
+def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
+    """The keys a scene needs, in rows as wide as the page; a plain scene needs few. named: whether names stand in the plot."""
+    rows: list[list[tuple[float, Key]]] = []
     x = LEFT
     for key in _wanted(scene, look, named):
         width = (GLYPH if key.marker or key.line else 0.0) + measure(key.text, TEXT)[0] + GAP
-        if row and x + width > WIDTH - LEFT + GAP:
-            rows.append(tuple(row))
-            row, x = [], LEFT
-        row.append((x, key))
+        if not rows or x + width > WIDTH - LEFT + GAP:
+            rows.append([])
+            x = LEFT
+        rows[-1].append((x, key))
         x += width
-    return Keys(tuple([*rows, tuple(row)] if row else rows))
+
+    def draw(sheet: Sheet, top: float) -> None:
+        for index, row in enumerate(rows):
+            for x, key in row:
+                _draw_key(sheet, key, x, top + ROW * (index + 0.5))
+
+    return Block(ROW * len(rows) + 0.06, draw)
 
 
 def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
@@ -92,35 +85,23 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
         yield Key(told(scene.lang, "datasheet roof"), look.roof, line="--")
 
 
-def draw_keys(sheet: Sheet, found: Keys, top: float) -> float:
-    """Draw the rows below `top` [inch]; returns where the next part begins."""
+def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
+    """One key, so far [inch] right of the page's left edge, and its middle so far below the page's top."""
     from matplotlib.lines import Line2D
 
-    for index, row in enumerate(found.rows):
-        middle = top + ROW * (index + 0.5)
-        height = 1 - middle / sheet.height
-        for x, key in row:
-            ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []
-            face = key.colour if key.filled else "none"
-            sheet.figure.add_artist(
-                Line2D(
-                    [e / WIDTH for e in ends],
-                    [height] * len(ends),
-                    color=key.colour,
-                    marker=key.marker or None,
-                    markersize=6.2,
-                    markerfacecolor=face,
-                    markeredgewidth=1.2 if not key.filled else 0,
-                    linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
-                    linewidth=1.4,
-                )
-            )
-            sheet.text(
-                x + (GLYPH if key.marker or key.line else 0.0),
-                middle,
-                key.text,
-                TEXT,
-                va="center",
-                color=sheet.look.muted,
-            )
-    return top + found.height
+    ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []
+    sheet.figure.add_artist(
+        Line2D(
+            [end / WIDTH for end in ends],
+            [1 - middle / sheet.height] * len(ends),
+            color=key.colour,
+            marker=key.marker or None,
+            markersize=6.2,
+            markerfacecolor=key.colour if key.filled else "none",
+            markeredgewidth=1.2 if not key.filled else 0,
+            linestyle={"-": "-", "--": (0, (2.2, 1.4)), "": "none"}[key.line],
+            linewidth=1.4,
+        )
+    )
+    left = x + (GLYPH if key.marker or key.line else 0.0)
+    sheet.text(left, middle, key.text, TEXT, va="center", color=sheet.look.muted)

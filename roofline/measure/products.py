@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from roofline.device import Device
-from roofline.probe import Probe
+from roofline.measure.probe import Probe
 
 GEMM_SHAPES = (
     (4096, 4096, 4096),

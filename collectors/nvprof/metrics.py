@@ -24,7 +24,8 @@ _DEVICE = re.compile(r'^\s*Device "(.*?)(?: \(\d+\))?"\s*$')
 _VALUE = r"(?:\w+ \(\d+\)|<\w+>|[-+]?(?:[\d.]+(?:e[-+]?\d+)?[A-Za-z/%]*|nan|inf))"
 _ROW = re.compile(rf"^\s*(\d+)\s+(\w+)(?:\s+\S.*?)?\s+{_VALUE}\s+{_VALUE}\s+({_VALUE})\s*$")
 _EVENT = re.compile(rf"^\s*\d+\s+\w+(?:\s+{_VALUE}){{3,4}}\s*$")
-NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)")
+NOISE = re.compile(r"^==\d+==|^=+ |^\s*$|^\s*(?:```|~~~|</\w)|^(?:\(\S+\) ?)?\[?[\w.-]+@[\w.-]+[: ].*[$#%](?: |$)")
+"""Lines of nvprof's between its rows, of Markdown, and a shell's prompt."""
 _BETWEEN = ("Metric result:", "Event result:")
 _COUNTERS: Mapping[str, tuple[str, float]] = {
     "flop_count_sp": ("flop_fp32", 1.0),
@@ -76,8 +77,15 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
     if not found or not set(told) & set(_COUNTERS):
         held = f"metrics alone that have no counterpart here ({', '.join(list(told)[:4])})" if told else "no metric"
         raise CollectError(f"{path}: holds {held}", fix=f"ask for FLOP and bytes: {_ASK}")
-    excused = any("can't be profiled" in line for line in lines)
-    doubts = [*doubts, *_lacking(path, found, told, partial=partial, excused=excused)]
+    # nvprof tells the same metrics of every kernel: where one is missing, rows are, or nvprof says that it could not.
+    short = [kernel for (_, kernel), metrics in found.items() if len(metrics) < len(told)]
+    if short:
+        excused = any("can't be profiled" in line for line in lines)
+        why = "nvprof could not profile them" if excused else "rows are missing"
+        what = f"{short[0][:60]!r} lacks metrics that other kernels have: {why}"
+        if not partial and not excused:
+            raise torn(path, what)
+        doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
     columns: dict[str, list[float]] = {}
     for metric in filter(_COUNTERS.__contains__, told):
         name, factor = _COUNTERS[metric]
@@ -94,25 +102,6 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
     frame = build({**keys, **columns}, tool="nvprof", doubts=doubts)
     frame.attrs["report"] = "metrics"
     return frame
-
-
-def _lacking(
-    path: Path,
-    found: Mapping[tuple[str, str], Mapping[str, object]],
-    told: Mapping[str, None],
-    *,
-    partial: bool,
-    excused: bool,
-) -> list[Doubt]:
-    """nvprof tells the same metrics of every kernel: where one is missing, rows are, or nvprof says that it could not."""
-    short = [kernel for (_, kernel), metrics in found.items() if len(metrics) < len(told)]
-    if not short:
-        return []
-    why = "nvprof could not profile them" if excused else "rows are missing"
-    what = f"{short[0][:60]!r} lacks metrics that other kernels have: {why}"
-    if not partial and not excused:
-        raise torn(path, what)
-    return [Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
 
 
 def _rows(path: Path, lines: Sequence[str], first: int) -> Iterator[Row]:

@@ -7,15 +7,14 @@ import io
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roofline import captions, legend, strip, table
 from roofline.errors import RooflineError
-from roofline.frame import draw_axes, view
-from roofline.labels import Board, Box
-from roofline.marks import (
+from roofline.figure import captions, legend, strip, table
+from roofline.figure.frame import draw_axes, view
+from roofline.figure.labels import Board, Box
+from roofline.figure.marks import (
     Tag,
     draw_arrows,
     draw_floors,
@@ -25,10 +24,10 @@ from roofline.marks import (
     number_tags,
     ranked,
 )
-from roofline.roofs import draw_roof_labels, draw_roofs
-from roofline.scene import Scene
-from roofline.sheet import WIDTH, Sheet, new_figure
-from roofline.style import DPI, theme
+from roofline.figure.roofs import draw_roof_labels, draw_roofs
+from roofline.figure.scene import Scene
+from roofline.figure.sheet import WIDTH, Block, Sheet, page
+from roofline.figure.style import DPI, theme
 
 LEFT, RIGHT = 0.72, 0.2
 AXES_HEIGHT = 4.1
@@ -37,29 +36,6 @@ MOST_NAMES = 14
 MOST_NUMBERS = 40
 CROWD = 200
 """From this many points on only the longest few get a number: forty numbers in a cloud name nothing."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What goes on the page, top to bottom, before its height is known."""
-
-    head: captions.Lines
-    keys: legend.Keys
-    roofs: bool
-    bars: tuple[Any, ...]
-    tags: tuple[Tag, ...]
-    foot: captions.Lines
-
-    @property
-    def numbered(self) -> bool:
-        return any(t.number for t in self.tags)
-
-    @property
-    def height(self) -> float:
-        """Of the page [inch]."""
-        middle = AXES_HEIGHT + AXES_FOOT if self.roofs else 0.0
-        rows = table.height(len(self.tags)) if self.numbered else 0.0
-        return self.head.height + self.keys.height + middle + strip.height(len(self.bars)) + rows + self.foot.height
 
 
 def draw(scene: Scene) -> Any:
@@ -81,32 +57,19 @@ def draw(scene: Scene) -> Any:
 def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     """The figure with these tags; None when `complete` is asked for and a tag found no room."""
     look = theme(scene.theme)
-    bars = tuple(strip.rows(scene))
-    has_roofs = bool(scene.floors) or not bars or any(p.placed for p in scene.points)
-    plan = Plan(
-        captions.head(scene),
-        legend.keys(scene, look, named=not any(t.number for t in tags)),
-        has_roofs,
-        bars,
-        tuple(tags),
-        captions.foot(scene, tags),
-    )
-    sheet = new_figure(look, plan.height)
-    top = captions.draw_lines(sheet, plan.head, 0.0)
-    top = legend.draw_keys(sheet, plan.keys, top)
-    if has_roofs:
-        homeless = _draw_axes(sheet, scene, tags, top)
-        if homeless and complete:
-            return None
-        top += AXES_HEIGHT + AXES_FOOT
-    if bars:
-        strip.draw_strip(sheet, scene, bars, top)
-        top += strip.height(len(bars))
-    if plan.numbered:
-        table.draw_table(sheet, scene, tags, top)
-        top += table.height(len(tags))
-    captions.draw_lines(sheet, plan.foot, top)
-    return sheet.figure
+    numbered = any(tag.number for tag in tags)
+    homeless: list[Tag] = []
+    blocks = [captions.head(scene), legend.keys(scene, look, named=not numbered)]
+    copies = bool(strip.rows(scene))
+    if scene.floors or not copies or any(p.placed for p in scene.points):
+        axes = Block(AXES_HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
+        blocks.append(axes)
+    if copies:
+        blocks.append(strip.bars(scene))
+    if numbered:
+        blocks.append(table.rows(scene, tags))
+    figure = page(look, [*blocks, captions.foot(scene, tags)])
+    return None if homeless and complete else figure
 
 
 def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> list[Tag]:

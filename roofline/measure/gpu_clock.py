@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.device import Device
-from roofline.probe import Timing
+from roofline.measure.probe import Timing
 
 NAN = math.nan
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.ceilings import Roofline, datasheet_ceilings
 from roofline.device import Device, find_spec
-from roofline.measure_cpu import cpu_device, measure_cpu
-from roofline.measure_gpu import measure_gpu
-from roofline.probe import Measurement, Probe, Result, believable, best_ceilings, run_probes, with_dram
+from roofline.measure.cpu import cpu_device, measure_cpu
+from roofline.measure.gpu import measure_gpu
+from roofline.measure.probe import Measurement, Probe, Result, believable, best_ceilings, run_probes, with_dram
 
 __all__ = [
     "Measurement",

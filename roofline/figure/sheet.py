@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from roofline.style import DPI, Theme
+from roofline.figure.style import DPI, Theme
 from roofline.wording import cut, families
 
 _CHINESE, _STOPS = "[\u3400-\u9fff]", "[，。；：、）]"
@@ -107,6 +108,23 @@ class Sheet:
             parse_math=False,
             **style,
         )
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a page: its height [inch], and how it is drawn so far [inch] below the top of the page."""
+
+    height: float
+    draw: Callable[[Sheet, float], object]
+
+
+def page(look: Theme, blocks: Sequence[Block]) -> Any:
+    """The figure of blocks one below the other."""
+    sheet, top = new_figure(look, math.fsum(block.height for block in blocks)), 0.0
+    for block in blocks:
+        block.draw(sheet, top)
+        top += block.height
+    return sheet.figure
 
 
 def new_figure(look: Theme, height: float) -> Sheet:

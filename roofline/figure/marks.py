@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from roofline.labels import Board, Floats, place
-from roofline.language import told
-from roofline.roofs import POINT, pixels, write
-from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
-from roofline.sheet import Sheet, measure
-from roofline.style import DPI, MARKERS, area, colours, radius
+from roofline.figure.labels import Board, Floats, place
+from roofline.figure.language import told
+from roofline.figure.roofs import POINT, pixels, write
+from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
+from roofline.figure.sheet import Sheet, measure
+from roofline.figure.style import DPI, MARKERS, area, colours, radius
 from roofline.wording import distinct_names, percent, showable
 
 NAME = 8.6

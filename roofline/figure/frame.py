@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.language import told
-from roofline.scene import Scene, compute_names, level_names
-from roofline.sheet import Sheet
+from roofline.figure.language import told
+from roofline.figure.scene import Scene, compute_names, level_names
+from roofline.figure.sheet import Sheet
 from roofline.wording import si
 
 

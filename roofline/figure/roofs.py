@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from roofline.frame import View, finite
-from roofline.labels import Board, Box, Floats, first_free
-from roofline.language import told
-from roofline.scene import Scene, compute_names, level_names
-from roofline.sheet import Sheet, measure
-from roofline.style import DPI
+from roofline.figure.frame import View, finite
+from roofline.figure.labels import Board, Box, Floats, first_free
+from roofline.figure.language import told
+from roofline.figure.scene import Scene, compute_names, level_names
+from roofline.figure.sheet import Sheet, measure
+from roofline.figure.style import DPI
 from roofline.wording import digits, roof_name, roof_unit, si
 
 LABEL = 8.6

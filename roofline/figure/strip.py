@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from roofline.language import told
-from roofline.marks import names
-from roofline.scene import ABOVE, Point, Scene, impls, share_of_roof
-from roofline.sheet import WIDTH, Sheet, fit, measure
-from roofline.style import colours
+from roofline.figure.language import told
+from roofline.figure.marks import names
+from roofline.figure.scene import ABOVE, Point, Scene, impls, share_of_roof
+from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
+from roofline.figure.style import colours
 from roofline.wording import percent, roof_name, si
 
 MOST = 8
@@ -29,13 +29,13 @@ def rows(scene: Scene) -> list[Point]:
     return sorted(copies, key=lambda p: (p.impl != scene.winner, -p.time if math.isfinite(p.time) else 0.0))[:MOST]
 
 
-def height(count: int) -> float:
-    """Height [inch] of a strip of that many bars."""
-    return HEAD + ROW * count + 0.12 if count else 0.0
-
-
-def draw_strip(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
+def bars(scene: Scene) -> Block:
     """One bar a kernel on a track as long as its roof."""
+    members = rows(scene)
+    return Block(HEAD + ROW * len(members) + 0.12, lambda sheet, top: _draw(sheet, scene, members, top))
+
+
+def _draw(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
     hidden = sum(p.copies for p in scene.points) - len(members)
     more = " ({count} more not shown)" if hidden else ""
     head = told(scene.lang, f"No FLOPs: bandwidth against its roof{more}", count=str(hidden))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from roofline.ceilings import HELD, Ceiling
-from roofline.probe import Result, Timer, Timing, best_ceilings
+from roofline.measure.probe import Result, Timer, Timing, best_ceilings
 
 SECONDS = 30.0
 SERVED = 6.0

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.plot import settings
-from roofline.sheet import WIDTH, Sheet, fit, new_figure, wrap
-from roofline.style import Theme, theme
+from roofline.figure.plot import settings
+from roofline.figure.sheet import WIDTH, Sheet, fit, new_figure, wrap
+from roofline.figure.style import Theme, theme
 
 ROW, HEAD, FOOT = 0.38, 0.78, 0.14
 NAMES, AMOUNTS = 3.1, 1.3
