@@ -57,7 +57,6 @@ def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
-@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Write it as SARIF for code scanning.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     runs: tuple[str, ...],
@@ -66,7 +65,6 @@ def command(
     lang: str,
     force: bool,
     junit: Path | None,
-    sarif: Path | None,
     as_json: bool,
 ) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved; of two programs their step.
@@ -93,10 +91,6 @@ def command(
     rungs = done.found.rungs
     if junit is not None:
         write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs[1:]]))
-    if sarif is not None:
-        from profkit.campaign.gate import log_of_steps  # pandas stays out of start-up
-
-        write_atomic(sarif, log_of_steps(list(zip(done.studies, rungs, strict=True)), slower).encode())
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "undecided": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None

@@ -28,7 +28,7 @@ from collectors.ncu.raw import RawReader
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.dialects import tensorrt_tables, trace
+from profkit.report.dialects import tensorrt_tables
 from profkit.report.writers import markdown, page_data
 from profkit.report.writers.json import metrics as metrics_of
 
@@ -222,7 +222,6 @@ def test_texts_as_categories_tell_the_same(tmp_path, files):
     assert study.kernels.dtypes.equals(plain.kernels.dtypes)
     assert markdown.report(study) == markdown.report(plain)
     assert page_data.timeline_of(study) == page_data.timeline_of(plain)
-    assert trace.write([study], "en") == trace.write([plain], "en")
 
 
 def test_an_import_of_times_alone_draws_when_it_is_asked(tmp_path):

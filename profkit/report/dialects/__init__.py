@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profkit.report.dialect import Dialect
-from profkit.report.dialects import agent, html, paddle, pr, records, sarif, tensorrt, trace
+from profkit.report.dialects import agent, html, paddle, pr, records, tensorrt
 
 DIALECTS: dict[str, Dialect] = {
     one.name: one
@@ -14,7 +14,5 @@ DIALECTS: dict[str, Dialect] = {
         tensorrt.DIALECT,
         records.DIALECT,
         html.DIALECT,
-        trace.DIALECT,
-        sarif.DIALECT,
     )
 }
