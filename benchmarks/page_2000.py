@@ -24,7 +24,7 @@ from test_report_timeline import trace  # noqa: E402
 
 from profkit.record.importing import import_files  # noqa: E402
 from profkit.report.derived import write  # noqa: E402
-from profkit.report.writers.html import page  # noqa: E402
+from profkit.report.page.run import page  # noqa: E402
 from profkit.study.study import Study  # noqa: E402
 
 PAINT = """(() => { const p = performance.getEntriesByType('paint').find((e) => e.name === 'first-contentful-paint');

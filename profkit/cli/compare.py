@@ -11,7 +11,7 @@ import click
 from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report import ladder as view
-from profkit.report.words import LANGUAGES
+from profkit.report.messages import LANGUAGES, speaking
 from profkit.report.writers.junit import Case, document
 from profkit.rundir.files import write_atomic
 
@@ -85,7 +85,8 @@ def command(
         raise click.UsageError("name at least two runs: BEFORE AFTER")
     done = compared(view.named_runs(runs))
     if output is not None:
-        _write(done, output, force, limit, lang)
+        with speaking(lang):
+            _write(done, output, force, limit)
     slower = done.slower(limit) if limit is not None else []
     unsure = done.undecided(limit) if limit is not None else []
     rungs = done.found.rungs
@@ -96,7 +97,8 @@ def command(
         gate = {"limit": limit, **told} if limit is not None else None
         click.echo(json.dumps({**done.found.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
     else:
-        show(done.text(lang))
+        with speaking(lang):
+            show(done.text())
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     for rung in unsure:
@@ -110,13 +112,13 @@ def _case(rung: Any, slower: list[Any], unsure: list[Any]) -> Case:
     return Case("profkit", rung.label, rung.time, failure=said if rung in slower else "", says=words)
 
 
-def _write(done: Any, output: Path, force: bool, limit: float | None, lang: str) -> None:
+def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
     """The page, or the figure, by the extension."""
     vacant(output, force)
     if output.suffix in PAGES:
-        from profkit.report.writers.compare_html import page_of  # pandas stays out of start-up
+        from profkit.report.page.compare import page_of  # pandas stays out of start-up
 
-        write_atomic(output, page_of(done, limit, lang).encode())
+        write_atomic(output, page_of(done, limit).encode())
         return
     if not done.chosen:
         raise click.UsageError(

@@ -12,7 +12,7 @@ from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
-from profkit.report.words import LANGUAGES
+from profkit.report.messages import LANGUAGES
 from profkit.rundir.files import is_stream, write_atomic
 
 

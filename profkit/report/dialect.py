@@ -15,6 +15,7 @@ import click
 
 from profkit.errors import ProfkitError
 from profkit.report.layout import without_markup
+from profkit.report.messages import speaking
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -37,7 +38,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Dialect:
-    """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
+    """`write(runs, **options)`: the document of the runs named, in the language in force, with the options of its own.
 
     `markdown`: whether it is Markdown, from which other people's markup is taken. `needs_runs`: whether it makes nothing
     without a run. `failed(message, fix, exit_code)`: how it says that a command came to nothing, for those whose readers
@@ -52,9 +53,10 @@ class Dialect:
     failed: Callable[[str, str, int], str] | None = None
     endings: tuple[str, ...] = ()
 
-    def document(self, runs: Sequence[str | Study], lang: str, **options: Any) -> Written:
+    def document(self, runs: Sequence[str | Study], lang: str = "en", **options: Any) -> Written:
         """What is handed out: `write`'s document, harmless."""
-        written = self.write(runs, lang, **options)
+        with speaking(lang):
+            written = self.write(runs, **options)
         return replace(written, text=without_markup(written.text)) if self.markdown else written
 
 

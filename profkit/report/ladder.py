@@ -13,7 +13,7 @@ from analyzers.speedup import FORMULAS, shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.layout import Table, terminal_table
-from profkit.report.words import named, say
+from profkit.report.messages import language, named, say, speaking, spoken
 from roofline.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
@@ -168,12 +168,12 @@ def moved_lines(ladder: Ladder) -> list[str]:
     return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
 
 
-def step_text(rung: Rung, lang: str = "en") -> str:
+def step_text(rung: Rung) -> str:
     """ "1.35x [1.3, 1.41] faster" than the step before."""
     if math.isnan(rung.step):
         return units.MISSING
     inside = f" {interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}', lang)}"
+    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}')}"
 
 
 def interval(one: Rung | Ratio) -> str:
@@ -192,9 +192,9 @@ _UNITS = {
 }
 
 
-def moved(one: Moved, lang: str = "en") -> str:
+def moved(one: Moved) -> str:
     """ "dram_bytes 2.58 GB -> 268 MB"."""
-    name, unit = named(one.name, lang), _UNITS.get(one.name, "")
+    name, unit = named(one.name), _UNITS.get(one.name, "")
     if unit:
         return f"{name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
     share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
@@ -230,15 +230,20 @@ def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
     return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
 
 
-def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light", lang: str = "en") -> Scene:
-    """The roofline of the first run's device with an arrow a step."""
+def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
+    """The roofline of the first run's device with an arrow a step, in the language that this machine can draw."""
+    with speaking(spoken()):
+        return _scene(chosen, ladder, theme)
+
+
+def _scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str) -> Scene:
     points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
     arrows = [
         Arrow(a, b, shown(rung.step, "ratio"))
         for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
         if a.placed and b.placed
     ]
-    caption = [say("fig_step", lang), *(sections.doubt_line(one, lang) for one in ladder.doubts)]
+    caption = [say("fig_step"), *(sections.doubt_line(sections.Said.of(one)) for one in ladder.doubts)]
     devices = dict.fromkeys(sections.device(one.study) for one in chosen)
     return Scene(
         roofline=chosen[0].study.roofline,
@@ -247,10 +252,10 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light", lan
         order=order_of(chosen, ladder),
         winner=min(ladder.rungs, key=lambda rung: rung.time).label,
         theme=theme,
+        lang=language(),
         title=" -> ".join(rung.label for rung in ladder.rungs),
         subtitle=", ".join(devices),
         caption=tuple(caption),
-        lang=lang,
     )
 
 

@@ -13,8 +13,8 @@ from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import Column, Table
+from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
-from profkit.report.words import named, say
 
 if TYPE_CHECKING:
     from analyzers.program import Budget
@@ -27,7 +27,6 @@ LEAST = 0.005
 """Share of a program's step from which a kernel has a block of its own."""
 ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
-_AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
 _WIDE = 48
 """Characters of a kernel's name."""
@@ -66,32 +65,32 @@ class Block:
         """The kind as which it is drawn."""
         return _PAINTED.get(self.kind, self.kind)
 
-    def label(self, lang: str = "en") -> str:
+    def label(self) -> str:
         """The kernel it is of, or what kind of time it is."""
         if self.kind in _PAINTED and not self.kernels:
-            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}", lang)
+            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}")
         if self.kernels > 1:
-            return say("fall_more", lang, count=str(self.kernels))
+            return say("fall_more", count=str(self.kernels))
         if self.own:
-            return say("fall_own_floor", lang)
-        return self.short or WORDS[self.kind][_AT[lang]]
+            return say("fall_own_floor")
+        return self.short or of_pair(WORDS[self.kind])
 
-    def why(self, lang: str = "en") -> str:
+    def why(self) -> str:
         """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
         if self.kind in IDLE and self.kind != "unknown":
-            return say(f"wall_{self.kind}", lang)
+            return say(f"wall_{self.kind}")
         if not self.kernels:
-            return named(self.cause, lang)
+            return named(self.cause)
         if self.kind in _PAINTED:
-            return say(f"wall_{self.kind}", lang)
+            return say(f"wall_{self.kind}")
         if self.kind != EXCESS:
-            return say("fall_alone", lang) if self.kind == KERNELS else WORDS[self.kind][_AT[lang]]
+            return say("fall_alone") if self.kind == KERNELS else of_pair(WORDS[self.kind])
         if not self.cause:
-            return say("fall_over", lang)
+            return say("fall_over")
         known = CAUSES.get(self.cause)
         if known is None:
-            return say("fall_over_roof", lang, roof=named(self.cause, lang))
-        return say("fall_over_why", lang, why=known[_AT[lang]])
+            return say("fall_over_roof", roof=named(self.cause))
+        return say("fall_over_why", why=of_pair(known))
 
     def share(self, whole: float) -> float:
         return self.seconds / whole if whole > 0 else math.nan
@@ -193,26 +192,26 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
     )
 
 
-def table(mine: Sequence[Block], head: str, whole: float, lang: str = "en") -> Table:
+def table(mine: Sequence[Block], head: str, whole: float) -> Table:
     """Blocks as rows below the whole [s]: what it is, how long, its share, why, and what its finding could win."""
     unit, times = units.column([whole, *(one.seconds for one in mine)], "s")
     won = [units.text(one.finding.upper_bound, "s") if one.finding is not None else "" for one in mine]
     return Table.of(
         [
-            Column("", [head, *(one.label(lang) for one in mine)]),
-            Column(f"{say('time', lang)} [{unit}]", times),
-            Column(say("fall_share", lang), [units.percent(1.0), *(units.percent(one.share(whole)) for one in mine)]),
-            Column(say("fall_lever", lang), ["", *won]),
-            Column(say("reason", lang), ["", *(one.why(lang) for one in mine)]),
+            Column("", [head, *(one.label() for one in mine)]),
+            Column(f"{say('time')} [{unit}]", times),
+            Column(say("fall_share"), [units.percent(1.0), *(units.percent(one.share(whole)) for one in mine)]),
+            Column(say("fall_lever"), ["", *won]),
+            Column(say("reason"), ["", *(one.why() for one in mine)]),
         ]
     )
 
 
-def floor_line(study: Study, impl: str, lang: str = "en") -> str:
+def floor_line(study: Study, impl: str) -> str:
     """ "161 us now, 120 us at the floor: 40.9 us lie between"; "" without a floor."""
     fall = study.waterfalls.get(impl)
     if fall is None or math.isnan(fall.floor):
         return ""
     room = max(0.0, fall.time - fall.floor)
     times = {"time": fall.time, "floor": fall.floor, "room": room}
-    return say("fall_line", lang, **{name: units.text(value, "s") for name, value in times.items()})
+    return say("fall_line", **{name: units.text(value, "s") for name, value in times.items()})

@@ -18,8 +18,9 @@ from profkit.bridges.mcp import _short
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
+from profkit.report.messages import in_each
+from profkit.report.page.compare import page_of
 from profkit.report.programs import compared, lead
-from profkit.report.writers.compare_html import page_of
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +113,7 @@ def test_in_chinese(said, opened):
     for words in ("GPU 空闲", "主机下发太晚", "不再出现", "存疑：", "（办法："):
         assert words in out
     assert not re.search(r"\b(doubt|fix|step|gone|steady)\b", out)
-    assert "统计窗口不同" in lead(of(opened, "gpt", "cut").found, "zh")
+    assert "统计窗口不同" in in_each(lambda: lead(of(opened, "gpt", "cut").found))[1]
 
 
 def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):

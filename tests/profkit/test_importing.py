@@ -29,7 +29,8 @@ from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
 from profkit.report.dialects import tensorrt_tables
-from profkit.report.writers import markdown, page_data
+from profkit.report.page import data as page_data
+from profkit.report.writers import markdown
 from profkit.report.writers.json import metrics as metrics_of
 
 DATA = Path(__file__).parent.parent / "data"

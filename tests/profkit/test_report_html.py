@@ -17,8 +17,9 @@ from synthetic_runs import kernel, make_run
 from analyzers.waterfall import Slice
 from profkit.record.importing import import_files
 from profkit.report import sections
+from profkit.report.messages import speaking
+from profkit.report.page.run import page
 from profkit.report.waterfall import blocks
-from profkit.report.writers.html import page
 from profkit.study.study import Study, open_study
 
 ROOT = Path(__file__).parents[2]
@@ -272,7 +273,8 @@ def check_toggles(tab):
 
 def opened_page(tab, folder, run, lang="en", width=1200):
     file = folder / "report.html"
-    file.write_text(page(run, lang), "utf-8")
+    with speaking(lang):
+        file.write_text(page(run), "utf-8")
     tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
     tab.goto(file)
     assert tab.problems() == []
@@ -412,7 +414,8 @@ def test_two_thousand_kernels_in_a_browser(tmp_path):
 def test_the_page_of_an_import_answers_about_its_longest_kernel(tmp_path, lang, wanted):
     """No candidates, no verdict: what took the time, what binds it, what next."""
     run = Study(import_files([H200 / "ICGRMS" / "ncu.csv"], tmp_path / "their-run").run)
-    text = page(run, lang)
+    with speaking(lang):
+        text = page(run)
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "(ATen)" in top
     assert wanted in top

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import sections
-from profkit.report.chinese import said_in
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
+from profkit.report.messages import language, named, say, translated
 from profkit.report.names import short_name
 from profkit.report.places import place_of
-from profkit.report.words import named, say
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
@@ -62,18 +61,18 @@ _ROOMS = (
 )
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
+def write(runs: Sequence[str | Study]) -> Written:
     """The document of one run, for stdout."""
-    return Written(document(the_one(runs), lang=lang))
+    return Written(document(the_one(runs)))
 
 
-def document(study: Study, findings: Sequence[Finding] | None = None, lang: str = "en") -> str:
+def document(study: Study, findings: Sequence[Finding] | None = None) -> str:
     """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
     found = study.findings() if findings is None else findings
     sources = {id(one): _source(study, one) for one in found}
     text = ""
     for room in _ROOMS:
-        text = _json(_content(study, found, sources, room, lang))
+        text = _json(_content(study, found, sources, room))
         if len(text) <= LIMIT:
             break
     return text
@@ -90,7 +89,7 @@ def _json(content: Mapping[str, Any]) -> str:
 
 
 def _content(
-    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room, lang: str
+    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room
 ) -> dict[str, Any]:
     """The document; sources: where each finding's kernel stands in the source, by the finding's id()."""
     subject = _subject(study)
@@ -108,16 +107,16 @@ def _content(
         "ok": True,
         "sample": cut(study.manifest.sample.id, room.letters),
         "device": cut(sections.device(study), room.letters),
-        "says": [cut(line, room.letters) for line in _says(study, subject, lang)[: room.results]],
+        "says": [cut(line, room.letters) for line in _says(study, subject)[: room.results]],
         "subject": subject.name if subject is not None else "",
-        "next": cut(_next(study, subject, told, mine, lang), max(room.letters, 240)),
+        "next": cut(_next(study, subject, told, mine), max(room.letters, 240)),
         "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
-        "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
+        "results": [_result(study, part, room) for part in _ranked(study, subject)[: room.results]],
         "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
-        "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
+        "findings": [_finding(study, one, sources[id(one)], room) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
-        "doubts": [cut(one, room.letters) for one in _doubts(study, subject, lang)][: room.doubts],
-        "not_checked": _not_checked(study, mine, room, lang),
+        "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
+        "not_checked": _not_checked(study, mine, room),
         "measure": _command(measure, room),
         "gate": _command(_gate(study, subject), room),
         "more": _command(f"profkit explain {shlex.quote(study.path.as_posix())} --json", room),
@@ -136,10 +135,10 @@ def _subject(study: Study) -> Part | None:
     return min(tried, key=_longest(study), default=None)
 
 
-def _says(study: Study, subject: Part | None, lang: str) -> list[str]:
+def _says(study: Study, subject: Part | None) -> list[str]:
     """The first lines of every report, the subject's before the others."""
-    own = f"{subject.name}: " if subject is not None else ""
-    return sorted(sections.first_lines(study, lang), key=lambda line: not line.startswith(own))
+    own = subject.name if subject is not None else ""
+    return [line for _, line in sorted(sections.sentences(study), key=lambda one: one[0] != own)]
 
 
 def _seconds(study: Study, part: Part) -> float:
@@ -168,7 +167,7 @@ def _ranked(study: Study, subject: Part | None) -> list[Part]:
     )
 
 
-def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
+def _result(study: Study, part: Part, room: _Room) -> dict[str, Any]:
     verdict, row = study.verdicts.get(part.name), part.row or {}
     found: dict[str, Any] = {
         "name": cut(part.name, room.letters),
@@ -181,12 +180,12 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
         return found
     found |= {
         "wins": verdict.wins,
-        "conditions": [cut(one.text(lang), room.letters) for one in verdict.conditions],
+        "conditions": [cut(one.text(language()), room.letters) for one in verdict.conditions],
         "speedup": _round(verdict.speedup),
         "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
     }
     if _no_time_counts(verdict):
-        kind, why = said_in(lang, verdict.kind), said_in(lang, verdict.why)
+        kind, why = translated(verdict.kind), translated(verdict.why)
         found["kind"], found["why"] = cut(kind, room.letters), cut(why, room.letters)
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail[-2 * room.letters :]
@@ -232,8 +231,8 @@ def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
     }
 
 
-def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: str) -> dict[str, Any]:
-    title, then, expect = worded(one, lang)
+def _finding(study: Study, one: Finding, source: str | None, room: _Room) -> dict[str, Any]:
+    title, then, expect = worded(one)
     return {
         "rule": one.rule,
         "title": cut(title, room.letters),
@@ -241,7 +240,7 @@ def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: 
         "source": source,
         "bound": _round(one.upper_bound),
         "share": _round(one.ratio),
-        "evidence": [cut(proof(piece, lang), 60) for piece in one.evidence[:3]],
+        "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
         "next": cut(runnable(then, study), room.letters),
         "expect": cut(expect, room.letters),
         "verify": _command(_verify(study, one), room),
@@ -292,21 +291,21 @@ def _source(study: Study, one: Finding) -> str | None:
     return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
 
 
-def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding], lang: str) -> str:
+def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
     """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
-        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right", lang)
-        return f"{whose}{say('colon', lang)}{verdict.text(lang)}"
+        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
+        return f"{whose}{say('colon')}{verdict.text(language())}"
     if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
-        return say("a_stop", lang)
+        return say("a_stop")
     if told:
-        return runnable(worded(told[0], lang)[1], study)
+        return runnable(worded(told[0])[1], study)
     again = sections.again(study)
     if study.manifest.counters.state != "collected" and again:
-        how = said_in(lang, study.manifest.counters.fix) or again.replace("--events", "--ncu")
-        return say("a_collect", lang, how=how)
-    return say("a_no_reason_blind" if mine else "a_no_reason", lang, silent=unexplained(mine, lang))
+        how = translated(study.manifest.counters.fix) or again.replace("--events", "--ncu")
+        return say("a_collect", how=how)
+    return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine))
 
 
 def _no_time_counts(verdict: Verdict) -> bool:
@@ -318,28 +317,28 @@ def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
     return ratio <= AT_FLOOR if math.isfinite(ratio) else None
 
 
-def _doubts(study: Study, subject: Part | None, lang: str) -> Iterator[str]:
+def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
     own = subject.name if subject is not None else ""
     ranked: list[tuple[int, str]] = []
-    for one in sections.doubts(study, lang):
+    for one in sections.doubts(study):
         whose = [name for name in one.about if name]
         if whose and own not in whose:
             continue
-        fix = say("a_fix", lang, fix=one.fix) if one.fix else ""
-        ranked.append((0 if whose else 1, sections.doubt_line(one, lang) + fix))
+        fix = say("a_fix", fix=one.fix) if one.fix else ""
+        ranked.append((0 if whose else 1, sections.doubt_line(one) + fix))
     return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _not_checked(study: Study, mine: Sequence[Finding], room: _Room, lang: str) -> str:
+def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
     """One line: the rules without counters and the command that brings them; "" when all decided."""
     missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
     if not missing:
         return ""
     step = next(one.next_step for one in mine if one.severity == COLLECT)
-    rules = say("listed", lang).join(named(one, lang) for one in missing)
-    said = say("a_lack", lang, count=str(len(missing)), rules=rules)
-    return cut(said, room.letters) + say("colon", lang) + runnable(step, study)
+    rules = say("listed").join(named(one) for one in missing)
+    said = say("a_lack", count=str(len(missing)), rules=rules)
+    return cut(said, room.letters) + say("colon") + runnable(step, study)
 
 
 def _command(text: str, room: _Room) -> str | None:

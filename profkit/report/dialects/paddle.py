@@ -14,11 +14,10 @@ import click
 from analyzers.speedup import FORMULAS, shown, speedup
 from profkit.contests.hackathon.slips import check_claims, claims_of
 from profkit.errors import ProfkitError
-from profkit.report.chinese import said_in
 from profkit.report.dialect import FILE, Dialect, Written
 from profkit.report.ladder import Chosen, choose
 from profkit.report.layout import Table, pipe_table
-from profkit.report.words import say
+from profkit.report.messages import say, translated
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -56,7 +55,6 @@ class Case:
 
 def write(
     runs: Sequence[str | Study],
-    lang: str,
     inputs: Sequence[str] = (),
     convention: str = "gain",
     lint: Path | None = None,
@@ -64,7 +62,7 @@ def write(
     """The table of pairs of runs, or what is wrong with the table that stands in a file."""
     if lint is not None:
         return Written(slips(lint))
-    return Written(report(cases_of(choose(runs), inputs), convention, lang))
+    return Written(report(cases_of(choose(runs), inputs), convention))
 
 
 def slips(path: Path) -> str:
@@ -80,19 +78,19 @@ def slips(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def report(cases: Sequence[Case], convention: str = "gain", lang: str = "en") -> str:
+def report(cases: Sequence[Case], convention: str = "gain") -> str:
     """The table, its convention, and a line for each case that is faster than its device can be."""
     with_torch = any(not math.isnan(case.pytorch) for case in cases)
     head = [*HEAD, RESULT[convention]] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
     places = _places(cases)
-    gap = say("fill_in", lang)
+    gap = say("fill_in")
     rows = [_row(number, case, convention, places, with_torch, gap) for number, case in enumerate(cases, 1)]
-    colon, comma = say("colon", lang), say("comma", lang)
-    formula = said_in(lang, FORMULAS[convention])
-    lines = [pipe_table(Table(head, rows)), "", f"{RESULT[convention]}{colon}{formula}{comma}{say('in_ms', lang)}"]
+    colon, comma = say("colon"), say("comma")
+    formula = translated(FORMULAS[convention])
+    lines = [pipe_table(Table(head, rows)), "", f"{RESULT[convention]}{colon}{formula}{comma}{say('in_ms')}"]
     if with_torch:
-        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch', lang)}")
-    return "\n".join([*lines, *_layouts(cases, lang), *_implausible(cases, lang)]) + "\n"
+        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch')}")
+    return "\n".join([*lines, *_layouts(cases), *_implausible(cases)]) + "\n"
 
 
 def _row(number: int, case: Case, convention: str, places: int, with_torch: bool, gap: str) -> list[str]:
@@ -120,7 +118,7 @@ def _ms(seconds: float, places: int) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
 
 
-def _layouts(cases: Sequence[Case], lang: str) -> list[str]:
+def _layouts(cases: Sequence[Case]) -> list[str]:
     """A line for each case whose inputs are those of another one but for their strides."""
     dense = {(case.device, case.input_type, case.input_shape): n for n, case in enumerate(cases, 1)}
     lines = []
@@ -130,11 +128,11 @@ def _layouts(cases: Sequence[Case], lang: str) -> list[str]:
             base = cases[other - 1]
             times = {"before": case.before / base.before, "after": case.after / base.after}
             known = {name: f"{value:.3g}" for name, value in times.items()}
-            lines.append(say("layouts", lang, strided=str(number), dense=str(other), **known))
+            lines.append(say("layouts", strided=str(number), dense=str(other), **known))
     return lines
 
 
-def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
+def _implausible(cases: Sequence[Case]) -> list[str]:
     lines = []
     for number, case in enumerate(cases, 1):
         rate = case.bytes / case.after
@@ -142,7 +140,6 @@ def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
             lines.append(
                 say(
                     "implausible",
-                    lang,
                     number=str(number),
                     size=f"{case.bytes / 1e9:.3g}",
                     ms=f"{case.after * 1e3:.4g}",

@@ -37,7 +37,7 @@ _STATUS = {
 such word."""
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
+def write(runs: Sequence[str | Study]) -> Written:
     """The records of one run, for stdout."""
     return Written("".join(f"{line}\n" for line in lines(the_one(runs))).rstrip("\n"))
 

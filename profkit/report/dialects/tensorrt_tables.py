@@ -13,10 +13,9 @@ from collectors import head_of, read
 from profkit.contests.hackathon.encoder_table import Part, passes
 from profkit.errors import ProfkitError
 from profkit.report import units
-from profkit.report.chinese import said_in
 from profkit.report.layout import Table, code, pipe_table
+from profkit.report.messages import say, translated
 from profkit.report.names import short_names
-from profkit.report.words import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,12 +27,12 @@ TOP = 10
 Evaluations = Sequence[tuple[str, Sequence[Part]]]
 
 
-def errors(evaluations: Evaluations, lang: str = "en") -> list[list[str]]:
+def errors(evaluations: Evaluations) -> list[list[str]]:
     """Part, bs, sl, the errors as printed, the verdict and the one by the thresholds where it differs."""
-    return [row for name, parts in evaluations for part in parts for row in _errors(name, part, lang)]
+    return [row for name, parts in evaluations for part in parts for row in _errors(name, part)]
 
 
-def _errors(name: str, part: Part, lang: str) -> Iterator[list[str]]:
+def _errors(name: str, part: Part) -> Iterator[list[str]]:
     for row in ordered(part):
         cells = [row.cells.get(key, "-") for key in ("bs", "sl", "a0", "r0", "a1", "r1")]
         if any(cell != "-" for cell in cells[2:]):
@@ -42,7 +41,7 @@ def _errors(name: str, part: Part, lang: str) -> Iterator[list[str]]:
             yield [
                 f"{name} {part.name}".strip(),
                 *cells,
-                verdict if wanted in ("", row.verdict) else say("thresholds_say", lang, verdict=verdict, wanted=wanted),
+                verdict if wanted in ("", row.verdict) else say("thresholds_say", verdict=verdict, wanted=wanted),
             ]
 
 
@@ -58,19 +57,19 @@ def _key(row: Any) -> tuple[str, str]:
     return row.cells.get("bs", ""), row.cells.get("sl", "")
 
 
-def alone(evaluations: Evaluations, lang: str) -> Iterator[str]:
+def alone(evaluations: Evaluations) -> Iterator[str]:
     """Latency and throughput of each table by itself."""
     for name, parts in evaluations:
         for part in parts:
             rows = [[row.cells.get(key, "-") for key in ("bs", "sl", "lt", "tp")] for row in ordered(part)]
-            table = pipe_table(Table(["bs", "sl", say("latency", lang), say("tp", lang)], rows))
+            table = pipe_table(Table(["bs", "sl", say("latency"), say("tp")], rows))
             yield f"{name} {part.name}\n\n{table}\n"
 
 
-def matrix(evaluations: Evaluations, lang: str) -> Iterator[str]:
+def matrix(evaluations: Evaluations) -> Iterator[str]:
     """Latency and speed-up by batch and length; the first table is the baseline."""
     (base_name, base_parts), *others = evaluations
-    yield say("convention", lang, formula=said_in(lang, FORMULAS["ratio"]), base=say("base_latency", lang)) + "\n"
+    yield say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_latency")) + "\n"
     for part in base_parts:
         after = [
             (name, {_key(row): row for row in one.rows})
@@ -80,7 +79,7 @@ def matrix(evaluations: Evaluations, lang: str) -> Iterator[str]:
         ]
         head = ["bs", "sl", f"{base_name} lt [ms]"]
         for name, _ in after:
-            head += [f"{name} lt [ms]", say("gain", lang, formula=said_in(lang, FORMULAS["ratio"]))]
+            head += [f"{name} lt [ms]", say("gain", formula=translated(FORMULAS["ratio"]))]
         rows = [_cells(row, [known for _, known in after]) for row in ordered(part)]
         yield f"{part.name}\n\n" + pipe_table(Table(head, rows)) + "\n"
 
@@ -94,14 +93,14 @@ def _cells(row: Any, after: Sequence[dict[tuple[str, str], Any]]) -> list[str]:
     return cells
 
 
-def by_input(studies: Sequence[Study], steps: Sequence[str], lang: str) -> str:
+def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
     """A row a run: its inputs, the first step's time, every other step's with its speed-up over the first."""
     known = [{str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records")} for study in studies]
     scale, unit = units.scale("s", [time for times in known for time in times.values()])
     rows = [_row(study, times, steps, scale) for study, times in zip(studies, known, strict=True)]
-    head = [say("p_inputs", lang), *(f"{step} [{unit}]" for step in steps)]
-    note = say("convention", lang, formula=said_in(lang, FORMULAS["ratio"]), base=say("base_time", lang))
-    return f"{say('by_input', lang)}\n\n{pipe_table(Table(head, rows), (0,))}\n\n{note}"
+    head = [say("p_inputs"), *(f"{step} [{unit}]" for step in steps)]
+    note = say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_time"))
+    return f"{say('by_input')}\n\n{pipe_table(Table(head, rows), (0,))}\n\n{note}"
 
 
 def elements(study: Study) -> int:

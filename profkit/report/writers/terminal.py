@@ -52,8 +52,7 @@ def summary(study: Study) -> str:
 
 def _first_lines(study: Study, tones: Mapping[str, str | None]) -> list[str]:
     """Green for what is faster, red for what is wrong, failed or slower, yellow for what is undecided."""
-    lines = sections.first_lines(study)
-    return [click.style(line, fg=tones.get(line.partition(": ")[0]), bold=True) for line in lines]
+    return [click.style(line, fg=tones.get(name), bold=True) for name, line in sections.sentences(study)]
 
 
 def _listed(head: str, lines: Sequence[str]) -> list[str]:

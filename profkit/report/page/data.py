@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from analyzers.waterfall import WORDS
 from profkit.report import lines
 from profkit.report.explain import NO_RANGE, ending, in_order
 from profkit.report.layout import cut
+from profkit.report.messages import bound, catalogue, in_each, named
 from profkit.report.names import short_names
 from profkit.report.waterfall import Block
-from profkit.report.words import LANGUAGES, bound, catalogue, named
 from roofline.ceilings import BANDWIDTH, Roofline
 from roofline.style import BANDS, places, shape
 
@@ -139,7 +140,7 @@ def _heads(study: Study) -> dict[str, list[str]]:
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
     """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
     told = lines.shown_of(found)
-    return {"lines": [[lines.sentence(one, lang) for lang in LANGUAGES] for one in told]} if told else {}
+    return {"lines": [in_each(partial(lines.sentence, one)) for one in told]} if told else {}
 
 
 def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
@@ -154,12 +155,12 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "dramf": six(number(row, "dram_fraction")),
         "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
         "frac": six(number(row, "roof_share")),
-        "roof": [named(str(row.get("roof") or ""), lang) for lang in LANGUAGES],
+        "roof": in_each(lambda: named(str(row.get("roof") or ""))),
         "of": str(row.get("roof") or ""),
         "at": str(row.get("roof") or "") == str(row.get("bound_by")),
         "occ": six(number(row, "occupancy")),
         "pipe": str(row.get("compute") or ""),
-        "bound": [bound(row, lang) for lang in LANGUAGES],
+        "bound": in_each(lambda: bound(row)),
     }
 
 
