@@ -141,7 +141,6 @@ LAZY: dict[str, str] = {
     "profkit.report.derived": "numpy pandas",
     "profkit.report.figures": "numpy pandas",
     "profkit.report.programs": "numpy pandas",
-    "profkit.report.seconds": "numpy pandas",
     "profkit.report.waterfall": "numpy pandas",
     "profkit.report.page.compare": "numpy pandas",
     "profkit.report.page.run": "numpy pandas",
