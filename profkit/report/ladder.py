@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import Ladder, Moved, Rung, Step, compare
-from analyzers.speedup import FORMULAS, shown
+from analyzers.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.layout import Table, terminal_table
+from profkit.report.layout import Column, Table, terminal_table
 from profkit.report.messages import language, named, say, speaking, spoken
 from roofline.scene import Arrow, Point, Scene
 
@@ -133,39 +133,27 @@ def _clock(study: Study, impl: str) -> float:
     return float(known.median()) if len(known) else math.nan
 
 
-def ladder_table(ladder: Ladder) -> Table:
-    """One row a step; one unit for the times; the convention stands in the head."""
-    unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    formula = FORMULAS["ratio"]
-    head = [
-        "step",
-        "what changed",
-        f"time [{unit}]",
-        f"step ({formula})",
-        "since first",
-        "of attainable",
-        "x floor",
-        "bound by",
+def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
+    """One row a step, one unit for the times, the convention in the head; `correct`: what is said of each step's answers."""
+    rungs = ladder.rungs
+    changed = [
+        ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file")) for at, rung in enumerate(rungs)
     ]
-    rows = [
-        [
-            rung.label,
-            ", ".join(rung.changed) or ("-" if index == 0 else "nothing in its file"),
-            time,
-            step_text(rung),
-            shown(rung.total, "ratio"),
-            units.percent(rung.attainable_fraction),
-            units.digits(rung.floor_ratio),
-            rung.bound_by or "-",
-        ]
-        for index, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
+    unit, times = units.column([rung.time for rung in rungs], "s")
+    columns = [
+        Column(say("step"), [rung.label for rung in rungs]),
+        Column(say("measure"), changed, 5),
+        Column(say("correct"), correct, 5),
+        Column(f"{say('time')} [{unit}]", times),
+        Column(say("c_step"), [step_text(rung) for rung in rungs]),
+        Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
+        Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
+        Column(say("x_floor"), [units.digits(rung.floor_ratio) for rung in rungs], 4),
+        Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
     ]
-    return Table(head, rows, (0, 5, 0, 0, 3, 4, 4, 2))
-
-
-def moved_lines(ladder: Ladder) -> list[str]:
-    """The counters that moved at each step, one line a step."""
-    return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
+    kept = [one for one in columns if one.cells]
+    rows = [list(cells) for cells in zip(*(one.cells for one in kept), strict=True)]
+    return Table([one.head for one in kept], rows, tuple(one.rank for one in kept))
 
 
 def step_text(rung: Rung) -> str:
@@ -203,24 +191,16 @@ def moved(one: Moved) -> str:
 
 
 def text(ladder: Ladder) -> str:
-    """For the terminal."""
-    moves = moved_lines(ladder)
-    tones = [COLOURS.get(rung.verdict) for rung in ladder.rungs]
-    parts = [
-        terminal_table(ladder_table(ladder), tones=tones),
-        *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else []),
-    ]
-    parts += notes(ladder)
-    return "\n".join(parts)
+    """For the terminal: the steps, the counters that moved, the convention and the caveats."""
+    moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in ladder.rungs if rung.moved]
+    table = terminal_table(ladder_table(ladder), tones=[COLOURS.get(rung.verdict) for rung in ladder.rungs])
+    parts = [table, *([f"{say('moved')}:", *moves] if moves else []), say("c_note")]
+    return "\n".join([*parts, *(caveat_line(sections.Said.of(one)) for one in ladder.doubts)])
 
 
-def notes(ladder: Ladder) -> list[str]:
-    """Convention and doubts, one line each."""
-    lines = [
-        "speed-up: old time / new time, of the medians, with their 95 % intervals; "
-        "a run's own report pairs the calls of a round instead, which can move the last digit"
-    ]
-    return lines + [f"doubt: {d.what}: {d.how_much} (fix: {d.fix})" for d in ladder.doubts]
+def caveat_line(one: sections.Said) -> str:
+    """A caveat of a comparison on the terminal."""
+    return say("c_doubt") + sections.doubt_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
 
 
 def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from analyzers.statistics import FEWEST, SERIAL
 from analyzers.steps import APPEARED, GONE, PASSAGES, RECORD, STEPS, Programs, Rung, Taken, compare_steps
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.ladder import COLOURS, Chosen, chosen_of, interval, ladder_of, machine, told_apart
+from profkit.report.ladder import COLOURS, Chosen, caveat_line, chosen_of, interval, ladder_of, machine, told_apart
 from profkit.report.ladder import text as ladder_text
 from profkit.report.layout import Column, Table, column, terminal_table
 from profkit.report.messages import say
@@ -250,8 +250,5 @@ def text(studies: Sequence[Study], found: Programs) -> str:
         table = pieces_table(found, at)
         blocks += [terminal_table(table)] if table.rows else []
     blocks.append(say("st_note"))
-    mark = say("c_doubt")
-    for one in doubts(studies, found):
-        fix = say("c_fix", fix=one.fix) if one.fix else ""
-        blocks.append(mark + sections.doubt_line(one) + fix)
+    blocks += [caveat_line(one) for one in doubts(studies, found)]
     return "\n".join(blocks)

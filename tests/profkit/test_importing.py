@@ -28,7 +28,6 @@ from collectors.ncu.raw import RawReader
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.dialects import tensorrt_tables
 from profkit.report.page import data as page_data
 from profkit.report.writers import markdown
 from profkit.report.writers.json import metrics as metrics_of
@@ -105,8 +104,6 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
     run = tmp_path / "run"
     assert invoke(["compare", f"{run}:x:1.5", f"{run}:x:6.0"]) == 0
     assert "0.25x" in capsys.readouterr().out
-    with pytest.raises(ProfkitError, match=r"several runs of trtexec: x:1\.5, x:6\.0"):
-        tensorrt_tables.read_layers([tmp_path / "README.md"])
 
 
 def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):

@@ -86,12 +86,11 @@ def test_paddle_from_runs_leaves_gaps(run):
     recorded = in_each(lambda: paddle.report(paddle.cases_of(chosen)))[1]
     assert "| float32 | [16,1024], [1024,2048] strides [1,1024] |" in recorded
     assert "【待填】" not in recorded
-    assert "float32" in paddle.report(paddle.cases_of(chosen, ["float32 [4,4]"]))
     with pytest.raises(ProfkitError, match="takes pairs"):
         paddle.cases_of(chosen[:1])
 
 
-def test_paddle_has_a_case_a_shape_and_sets_strided_against_contiguous(run, monkeypatch):
+def test_paddle_has_a_case_a_shape(run, monkeypatch):
     run.manifest.inputs = ["float16 [64, 32]"]
     shapes = [
         Shape(("float16 [64, 32]",), {"reference": 3e-4, "cuda": 2e-4}),
@@ -104,15 +103,7 @@ def test_paddle_has_a_case_a_shape_and_sets_strided_against_contiguous(run, monk
     assert (cases[1].before, cases[1].after) == (9e-4, 3e-4)
     text = in_each(lambda: paddle.report(cases))[1]
     assert "| float16 | [64,32] strides [1,64] | 0.9000 | 0.3000 | 200.0% |" in text
-    assert "用例 2 与用例 1 形状相同、stride 不同：优化前耗时为后者的 3 倍，优化后为 1.5 倍。" in text
     assert "旧 / 新 - 1" in text
-
-
-def test_lint(tmp_path):
-    assert "2 figures, convention gain (old / new - 1), 0 slips" in paddle.slips(CONTEST / "paddle_57835.md")
-    bad = tmp_path / "bad.md"
-    bad.write_text((CONTEST / "paddle_57835.md").read_text().replace("177.1%", "187.1%"))
-    assert "printed 187.1%, 177.1% by the columns" in paddle.slips(bad)
 
 
 def inputs(run):

@@ -266,6 +266,7 @@ def test_where_nothing_is_placed_no_roof_is_spoken_of(study, monkeypatch):
     assert sections.placed(study)
     object.__setattr__(study.analysis, "doubts", (Doubt("all datasheet", "", "", "datasheet-roofs"),))
     assert "datasheet-roofs" in {one.code for one in sections.doubts(study)}
-    monkeypatch.setattr("profkit.report.sections.caveats.placed", lambda _: False)
+    for where in ("sections", "sections.caveats"):
+        monkeypatch.setattr(f"profkit.report.{where}.placed", lambda _: False)
     assert "datasheet-roofs" not in {one.code for one in sections.doubts(study)}
     assert '<section id="roofline" aria-labelledby="h-roof" hidden>' in page(study)

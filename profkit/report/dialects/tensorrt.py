@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-import profkit.report.dialects.tensorrt_tables as tables
 from analyzers.compare import Ladder
+from analyzers.records import number
 from analyzers.rules.rule import TIME
-from analyzers.speedup import FORMULAS, shown
+from analyzers.speedup import shown
 from profkit.contests.hackathon import encoder_table
 from profkit.contests.hackathon.encoder_table import THRESHOLDS
 from profkit.contests.hackathon.slips import check_evaluation
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.dialect import FILE, Dialect, Written
+from profkit.report.dialects import evaluation
 from profkit.report.explain import gain, headline, proof, runnable, worded
-from profkit.report.ladder import Chosen, choose, ladder_of, moved, scene_of
+from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved, scene_of
 from profkit.report.layout import Table, code, pipe_table
 from profkit.report.messages import language, named, say, spoken, translated
 from profkit.report.names import short_name, short_names
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
 
+TOP = 10
+"""Kernels or layers that a table of hot spots names."""
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
 """Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
 
@@ -51,18 +54,17 @@ class Inputs:
 
     chosen: Sequence[Chosen] = ()
     ladder: Ladder | None = None
-    layers: pd.DataFrame | None = None
-    evaluations: tables.Evaluations = ()
+    layers: Study | None = None
+    evaluations: evaluation.Evaluations = ()
     others: Sequence[Study] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
-    commands: Sequence[str] = ()
     figure: str = ""
     foreign: bool = False
 
 
 def write(
     runs: Sequence[str | Study],
-    trtexec: Sequence[Path] = (),
+    layers: str = "",
     evaluations: Sequence[Path] = (),
     others: Sequence[str] = (),
     notes: Path | None = None,
@@ -78,7 +80,7 @@ def write(
     inputs = Inputs(
         chosen=chosen,
         ladder=ladder,
-        layers=tables.read_layers(trtexec),
+        layers=open_study(layers) if layers else None,
         evaluations=[(path.stem, encoder_table.read(path)) for path in evaluations],
         figure=next(iter(pictures), ""),
         foreign=spoken() != language(),
@@ -130,9 +132,9 @@ def write_up(inputs: Inputs) -> str:
     # An engine was built only where its profile or its evaluation says so.
     title = "title" if inputs.layers is not None or inputs.evaluations or not inputs.chosen else "title_plain"
     lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
-    writer.numbers = {key: number for number, (key, _) in enumerate(sections, 1)}
-    for number, (key, section) in enumerate(sections, 1):
-        lines += [f"## {number} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
+    writer.numbers = {key: at for at, (key, _) in enumerate(sections, 1)}
+    for at, (key, section) in enumerate(sections, 1):
+        lines += [f"## {at} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -162,19 +164,18 @@ class _Writer:
         if not self.studies:
             yield self.gap("device")
             return
-        for study in self.studies[:1]:
-            manifest = study.manifest
-            device = manifest.device
-            rows = [[say("device"), str(device.get("name", "?"))]]
-            rows += [[say("driver"), str(device["driver"])]] if "driver" in device else []
-            rows += [[name, version] for name, version in manifest.versions.items() if name != "os"]
-            rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
-            rows.append([say("created"), manifest.created])
-            yield pipe_table(Table(self.head("item", "value"), rows))
+        manifest = self.studies[0].manifest
+        device = manifest.device
+        rows = [[say("device"), str(device.get("name", "?"))]]
+        rows += [[say("driver"), str(device["driver"])]] if "driver" in device else []
+        rows += [[name, version] for name, version in manifest.versions.items() if name != "os"]
+        rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
+        rows.append([say("created"), manifest.created])
+        yield pipe_table(Table(self.head("item", "value"), rows))
 
     def baseline(self) -> Iterator[str]:
         ladder = self.inputs.ladder
-        evaluation = self.inputs.evaluations[:1]
+        given = self.inputs.evaluations[:1]
         if ladder is not None:
             first = ladder.rungs[0]
             yield f"- {headline(self.inputs.chosen[0].study, first.impl)}"
@@ -184,54 +185,44 @@ class _Writer:
             one = self.inputs.chosen[0]
             row = one.study.analysis.impl(one.study.analysis.reference)
             yield f"- {row['impl']}{say('colon')}{units.text(float(row['time']), 's')}"
-        elif evaluation:
-            yield f"- {evaluation[0][0]}"
+        elif given:
+            yield f"- {given[0][0]}"
         else:
             yield self.gap("no_baseline")
 
     def hot(self) -> Iterator[str]:
-        layers = self.inputs.layers
-        if layers is not None and layers["time"].sum() > 0:
-            yield self._hot_table(tables.longest_layers(layers))
+        layers, chosen = self.inputs.layers, self.inputs.chosen
+        if layers is not None:
+            yield self._kernels(layers, layers.kernels)
             yield "\n" + say("layers_note")
-            for doubt in layers.attrs.get("doubts", ()):
-                yield f"- {sections.doubt_line(sections.Said.of(doubt))}"
+            yield from (f"- {sections.doubt_line(doubt)}" for doubt in sections.doubts(layers))
             return
-        ends = [(one.impl, self._kernels(one)) for one in self._ends()]
-        if not any(rows for _, rows in ends):
+        ends = chosen if len(chosen) < 2 else (chosen[0], chosen[-1])
+        counted = [(one, mine) for one in ends if len(mine := _of(one))]
+        for one, mine in counted:
+            yield f"**{one.impl}**\n\n{self._kernels(one.study, mine)}\n"
+        if not counted:
             yield self.gap("no_hot")
-            return
-        for label, rows in ends:
-            yield f"**{label}**\n\n{self._hot_table(rows)}\n"
 
-    def _hot_table(self, rows: list[list[str]]) -> str:
-        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by")[: len(rows[0])], rows))
-
-    def _ends(self) -> list[Chosen]:
-        """The first and the last step."""
-        chosen = list(self.inputs.chosen)
-        return chosen if len(chosen) < 2 else [chosen[0], chosen[-1]]
-
-    def _kernels(self, one: Chosen) -> list[list[str]]:
+    def _kernels(self, study: Study, kernels: pd.DataFrame) -> str:
         """The longest; those of a library that compute the same are one row."""
-        kernels = one.study.kernels
-        mine = (kernels[kernels["impl"] == one.impl] if len(kernels) else kernels).to_dict("records")
         groups: dict[str, list[Mapping[Any, Any]]] = {}
-        for row in mine:
+        for row in kernels.to_dict("records"):
             short = short_name(str(row["kernel"]))
             groups.setdefault(short if short.endswith(")") else str(row["kernel"]), []).append(row)
-        longest = sorted(groups.values(), key=lambda rows: -sum(float(row["time"]) for row in rows))[: tables.TOP]
+        longest = sorted(groups.values(), key=lambda rows: -sum(number(row, "time") for row in rows))[:TOP]
         names = short_names(str(rows[0]["kernel"]) for rows in longest)
-        return [
+        cells = [
             [
                 code(names[str(rows[0]["kernel"])]),
-                units.count(sum(float(row["launches"]) for row in rows)),
-                units.text(sum(float(row["time"]) for row in rows), "s"),
-                units.percent(sum(float(row["share"]) for row in rows)),
-                say("listed").join(dict.fromkeys(named(str(row["bound_by"])) for row in rows)),
+                units.count(sum(number(row, "launches") for row in rows)),
+                units.text(sum(number(row, "time") for row in rows), "s"),
+                units.percent(sum(number(row, "share") for row in rows)),
+                say("listed").join(dict.fromkeys(named(str(row.get("bound_by", units.MISSING))) for row in rows)),
             ]
             for rows in longest
         ]
+        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by"), cells))
 
     def findings(self) -> Iterator[str]:
         """The first three of each step. What the callers of a library can do stands once, below."""
@@ -266,29 +257,7 @@ class _Writer:
         if ladder is None:
             yield self.gap("no_steps")
             return
-        unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-        head = [
-            say("step"),
-            say("measure"),
-            f"{say('before')} [{unit}]",
-            f"{say('after')} [{unit}]",
-            say("gain", formula=translated(FORMULAS["ratio"])),
-            say("since"),
-            say("attainable"),
-        ]
-        rows = [
-            [
-                rung.label,
-                say("comma").join(rung.changed) or "-",
-                times[i - 1] if i else "-",
-                times[i],
-                shown(rung.step, "ratio"),
-                shown(rung.total, "ratio"),
-                units.percent(rung.attainable_fraction),
-            ]
-            for i, rung in enumerate(ladder.rungs)
-        ]
-        yield pipe_table(Table(head, rows), (0, 1))
+        yield pipe_table(ladder_table(ladder), (0, 1))
         if len(self.studies) == 1:
             yield "\n" + say("ratios_note", number=str(self.numbers.get("performance", "")))
         if self.inputs.figure:
@@ -306,7 +275,7 @@ class _Writer:
             yield f"\n- {sections.doubt_line(sections.Said.of(doubt))}"
 
     def accuracy(self) -> Iterator[str]:
-        rows = tables.errors(self.inputs.evaluations)
+        rows = evaluation.errors(self.inputs.evaluations)
         if rows:
             head = [say("part"), "bs", "sl", "a0", "r0", "a1", "r1", say("verdict")]
             yield pipe_table(Table(head, rows))
@@ -354,7 +323,7 @@ class _Writer:
     def performance(self) -> Iterator[str]:
         given = self.inputs.evaluations
         if given:
-            yield from (tables.matrix(given) if len(given) > 1 else tables.alone(given))
+            yield from (evaluation.matrix(given))
         for study in self.studies:
             data = sections.parts_table(study)
             rows = sorted(data.rows, key=lambda row: self._place(row[0]))
@@ -362,8 +331,8 @@ class _Writer:
             yield f"{sections.timing_line(study)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
-            runs = sorted([*self.studies, *self.inputs.others], key=tables.elements)
-            yield tables.by_input(runs, steps)
+            runs = sorted([*self.studies, *self.inputs.others], key=evaluation.elements)
+            yield evaluation.by_input(runs, steps)
         elif not given:
             yield self.gap("no_eval")
 
@@ -386,9 +355,15 @@ class _Writer:
 
     def commands(self) -> Iterator[str]:
         yield self.gap("docker")
-        lines = [*map(sections.again, self.studies), *self.inputs.commands]
+        lines = list(map(sections.again, self.studies))
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
+
+
+def _of(one: Chosen) -> pd.DataFrame:
+    """The kernels of one step."""
+    kernels = one.study.kernels
+    return kernels[kernels["impl"] == one.impl] if len(kernels) else kernels
 
 
 def _largest(values: Iterable[float | None]) -> str:
@@ -401,7 +376,10 @@ DIALECT = Dialect(
     write,
     (
         click.Option(
-            ["--trtexec"], type=FILE, multiple=True, help="tensorrt: an export of trtexec, nsys or ncu; repeatable."
+            ["--layers"],
+            metavar="RUN",
+            default="",
+            help="tensorrt: a run with the engine's layers, by `profkit import`.",
         ),
         click.Option(
             ["--eval", "evaluations"],

@@ -11,7 +11,6 @@ from analyzers.waterfall import EXCESS, WORDS, Waterfall
 from profkit._version import __version__
 from profkit.report import ladder as view
 from profkit.report import programs, sections, units
-from profkit.report.layout import Table
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, data_of
@@ -114,7 +113,7 @@ def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], data: dict[s
     moved = [(rung.label, [view.moved(one) for one in rung.moved]) for rung in ladder.rungs if rung.moved]
     return {
         "lead": _lead(ladder),
-        "table": _table(done.chosen, ladder),
+        "table": view.ladder_table(ladder, [_correct(one) for one in done.chosen]),
         "note": "",
         "falls": falls_of(known, data["kernels"], open_=len(known) - 1),
         "budgets": [],
@@ -138,6 +137,10 @@ def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
     return [Shown(one.study, one.impl, rung.label, colours[rung.label]) for one, rung in pairs]
 
 
+def _correct(one: Chosen) -> str:
+    return sections.correctness(next((impl for impl in one.study.manifest.impls if impl.name == one.impl), None))
+
+
 def _lead(ladder: Ladder) -> str:
     first, last = ladder.rungs[0], ladder.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
@@ -145,28 +148,6 @@ def _lead(ladder: Ladder) -> str:
     sure = say("c_sure", word=say(f"c_{last.verdict or 'undecided'}"), interval=view.interval(last))
     key = "c_two" if len(ladder.rungs) == 2 else "c_many"
     return say(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))
-
-
-def _table(chosen: Sequence[Chosen], ladder: Ladder) -> Table:
-    unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    heads = ("step", "measure", "correct", "time", "c_step", "since", "attainable", "x_floor", "bound_by")
-    head = [say(key) for key in heads]
-    head[3] = f"{head[3]} [{unit}]"
-    rows = [
-        [
-            rung.label,
-            ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file")),
-            sections.correctness(next((i for i in one.study.manifest.impls if i.name == one.impl), None)),
-            time,
-            view.step_text(rung),
-            shown(rung.total, "ratio"),
-            units.percent(rung.attainable_fraction),
-            units.digits(rung.floor_ratio),
-            named(rung.bound_by) or units.MISSING,
-        ]
-        for at, (one, rung, time) in enumerate(zip(chosen, ladder.rungs, times, strict=True))
-    ]
-    return Table(head, rows)
 
 
 def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:

@@ -1,30 +1,23 @@
-"""Tables of the TensorRT write-up: the hackathon's own evaluation output, exported layers, times by input."""
+"""Tables of the TensorRT write-up: the hackathon's own evaluation output, and times by input."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.speedup import FORMULAS, shown, speedup
-from collectors import head_of, read
 from profkit.contests.hackathon.encoder_table import Part, passes
-from profkit.errors import ProfkitError
 from profkit.report import units
-from profkit.report.layout import Table, code, pipe_table
+from profkit.report.layout import Table, pipe_table
 from profkit.report.messages import say, translated
-from profkit.report.names import short_names
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from profkit.study.study import Study
 
-TOP = 10
-
 Evaluations = Sequence[tuple[str, Sequence[Part]]]
+"""(name, parts) of each evaluation, the baseline first."""
 
 
 def errors(evaluations: Evaluations) -> list[list[str]]:
@@ -57,19 +50,11 @@ def _key(row: Any) -> tuple[str, str]:
     return row.cells.get("bs", ""), row.cells.get("sl", "")
 
 
-def alone(evaluations: Evaluations) -> Iterator[str]:
-    """Latency and throughput of each table by itself."""
-    for name, parts in evaluations:
-        for part in parts:
-            rows = [[row.cells.get(key, "-") for key in ("bs", "sl", "lt", "tp")] for row in ordered(part)]
-            table = pipe_table(Table(["bs", "sl", say("latency"), say("tp")], rows))
-            yield f"{name} {part.name}\n\n{table}\n"
-
-
 def matrix(evaluations: Evaluations) -> Iterator[str]:
     """Latency and speed-up by batch and length; the first table is the baseline."""
     (base_name, base_parts), *others = evaluations
-    yield say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_latency")) + "\n"
+    if others:
+        yield say("convention", formula=translated(FORMULAS["ratio"]), base=say("base_latency")) + "\n"
     for part in base_parts:
         after = [
             (name, {_key(row): row for row in one.rows})
@@ -116,61 +101,3 @@ def _row(study: Study, times: dict[str, float], steps: Sequence[str], scale: flo
         time = times.get(step, math.nan)
         cells.append(f"{units.digits(time / scale)} ({shown(speedup(first, time), 'ratio')})")
     return cells
-
-
-def longest_layers(frame: pd.DataFrame) -> list[list[str]]:
-    """Name, occurrences, total time and share of the longest."""
-    total = float(frame["time"].sum())
-    groups = frame.groupby("kernel", sort=False)["time"].agg(["size", "sum"]).sort_values("sum", ascending=False)
-    names = short_names(str(name) for name in groups.head(TOP).index)
-    return [
-        [
-            code(names[str(name)]),
-            str(int(row["size"])),
-            units.text(float(row["sum"]), "s"),
-            units.percent(float(row["sum"]) / total),
-        ]
-        for name, row in groups.head(TOP).iterrows()
-    ]
-
-
-def read_layers(paths: Sequence[Path]) -> pd.DataFrame | None:
-    """The layers or kernels of the given exports: trtexec's files are joined, an nsys or ncu export is read alone.
-
-    Raises ProfkitError when none of them has times.
-    """
-    if not paths:
-        return None
-    from collectors import trtexec  # pandas stays out of start-up
-
-    kinds: dict[str, Path] = {}
-    for path in paths:
-        kinds[_kind(path)] = path
-    if "other" in kinds:
-        frame: pd.DataFrame = read(kinds["other"])
-        if "runs" in frame.attrs:
-            names = ", ".join(frame.attrs["runs"])
-            raise ProfkitError(
-                f"{kinds['other']}: several runs of trtexec: {names}", fix="give one of them in a file of its own"
-            )
-        return frame
-    if "profile" not in kinds:
-        raise ProfkitError(f"{paths[0]}: no layer times", fix="export with trtexec --exportProfile=profile.json")
-    return trtexec.read(kinds["profile"], kinds.get("layers"), times=kinds.get("times"), metadata=kinds.get("metadata"))
-
-
-_MARKS = {
-    "averageMs": "profile",
-    "timeMs": "profile",
-    '"Layers"': "layers",
-    "latencyMs": "times",
-    "device_information": "metadata",
-    "performance_summary": "metadata",
-}
-
-
-def _kind(path: Path) -> str:
-    head = head_of(path)
-    if head.lstrip()[:1] not in ("[", "{"):
-        return "other"
-    return next((kind for mark, kind in _MARKS.items() if mark in head), "other")
