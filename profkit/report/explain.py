@@ -26,7 +26,6 @@ _TIMES = ("time/kernels",)
 
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
-NO_RANGE = "(no range)"
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
 LOOSE = 2.0

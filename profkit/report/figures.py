@@ -14,7 +14,6 @@ from analyzers.program import Budget
 from analyzers.records import number
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.explain import NO_RANGE
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
@@ -55,7 +54,7 @@ def steps_of(study: Study) -> Steps | None:
     falls, best = study.waterfalls, shown_fall(study)
     if best is None:
         return None
-    everything = "all kernels" if len(falls) == 1 else NO_RANGE
+    everything = "all kernels" if len(falls) == 1 else say("no_range")
     where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
     title = say("fall_title", sample=study.manifest.sample.id, **where)
     subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)

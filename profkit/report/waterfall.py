@@ -65,9 +65,14 @@ class Block:
         """The kind as which it is drawn."""
         return _PAINTED.get(self.kind, self.kind)
 
+    @property
+    def of_step(self) -> bool:
+        """Whether it is a part of a program's step, and not of a call."""
+        return self.kind in _PAINTED
+
     def label(self) -> str:
         """The kernel it is of, or what kind of time it is."""
-        if self.kind in _PAINTED and not self.kernels:
+        if self.of_step and not self.kernels:
             return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}")
         if self.kernels > 1:
             return say("fall_more", count=str(self.kernels))
@@ -81,7 +86,7 @@ class Block:
             return say(f"wall_{self.kind}")
         if not self.kernels:
             return named(self.cause)
-        if self.kind in _PAINTED:
+        if self.of_step:
             return say(f"wall_{self.kind}")
         if self.kind != EXCESS:
             return say("fall_alone") if self.kind == KERNELS else of_pair(WORDS[self.kind])

@@ -110,7 +110,7 @@ def test_in_chinese(said, opened):
         out.splitlines()[0]
         == "less 每步 23.3 ms，gpt 每步 23.3 ms：加速比 1x，尚无定论 [0.646, 1.55]，依据 5 步与 5 步"
     )
-    for words in ("GPU 空闲", "主机下发太晚", "不再出现", "存疑：", "（办法："):
+    for words in ("GPU 空闲", "主机下发过慢", "不再出现", "存疑：", "（办法："):
         assert words in out
     assert not re.search(r"\b(doubt|fix|step|gone|steady)\b", out)
     assert "统计窗口不同" in in_each(lambda: lead(of(opened, "gpt", "cut").found))[1]

@@ -88,9 +88,9 @@ def _doubts(study: Study) -> Iterator[str]:
     matter, colon = sections.that_matter(study), say("colon")
     for one in matter:
         yield f"- {say('doubt')}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
-    rest = len(sections.doubts(study)) - len(matter)
+    rest = [one.what for one in sections.doubts(study) if one not in matter]
     if rest:
-        yield f"- {say('pr_more_doubts', count=str(rest))}"
+        yield f"- {say('pr_more_doubts', what=say('semicolon').join(rest))}"
 
 
 def _alt(study: Study) -> str:

@@ -153,7 +153,7 @@ class _Writer:
         written = self.inputs.notes.get(name or key, "").strip()
         return written or say("gap", what=say(key))
 
-    def named(self, key: str, text: str) -> str:
+    def labelled(self, key: str, text: str) -> str:
         """ "key: text"."""
         return f"{say(key)}{say('colon')}{text}"
 
@@ -180,7 +180,7 @@ class _Writer:
             first = ladder.rungs[0]
             yield f"- {headline(self.inputs.chosen[0].study, first.impl)}"
             if self.studies[0].manifest.inputs:
-                yield f"- {self.named('p_inputs', ', '.join(self.studies[0].manifest.inputs))}"
+                yield f"- {self.labelled('p_inputs', ', '.join(self.studies[0].manifest.inputs))}"
         elif self.inputs.chosen:
             one = self.inputs.chosen[0]
             row = one.study.analysis.impl(one.study.analysis.reference)
@@ -238,13 +238,13 @@ class _Writer:
                 said = say("bound_why", bound=title, why=where) if one.kernel else title
                 yield f"- **{step.impl}**{say('colon')}{said}"
                 because = say("semicolon").join(proof(p) for p in one.evidence)
-                yield f"  - {gain(one)}{say('semicolon')}{self.named('because', because)}"
+                yield f"  - {gain(one)}{say('semicolon')}{self.labelled('because', because)}"
                 library = one.params.get("library", "")
-                expected = self.named("expect", expect)
+                expected = self.labelled("expect", expect)
                 if library:
                     libraries[library] = f"{runnable(then, step.study)}{say('semicolon')}{expected}"
                     continue
-                yield f"  - {self.named('next', runnable(then, step.study))}"
+                yield f"  - {self.labelled('next', runnable(then, step.study))}"
                 yield f"  - {expected}"
         if libraries:
             yield f"\n{say('library')}\n"
@@ -267,7 +267,7 @@ class _Writer:
             yield f"\n**{rung.label}**{say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
             if rung.moved:
                 listed = say("semicolon").join(moved(one) for one in rung.moved)
-                yield "\n" + self.named("moved", listed)
+                yield "\n" + self.labelled("moved", listed)
             if before.kernel != rung.kernel and before.kernel and rung.kernel:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
                 yield "\n" + say("other_kernel", **names)

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyzers.program import IDLE
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
 from profkit.report import sections, units
 from profkit.report.explain import gain, runnable, unexplained, worded
-from profkit.report.layout import Column, Table, column
+from profkit.report.layout import Column, Table, column, cut
 from profkit.report.messages import bound, language, named, of_roof, say, translated
 from profkit.report.names import short_name
 
@@ -61,17 +60,32 @@ class Answer:
     @classmethod
     def of(cls, study: Study, found: Sequence[Finding]) -> Answer:
         first, best = sections.sentences(study), study.best
-        lead = next((line for name, line in first if best is not None and name == best.name), first[0][1])
-        lines = [line for name, line in first if line is not lead and not _in_table(study, name)]
+        (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
+        skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
+        lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
         missing, fix = sections.counters_line(study), translated(study.manifest.counters.fix)
         if missing:
             lines.append(say("p_note_fix", note=missing, fix=fix) if fix else missing)
         lines += [uncounted] if (uncounted := sections.uncounted_line(study)) else []
-        notes = [line for line in (sections.paired_line(study), sections.below_least(study)) if line]
+        beside = (
+            sections.paired_line(study),
+            sections.below_least(study),
+            *(line for name, line in others if name in skipped),
+        )
+        whole = next((one for one in study.budgets.values() if one.window > 0), None)
+        notes = [line for line in (*beside, _baseline_note(study, whole) if whole is not None else "") if line]
         mood = study.verdicts[best.name].word if best is not None and best.name in study.verdicts else ""
         cards = _cards(study, found)
         parts = _parts_table(study) if study.manifest.impls else sections.parts_table(study)
-        return cls(lead, mood, cards, parts, lines, notes)
+        return cls(_lead(study, own) or lead, mood, cards, parts, lines, notes)
+
+
+def _lead(study: Study, name: str) -> str:
+    """The verdict alone, where the cards have the numbers; "" where there is none on right answers."""
+    verdict = study.verdicts.get(name)
+    if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
+        return ""
+    return name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
 
 
 def _in_table(study: Study, name: str) -> bool:
@@ -185,7 +199,7 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
     matter, every = sections.that_matter(study), sections.doubts(study)
-    notes = [one.what for one in matter[:2]]
+    notes = [cut(one.what, 90) for one in matter[:1]]
     left = len(matter) - len(notes), len(every) - len(matter)
     keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
     notes += [say(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
@@ -237,7 +251,6 @@ def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
         *([] if whole is None else _wall_cards(study, whole)),
         _hottest_card(study, kernels),
         *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
-        *([Card(say("p_faster"), say("p_no_baseline"), _baseline_note(study, whole))] if whole is not None else []),
         _trust_card(study, found),
         _next_card(study, first, hot, found),
     ]
@@ -275,11 +288,6 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
     share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
     note = sections.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
     yield Card(say("p_idle"), units.percent(share), note, share)
-    kind = max((*IDLE, "copying", "communicating", "computing"), key=lambda name: getattr(one, name))
-    answer = say("wall_idle" if kind == "unknown" else f"wall_{kind}")
-    answer = say("p_idle_why", why=answer) if kind in IDLE and kind != "unknown" else answer
-    most = units.percent(getattr(one, kind) / one.window)
-    yield Card(say("p_bound"), answer, say("p_of_step", share=most), kind="small")
     yield _far_card(study, one)
 
 
@@ -301,6 +309,6 @@ def _far_card(study: Study, one: Budget) -> Card:
     ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
     answer = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
     if sections.slowed(study):
-        answer = say("p_at_least_recorded", ratio=ratio, least=low) if low != ratio else answer
-        note += say("p_allows_traced")
+        answer = say("p_at_least_recorded", ratio=ratio)
+        note += say("p_allows_traced", least=low)
     return Card(say("p_allows"), answer, note, least / one.step)

@@ -13,9 +13,9 @@ from analyzers.records import number
 from analyzers.statistics import humps
 from analyzers.waterfall import WORDS
 from profkit.report import lines
-from profkit.report.explain import NO_RANGE, ending, in_order
+from profkit.report.explain import ending, in_order
 from profkit.report.layout import cut
-from profkit.report.messages import bound, catalogue, in_each, named
+from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_names
 from profkit.report.waterfall import Block
 from roofline.ceilings import BANDWIDTH, Roofline
@@ -51,7 +51,7 @@ def shown_of(study: Study) -> list[Shown]:
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}
-    unnamed = NO_RANGE if len(names) > 1 else ""
+    unnamed = say("no_range") if len(names) > 1 else ""
     colours, ranked = places(names), dict.fromkeys([*(part.name for part in study.ranked), *names])
     return [Shown(study, name, name or unnamed, colours[name], on[name]) for name in ranked]
 

@@ -11,7 +11,8 @@ from profkit.report.names import short_name
 from profkit.report.page.answer import Answer
 from profkit.report.page.data import Shown, best_roofs, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
-from profkit.report.page.shown import falls_of, findings_of, walls_of
+from profkit.report.page.shown import Share, falls_of, findings_of, shares_of, walls_of
+from profkit.report.waterfall import blocks, shown_fall, wall_blocks
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -35,7 +36,8 @@ def page(study: Study) -> str:
 
 def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> dict[str, Any]:
     """What the template shows, in the language in force."""
-    found, kernels = study.findings(), data["kernels"]
+    echoes, kernels = sections.echoes(study), data["kernels"]
+    found = [one for one in study.findings() if one.impl not in echoes]
     of = list(findings_of(study, found))
     ids = {id(one): told.id for group in of for one, told in zip(group.kept, group.findings, strict=True)}
     has_roofline = sections.placed(study)
@@ -46,6 +48,7 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
         "title": say("p_on", sample=study.manifest.sample.id, device=sections.device(study)),
         "subtitle": _subtitle(study),
         "answer": Answer.of(study, found),
+        "shares": _shares(study),
         "falls": falls_of(_in_sight(study, parts), kernels, found, ids) if falls else [],
         "budgets": walls_of(study, found, ids, kernels),
         "holes": sections.holes_tables(study),
@@ -75,6 +78,15 @@ def _subtitle(study: Study) -> str:
     return say("comma").join(part for part in (*manifest.inputs, manifest.sample.path, made) if part)
 
 
+def _shares(study: Study) -> list[Share]:
+    """Where the time of the best implementation, of a step or of the longest range goes, for the first screen."""
+    whole = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
+    if whole is not None:
+        return shares_of(wall_blocks(whole[1], whole[0], most=0), whole[1].step)
+    best = shown_fall(study)
+    return shares_of(blocks(study, best), study.waterfalls[best].time) if best is not None else []
+
+
 def _gaps(study: Study) -> Iterator[str]:
     """Of each device what its timeline does not show at a glance: the longest gap, and how much of the work is copying."""
     for found in study.timelines.values():
@@ -90,7 +102,7 @@ def _gaps(study: Study) -> Iterator[str]:
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
     """Those that have a waterfall: implementations as they are ranked, of ranges the longest first."""
-    known = [part for part in parts if part.impl in study.waterfalls]
+    known = [part for part in parts if part.impl in study.waterfalls and part.impl not in sections.echoes(study)]
     ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
     return ranked[:MOST_FALLS]
 

@@ -147,6 +147,28 @@ def walls_of(
 
 
 @dataclass(frozen=True)
+class Share:
+    """A kind of time on the bar of the first screen: how it is painted, its words, how long it is, its share."""
+
+    paint: str
+    label: str
+    time: str
+    share: str
+
+
+def shares_of(mine: Sequence[Block], whole: float) -> list[Share]:
+    """Where the time [s] goes by kind, in the order of the blocks; what a program computes is one."""
+    sums: dict[tuple[str, str], float] = {}
+    for one in mine:
+        label = one.why() or one.label() if one.of_step else of_pair(WORDS[one.kind])
+        sums[one.paint, label] = sums.get((one.paint, label), 0.0) + one.seconds
+    return [
+        Share(paint, label, units.text(seconds, "s"), f"{seconds / whole:.1%}")
+        for (paint, label), seconds in sums.items()
+    ]
+
+
+@dataclass(frozen=True)
 class Change:
     """One row of the difference between the first and the last step: times as text, what it gained [s, negative for less],
     its bar in percent of the largest change, and whether it went up or down.

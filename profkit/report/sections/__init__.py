@@ -36,6 +36,7 @@ from profkit.report.sections.method import paired_line as paired_line
 from profkit.report.sections.method import timing_line as timing_line
 from profkit.report.sections.method import uncounted_line as uncounted_line
 from profkit.report.sections.parts import correctness as correctness
+from profkit.report.sections.parts import echoes as echoes
 from profkit.report.sections.parts import overview as overview
 from profkit.report.sections.parts import parts_table as parts_table
 from profkit.report.sections.parts import passes_table as passes_table

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from profkit.report import units
-from profkit.report.explain import NO_RANGE
 from profkit.report.layout import Column, Table, code, column
 from profkit.report.messages import say
 from profkit.report.names import short_name, short_names
@@ -38,12 +37,12 @@ def kernels_table(study: Study, *, spans: bool = False) -> Table:
     rows: _Rows = kernels.to_dict("records")
     names = short_names(str(row["kernel"]) for row in rows)
     told = [names[str(row["kernel"])] for row in rows]
-    owners = [str(row["impl"]) or NO_RANGE for row in rows]
+    owners = [str(row["impl"]) or say("no_range") for row in rows]
     owner = say("implementation" if study.manifest.impls else "range")
     return Table.of(
         [
             Column("kernel", [code(name) for name in told] if spans else told),
-            Column(owner, [] if set(owners) == {NO_RANGE} else owners, 4),
+            Column(owner, [] if set(owners) == {say("no_range")} else owners, 4),
             *_amounts(study, rows),
             *placed_columns(rows),
         ]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from analyzers.records import number
 from analyzers.verdict import PACED
 from profkit.report import units
-from profkit.report.explain import NO_RANGE
 from profkit.report.layout import Column, Table, column
 from profkit.report.messages import named, say, translated
 from profkit.report.sections.answer import many, per
@@ -44,7 +43,7 @@ def parts_table(study: Study) -> Table:
     ranged = any(ranges)
     return Table.of(
         [
-            Column(say("range") if ranged else "", [part.name or NO_RANGE for part in parts]),
+            Column(say("range") if ranged else "", [part.name or say("no_range") for part in parts]),
             Column(say("correct"), [correctness(part.impl) for part in parts], 2),
             Column(say("speedup"), [speedup(part.row) for part in parts], 1),
             Column(say("js_launches"), launches, 5),
@@ -72,7 +71,7 @@ def _ranges_table(study: Study) -> Table:
     times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in shown]
     return Table.of(
         [
-            Column(say("range"), [name or NO_RANGE for name in shown]),
+            Column(say("range"), [name or say("no_range") for name in shown]),
             Column(per(study, "col_kernels"), [many(sums[name][1]) for name in shown], 5),
             column(per(study, "col_time"), times, "time", "s"),
             column(say("kernel_share"), times, "share", "%", 1),
@@ -92,13 +91,25 @@ def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         yield from [(kind, mine)] if len(mine) >= MANY_ALIKE else [(path, [path]) for path in mine]
 
 
+def echoes(study: Study) -> set[str]:
+    """Ranges that hold what the range around them holds, and nothing is said of them apart: one of the two is enough."""
+    rows = {part.name: part.row or {} for part in study.parts if part.impl is None}
+
+    def same(name: str) -> bool:
+        around = rows.get(name.rpartition("/")[0]) if "/" in name else None
+        return around is not None and all(rows[name].get(key) == around.get(key) for key in ("time", "kernels"))
+
+    return {name for name in rows if name not in study.declared and same(name)}
+
+
 def _shown(study: Study) -> Sequence[Part]:
     """All implementations, or the longest ranges; none where one range is all there is and nothing was declared."""
     if study.manifest.impls:
         return study.ranked
     if len(study.parts) < 2 and not study.analysis.works:
         return ()
-    longest = sorted(study.parts, key=lambda part: -number(part.row or {}, "time"))[:TOP_RANGES]
+    own = [part for part in study.parts if part.name not in echoes(study)]
+    longest = sorted(own, key=lambda part: -number(part.row or {}, "time"))[:TOP_RANGES]
     return [part for part in study.parts if part in longest]
 
 

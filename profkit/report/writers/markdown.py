@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyzers.rules.rule import TIME
 from analyzers.verdict import brief
 from profkit.report import lines, units
-from profkit.report.explain import MINOR, NO_RANGE, gain, runnable, worded
+from profkit.report.explain import MINOR, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import say
 from profkit.report.names import short_name, short_names
@@ -152,7 +152,12 @@ def _timelines(study: Study) -> Iterator[Section]:
             shown = shares[:TOP_KERNELS]
             short = short_names(one.name for one in shown)
             rows = [
-                [short[one.name] or NO_RANGE, str(one.launches), units.text(one.time, "s"), units.percent(one.share)]
+                [
+                    short[one.name] or say("no_range"),
+                    str(one.launches),
+                    units.text(one.time, "s"),
+                    units.percent(one.share),
+                ]
                 for one in shown
             ]
             if rows:
@@ -289,7 +294,7 @@ def _fall(study: Study) -> Iterator[Section]:
     mine = blocks(study, best, found) if best is not None else []
     if best is not None and mine:
         head = say("p_now" if study.manifest.impls else "p_now_gpu")
-        head = f"{best or NO_RANGE}: {head}" if len(study.parts) > 1 or best else head
+        head = f"{best or say('no_range')}: {head}" if len(study.parts) > 1 or best else head
         note = floor_line(study, best)
         shown = table(mine, head, study.waterfalls[best].time)
         yield Section(say("p_fall_title"), f"{note}." if note else "", tables=(shown,))
