@@ -1,4 +1,4 @@
-"""Findings for people: numbered by what they could win, and one line for what was not checked."""
+"""Findings for people, ranked by what they could win."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
 
 
 def _nothing(study: Study, impl: str) -> str:
-    """Of a part without a finding: that its rules were silent, or that it has no kernels of its own to hold against them."""
+    """Line for a part without a finding."""
     kernels = study.analysis.kernels
     inside = len(kernels) and not bool((kernels["impl"] == impl).any())
     return "  what was found is told of the ranges inside it" if inside else "  nothing found: no rule's evidence holds"
 
 
 def unexplained(findings: Sequence[Finding]) -> str:
-    """That no rule found a reason, and how many could not look for want of counters: silence of those proves nothing."""
+    """Line that no rule found a reason, and how many lacked their counters."""
     blind = len({one.rule for one in findings if one.severity == COLLECT})
     if not blind:
         return say("p_no_reason")
@@ -105,7 +105,7 @@ def headline(study: Study, impl: str) -> str:
 
 
 def ending(study: Study) -> str:
-    """ "_step", "_passage" or "_all": which words speak of what the first process and device of a program repeats."""
+    """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
     found = next((one.steady.found for one in study.budgets.values()), "all")
     return {"all": "_all", "range": "_passage"}.get(found, "_step")
 

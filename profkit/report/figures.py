@@ -1,4 +1,4 @@
-"""What the rooflines show: the implementations of a run with their kernels, or the kernels of one run or several."""
+"""Scenes of the roofline and waterfall figures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study) -> Steps | None:
-    """The waterfall of the best implementation, of a step of a program, or of the longest range; None without a time."""
+    """Waterfall of the best implementation, a program's step or the longest range; None if untimed."""
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         return _wall_steps(study, *wall)
@@ -88,8 +88,7 @@ def png(scene: Scene) -> bytes:
 
 
 def scene_of(study: Study, theme: str = "light") -> Scene:
-    """Of one run: its implementations, the kernels of those that launch several, the step from the reference to each;
-    of ranges their kernels. In the language that this machine can draw."""
+    """Roofline of one run: implementations, their kernels and speed-ups; of ranges the kernels."""
     with speaking(spoken()):
         return _scene(study, theme) if study.manifest.impls else kernels_scene([study], theme=theme)
 
@@ -144,7 +143,7 @@ def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
 
 
 def _kernel_points(study: Study) -> list[Point]:
-    """Kernels of the best implementation and the reference, where they launch several, the longest first."""
+    """Longest kernels of the best implementation and the reference, where they launch several."""
     kernels = study.kernels
     if not len(kernels):
         return []
@@ -157,9 +156,7 @@ def _kernel_points(study: Study) -> list[Point]:
 
 
 def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: str = "") -> Point:
-    """A kernel at one memory level, by its full name unless another is given; its share is that of `total` [s], or the
-    one it has.
-    """
+    """A kernel at one memory level; its share is that of `total` [s], or the one it has."""
     return Point(
         name or str(row["kernel"]),
         number(row, f"intensity_{level}"),
@@ -286,7 +283,7 @@ def _trusted(roof: Roofline) -> tuple[int, int]:
 
 
 def _names(studies: Sequence[Study]) -> list[str]:
-    """What tells the runs apart: nothing for one, the sample, or the sample and the run where samples come twice."""
+    """Labels that tell runs apart: "", the sample, or the sample and the run."""
     samples = [study.manifest.sample.id for study in studies]
     if len(studies) == 1:
         return [""]
@@ -295,7 +292,7 @@ def _names(studies: Sequence[Study]) -> list[str]:
 
 
 def _labelled(study: Study, label: str) -> pd.DataFrame:
-    """The run's kernels, their implementation or range after what the run is called among others."""
+    """Kernels of a run with its label before their implementation or range."""
     kernels = study.kernels
     if not len(kernels):
         return kernels
@@ -343,8 +340,6 @@ def _captions(studies: Sequence[Study]) -> Iterator[str]:
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:
-    """The longest kernels of the candidates of many runs, those of the first one's device; without a kernel under a roof
-    an empty one.
-    """
+    """Longest kernels of the candidates of many runs, of the first one's device."""
     first = _devices(studies)[:1]
     return kernels_scene([study for study in studies if _devices([study]) == first], references=False)

@@ -32,12 +32,12 @@ class Chosen:
 
 
 def choose(names: Sequence[str | Study]) -> list[Chosen]:
-    """The runs and implementations that command-line words mean, or runs that are open; words of one run share it: it is analysed once."""
+    """Runs and implementations named on the command line, or open; each run is read once."""
     return [chosen_of(*one) for one in named_runs(names)]
 
 
 def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
-    """(run, implementation or "") of each word, or of runs that are open; words of one run share it."""
+    """(run, implementation or "") of each word; words of one run share it."""
     opened: dict[Path, Study] = {}
     return [_named(one, opened) if isinstance(one, str) else (one, "") for one in names]
 
@@ -58,7 +58,7 @@ def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
-    """An implementation of a run, its fastest correct candidate unless named. Raises ProfkitError for one without time."""
+    """An implementation of a run, by default its fastest correct candidate. Raises ProfkitError."""
     rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
@@ -87,7 +87,7 @@ def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
 
 
 def machine(manifest: Manifest) -> dict[str, Any]:
-    """What two runs have to share for their seconds to be compared: the device, its driver, and what runs on it."""
+    """Facts that two runs must share for their times to be compared."""
     return {
         "device": manifest.device.get("name"),
         "uuid": manifest.device.get("uuid"),
@@ -134,7 +134,7 @@ def _clock(study: Study, impl: str) -> float:
 
 
 def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
-    """One row a step, one unit for the times, the convention in the head; `correct`: what is said of each step's answers."""
+    """One row a step, one unit for the times; `correct`: a cell on each step's answers."""
     rungs = ladder.rungs
     changed = [
         ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file")) for at, rung in enumerate(rungs)
@@ -204,14 +204,14 @@ def caveat_line(one: sections.Said) -> str:
 
 
 def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
-    """The steps in the order in which they get their colours: of one run as its own pictures have them."""
+    """Steps in the order of their colours; of one run as its own pictures have them."""
     labels = [rung.label for rung in ladder.rungs]
     own = [part.name for part in chosen[0].study.parts]
     return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
 
 
 def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
-    """The roofline of the first run's device with an arrow a step, in the language that this machine can draw."""
+    """Roofline of the first run's device with an arrow a step."""
     with speaking(spoken()):
         return _scene(chosen, ladder, theme)
 

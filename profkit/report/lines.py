@@ -21,7 +21,7 @@ MINOR = 0.01
 
 
 def by_kernel(lines: Sequence[Line], kernel: str = "") -> list[tuple[str, str, list[Line]]]:
-    """(part, kernel, its lines), the longest excess of a part first; `kernel`: only those whose name contains it."""
+    """(part, kernel, lines), the longest excess first; `kernel`: a part of its name."""
     kept = [one for one in lines if kernel in one.kernel]
     return [(*key, list(found)) for key, found in groupby(kept, key=lambda one: (one.impl, one.kernel))]
 

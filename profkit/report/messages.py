@@ -1,7 +1,6 @@
-"""The message catalogue in English and Chinese (messages.toml), and the language that everything is said in.
+"""Message catalogue in English and Chinese (messages.toml), and the language in force.
 
-`speaking("zh")` sets the language of a block, as gettext does; English where nobody has. Messages of the reports are looked up
-by id. Sentences of the houses below are kept in English in run.json; they are found by their template and told in Chinese.
+`speaking("zh")` sets the language of a block. Messages are looked up by id; sentences of the houses below by template.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ _JOINT = re.compile(r"(?<=[\u3400-\u9fff])(?=[A-Za-z0-9`<>±])|(?<=[A-Za-z0-9`%]
 
 
 def spaced(text: str) -> str:
-    """Chinese with a space where it meets Latin letters and digits, as it is set; what is filled in makes such joints."""
+    """Chinese with a space where it meets Latin letters and digits."""
     return _JOINT.sub(" ", text)
 
 
@@ -104,7 +103,7 @@ def named(word: str) -> str:
 
 
 def bound(row: Mapping[Any, Any]) -> str:
-    """What binds a call or kernel: one word, or the shares of its time where nothing holds most of it; "" if unknown."""
+    """What binds a call or kernel, or its largest shares where mixed; "" if unknown."""
     word = str(row.get("bound_by", ""))
     if word != "mixed":
         return "" if word in ("unknown", "nan") else named(word)
@@ -121,7 +120,7 @@ def bound_why(row: Mapping[Any, Any]) -> str:
 
 
 def of_roof(row: Mapping[Any, Any]) -> str:
-    """ "65.4%" of the roof that it is bound by, "14.2% (dram)" where it is bound by none; a dash where nothing is known."""
+    """Share of the ceiling that binds, or with the nearest ceiling's name; a dash if unknown."""
     share, roof = units.percent(number(row, "roof_share")), str(row.get("roof", ""))
     if share == units.MISSING or roof == str(row.get("bound_by", "")):
         return share
@@ -150,7 +149,7 @@ def templates() -> Mapping[str, str]:
 
 @cache
 def in_chinese(said: str) -> str:
-    """The same in Chinese; as it is where it is no sentence that is known, like a tool's own message."""
+    """Chinese of a known sentence; others, like a tool's own message, as they are."""
     found = _known(said)
     if found is not None:
         return found
@@ -162,7 +161,7 @@ def in_chinese(said: str) -> str:
 
 
 class _Template(NamedTuple):
-    """`loose`: so little is said beside the places that it holds only if what fills one of them is known as well."""
+    """Pattern of a sentence; `loose`: with so few letters that a filled place must be known, too."""
 
     pattern: re.Pattern[str]
     chinese: str
@@ -171,7 +170,7 @@ class _Template(NamedTuple):
 
 @cache
 def _patterns() -> Sequence[_Template]:
-    """Those with places, the most literal text first: "{a} s measured, floor {b} s" before "{rest}, {n} needed"."""
+    """Templates with places, the most literal text first."""
     placed = [one for one in templates().items() if _PLACE.search(one[0])]
     placed.sort(key=lambda one: -len(_PLACE.sub("", one[0])))
     return [_template(*one) for one in placed]

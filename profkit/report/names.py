@@ -1,4 +1,4 @@
-"""Kernels' names as people say them: "gelu (ATen)", "bf16 GEMM 256x128 (cuBLAS)". The full one is in kernels.csv."""
+"""Short kernel names: "gelu (ATen)", "bf16 GEMM 256x128 (cuBLAS)"."""
 
 from __future__ import annotations
 
@@ -108,8 +108,7 @@ _KNOWN = [
 
 
 def _said(found: re.Match[str], said: str) -> str:
-    """The words with what the pattern found; `kind` is how the library spells the type it multiplies in: bf16, s1688, a
-    letter of BLAS."""
+    """Fill the words with what the pattern found; `kind`: the library's spelling of its type."""
     parts = {name: text for name, text in found.groupdict().items() if text}
     kind = parts.get("kind", "")
     named = next((name for mark, name in _INPUTS if mark in kind), _LETTERS.get(kind[:1], kind))
@@ -119,7 +118,7 @@ def _said(found: re.Match[str], said: str) -> str:
 
 @lru_cache(maxsize=8192)
 def short_name(kernel: str, limit: int = LIMIT) -> str:
-    """What a kernel of a known library computes, and whose it is; of others the name without types and arguments."""
+    """Operation and library of a known kernel, else its name without types and arguments."""
     for pattern, said in _KNOWN:
         found = pattern.search(kernel)
         if found:
@@ -142,7 +141,7 @@ def _operation(kernel: str) -> str:
 
 
 def _bare(kernel: str) -> str:
-    """Without return type, namespaces, template arguments and parameters; a name that is none of C++'s as it is."""
+    """C++ name without return type, namespaces, template arguments and parameters."""
     text, depth = [], 0
     if not re.match(r"^(void )?[\w:<>]+(<.*)?\(.*\)?$", kernel, re.S):
         return kernel
@@ -154,7 +153,7 @@ def _bare(kernel: str) -> str:
 
 
 def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]:
-    """Short names of the kernels of one table, told apart by a number where two would read the same."""
+    """Short names of the kernels of one table, numbered where two read the same."""
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
     for kernel in dict.fromkeys(kernels):

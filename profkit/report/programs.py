@@ -34,20 +34,18 @@ _INSIDE = "- "
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs that were compared: implementations (`chosen`) as a ladder, or programs by their step (`chosen` is empty)."""
+    """Compared runs: implementations (`chosen`) as a ladder, or programs by their step."""
 
     studies: tuple[Study, ...]
     found: Ladder | Programs
     chosen: tuple[Chosen, ...] = ()
 
     def text(self) -> str:
-        """For the terminal."""
+        """Comparison of programs for the terminal."""
         return ladder_text(self.found) if isinstance(self.found, Ladder) else text(self.studies, self.found)
 
     def slower(self, limit: float) -> list[Any]:
-        """The steps slower than the first by more than this share, programs for sure. Raises ProfkitError where that cannot
-        be said.
-        """
+        """Steps slower than the first by more than `limit`. Raises ProfkitError if unknown."""
         if self.found.apart:
             raise ProfkitError(
                 f"cannot gate: the runs differ in {', '.join(self.found.apart)}",
@@ -67,7 +65,7 @@ class Compared:
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:
-    """What these runs, each with an implementation or "", are compared by. Raises ProfkitError where they do not compare."""
+    """Compare runs, each with an implementation or "". Raises ProfkitError."""
     found = programs_of(named)
     if found is not None:
         return Compared(tuple(study for study, _ in named), found)
@@ -76,11 +74,7 @@ def compared(named: Sequence[tuple[Study, str]]) -> Compared:
 
 
 def programs_of(named: Sequence[tuple[Study, str]]) -> Programs | None:
-    """The comparison of these programs, by run and "" for its part; None where none of them is told by its step: what
-    implementations and exports without a timeline are compared by is a ladder.
-
-    Raises ProfkitError where only some are, and for a range of one.
-    """
+    """Compare programs by their step; None where none has one. Raises ProfkitError."""
     stepwise = [study.stepwise for study, _ in named]
     if not any(stepwise):
         return None
@@ -116,7 +110,7 @@ def _taken(study: Study, label: str) -> Taken:
 
 
 def lead(found: Programs) -> str:
-    """The last program against the first: how long a step is, how many times as fast, and how sure that is."""
+    """Speed-up of the last program over the first, with its interval."""
     first, last = found.rungs[0], found.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     names = {"first": first.label, "last": last.label}
@@ -130,7 +124,7 @@ def lead(found: Programs) -> str:
 
 
 def per(found: Programs, key: str, **values: str) -> str:
-    """The words of `key` for a step, a passage or a record; for a record where the windows are not alike."""
+    """Words of `key` for a step, a passage or a record."""
     windows = {one.taken.window for one in found.rungs}
     return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], **values)
 
@@ -142,8 +136,7 @@ def window(one: Taken) -> str:
 
 
 def sides_table(found: Programs) -> Table:
-    """One row a program: its window, a step's time and what lies between the shortest and the longest, how much of it the
-    GPU works, what it launches, and how many times as fast as the one before."""
+    """One row a program: window, time of a step, GPU work, launches, speed-up."""
     taken = [one.taken for one in found.rungs]
     rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
     since = [ratio_text(one.since) for one in found.rungs]
@@ -171,8 +164,7 @@ def ratio_text(ratio: Ratio) -> str:
 
 
 def slices(found: Programs) -> list[tuple[str, list[float]]]:
-    """(what it is, seconds of each program's step): the step, what of it the GPU works, then idles, each with its parts that
-    any of them has."""
+    """(kind, seconds of each program's step): step, GPU work, idle, each with its parts."""
     taken = [one.taken for one in found.rungs]
     told = [(per(found, "st_whole"), [one.budget.step for one in taken])]
     for head, kinds in (("st_busy", SLICES[: -len(IDLE)]), ("wall_idle", IDLE)):
@@ -197,8 +189,7 @@ def change(seconds: float) -> str:
 
 
 def pieces_table(found: Programs, at: int) -> Table:
-    """What a step of the program runs by name against the one before, the largest change first, and a row of those that are
-    left out; no rows where the windows are not alike."""
+    """Kernels, copies and fills against the program before, the largest change first."""
     before, after = found.rungs[at - 1], found.rungs[at]
     least = LEAST * max(before.time, after.time)
     large = [one for one in after.pieces if abs(one.gained) >= least or one.word in (APPEARED, GONE)]
@@ -229,7 +220,7 @@ def _counts(before: float, after: float) -> str:
 
 
 def doubts(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
-    """What weakens the comparison, then each program's own doubts: what all have once, else with whose they are."""
+    """Caveats of the comparison, then those of each program."""
     own = [sections.concerning(study, "") for study in studies]
     shared = [one for one in own[0] if all(one in mine for mine in own)]
     told = [
@@ -242,7 +233,7 @@ def doubts(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
 
 
 def text(studies: Sequence[Study], found: Programs) -> str:
-    """For the terminal: the answer, a row a program, where a step's time went, what runs in it, and what to doubt."""
+    """Comparison of programs for the terminal."""
     tones = [COLOURS.get(one.verdict) for one in found.rungs]
     blocks = [lead(found), "", terminal_table(sides_table(found), tones=tones)]
     blocks += [terminal_table(slices_table(found))]

@@ -1,4 +1,4 @@
-"""A waterfall for people: blocks from the time now down to the floor, each with what binds it and its finding."""
+"""Blocks of a waterfall, from the time now down to the lower bound."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | di
 
 
 def shown_fall(study: Study) -> str | None:
-    """Whose waterfall a report shows: the best implementation's, or the longest range's; None without one."""
+    """Part whose waterfall is shown: the best, or the longest range; None without one."""
     falls = study.waterfalls
     best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
     return best if best in falls else None
@@ -45,9 +45,9 @@ def shown_fall(study: Study) -> str | None:
 
 @dataclass(frozen=True)
 class Block:
-    """One step down: `seconds` long, from `top` [s] above zero. `kernels`: how many it stands for, 0 where it is of
-    none; `kernel`, `short`: the one it is of. `finding`: what is known against it. `own`: it is the floor of the
-    implementation's own precision, which is below the task's.
+    """A step `seconds` long from `top` [s]; `kernels`: how many it stands for.
+
+    `own`: the floor of the implementation's own precision, below the task's.
     """
 
     kind: str
@@ -81,7 +81,7 @@ class Block:
         return self.short or of_pair(WORDS[self.kind])
 
     def why(self) -> str:
-        """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
+        """Kind of time of its kernel and what binds it; "" for what the label says."""
         if self.kind in IDLE and self.kind != "unknown":
             return say(f"wall_{self.kind}")
         if not self.kernels:
@@ -102,10 +102,7 @@ class Block:
 
 
 def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Block]:
-    """The blocks of a part's waterfall from the top: gaps first, the longest excesses, the floor last.
-
-    Empty where the part has no time. `findings`: where a block's own is looked for.
-    """
+    """Blocks of a part from the top: gaps, the longest excesses, the floor last."""
     fall = study.waterfalls.get(impl)
     if fall is None:
         return []
@@ -143,7 +140,7 @@ def _rest(hidden: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
 
 
 def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
-    """The first finding about its kernel; of time that is no kernel's one about the whole call, of gaps about launching."""
+    """First finding about the slice's kernel, or of the whole call; of gaps about launching."""
     if one.kind == FLOOR:
         return None
     whole = [finding for finding in findings if finding.kernel == one.kernel]
@@ -155,10 +152,9 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
 
 
 def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *, most: int = MOST) -> list[Block]:
-    """The blocks of one step of a program: idle by what the host did, copies, communication, computing last, that by
-    kernel (`most` of them by name; 0: as one block).
+    """Blocks of a program's step: idle by cause, copies, communication, `most` kernels by name.
 
-    `whole`: what the findings about this process and device are said of.
+    `whole`: the name that findings of this process and device carry; most=0: kernels as one block.
     """
     told = list(findings)
     mine = {one.evidence[0].counter: one for one in told if one.impl == whole and one.evidence}
@@ -178,8 +174,7 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *,
 
 
 def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
-    """(kernel, seconds of a step, 1) of the longest, ("", of the others, how many); a moment with several kernels is the
-    one's that began first."""
+    """(kernel, seconds per step, 1) of the longest, ("", seconds, count) of the others."""
     if not budget.computing > 0:
         return []
     own: dict[str, float] = {}
@@ -198,7 +193,7 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
 
 
 def table(mine: Sequence[Block], head: str, whole: float) -> Table:
-    """Blocks as rows below the whole [s]: what it is, how long, its share, why, and what its finding could win."""
+    """Blocks as rows below the whole [s]."""
     unit, times = units.column([whole, *(one.seconds for one in mine)], "s")
     won = [units.text(one.finding.upper_bound, "s") if one.finding is not None else "" for one in mine]
     return Table.of(

@@ -1,4 +1,4 @@
-"""The forms a report can take, each in a file of its own that says what it is: `--for` name -> Dialect."""
+"""All report dialects by their `--for` name."""
 
 from __future__ import annotations
 

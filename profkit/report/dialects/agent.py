@@ -1,7 +1,6 @@
-"""--for agent: what a program that writes kernels needs to take its next step, in one JSON document of 3,000 characters.
+"""--for agent: one JSON document of at most 3,000 characters for a program that writes kernels.
 
-Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json): additions only. Seconds, shares of 0 to 1, four digits;
-null where nothing is known. Where there is more than fits, prose is cut and lists are shortened, commands never are.
+Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json). Seconds, shares of 0 to 1, four digits; null if unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
@@ -28,7 +27,7 @@ from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
     from analyzers.verdict import Verdict
-    from analyzers.waterfall import Waterfall
+    from analyzers.waterfall import Slice
     from profkit.study.study import Part, Study
 
 SCHEMA = "profkit-agent/1"
@@ -67,9 +66,9 @@ def write(runs: Sequence[str | Study]) -> Written:
 
 
 def document(study: Study, findings: Sequence[Finding] | None = None) -> str:
-    """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
+    """The document as JSON text in the widest form that fits; `findings`: all unless given."""
     found = study.findings() if findings is None else findings
-    sources = {id(one): _source(study, one) for one in found}
+    sources = {id(one): place_of(study, one.impl, one.kernel) for one in found}
     text = ""
     for room in _ROOMS:
         text = _json(_content(study, found, sources, room))
@@ -91,7 +90,7 @@ def _json(content: Mapping[str, Any]) -> str:
 def _content(
     study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room
 ) -> dict[str, Any]:
-    """The document; sources: where each finding's kernel stands in the source, by the finding's id()."""
+    """The document in one size; sources: place of each finding's kernel, by the finding's id()."""
     subject = _subject(study)
     mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == subject.name)]
     told = [one for one in mine if one.severity != COLLECT]
@@ -99,7 +98,6 @@ def _content(
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     known = subject.row if subject is not None else None
     judged = study.verdicts.get(subject.name) if subject is not None else None
-    fall = study.waterfalls.get(subject.name) if subject is not None else None
     again = sections.again(study)
     measure = f"{again}{_where(study)}" if study.manifest.impls and again else again
     return {
@@ -112,7 +110,7 @@ def _content(
         "next": cut(_next(study, subject, told, mine), max(room.letters, 240)),
         "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
         "results": [_result(study, part, room) for part in _ranked(study, subject)[: room.results]],
-        "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
+        "waterfall": _waterfall(study, subject, room),
         "findings": [_finding(study, one, sources[id(one)], room) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
         "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
@@ -125,7 +123,7 @@ def _content(
 
 
 def _subject(study: Study) -> Part | None:
-    """Whom the document is about: the best that is right, else the first that was tried; of ranges the longest."""
+    """The part reported on: best correct candidate, else the first tried; of ranges the longest."""
     best = study.best
     if best is not None and best.impl is not None and best.impl.role != "reference":
         return best
@@ -142,7 +140,7 @@ def _says(study: Study, subject: Part | None) -> list[str]:
 
 
 def _seconds(study: Study, part: Part) -> float:
-    """The time of an implementation's call; of a range that of its kernels in a step, where steps are known. NaN for none."""
+    """Time of a call, or of a range's kernels per step; NaN for none."""
     if study.stepwise and not study.filtered:
         return study.in_ranges.get(part.name, (math.nan, 0.0))[0]
     return number(part.row or {}, "time")
@@ -192,43 +190,34 @@ def _result(study: Study, part: Part, room: _Room) -> dict[str, Any]:
     return found
 
 
-def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
-    """Seconds of a step of a program's first process and device, the largest first; None where there is none."""
+def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any] | None:
+    """Seconds by kind of a program's step or of the subject's call, the largest first."""
     from profkit.report.waterfall import WINDOWS, wall_blocks  # pandas stays out of start-up
 
-    for name, one in study.budgets.items():
-        if one.window > 0:
-            slices = sorted(wall_blocks(one, name, most=0), key=lambda block: -block.seconds)
-            shown, rest = slices[: room.slices], slices[room.slices :]
-            return {
-                "of": cut(name or WINDOWS[one.steady.found], room.letters),
-                "time": _round(one.step),
-                "floor": None,
-                "slices": [{"kind": block.kind, "s": _round(block.seconds)} for block in shown],
-                "rest": _round(sum(block.seconds for block in rest)),
-            }
-    return None
-
-
-def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
-    """Seconds of one call by kind, the largest first; what is left out stands in `rest`."""
-    slices = sorted(fall.slices, key=lambda one: -one.seconds)
-    shown, rest = slices[: room.slices], slices[room.slices :]
+    wall = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
+    fall = study.waterfalls.get(subject.name) if subject is not None else None
+    if wall is not None:
+        name, one = wall
+        of, time, floor = name or WINDOWS[one.steady.found], one.step, math.nan
+        slices = [(block.seconds, {"kind": block.kind}) for block in wall_blocks(one, name, most=0)]
+    elif fall is not None:
+        of, time, floor = fall.impl, fall.time, fall.floor
+        slices = [(part.seconds, _slice(part)) for part in fall.slices]
+    else:
+        return None
+    slices.sort(key=lambda one: -one[0])
     return {
-        "of": cut(fall.impl, room.letters),
-        "time": _round(fall.time),
-        "floor": _round(fall.floor),
-        "slices": [
-            {
-                "kind": one.kind,
-                "s": _round(one.seconds),
-                **({"kernel": short_name(one.kernel, 40)} if one.kernel else {}),
-                **({"cause": one.cause} if one.cause else {}),
-            }
-            for one in shown
-        ],
-        "rest": _round(sum(one.seconds for one in rest)),
+        "of": cut(of, room.letters),
+        "time": _round(time),
+        "floor": _round(floor),
+        "slices": [{**said, "s": _round(seconds)} for seconds, said in slices[: room.slices]],
+        "rest": _round(sum(seconds for seconds, _ in slices[room.slices :])),
     }
+
+
+def _slice(one: Slice) -> dict[str, Any]:
+    kernel = {"kernel": short_name(one.kernel, 40)} if one.kernel else {}
+    return {"kind": one.kind, **kernel, **({"cause": one.cause} if one.cause else {})}
 
 
 def _finding(study: Study, one: Finding, source: str | None, room: _Room) -> dict[str, Any]:
@@ -248,7 +237,7 @@ def _finding(study: Study, one: Finding, source: str | None, room: _Room) -> dic
 
 
 def _verify(study: Study, one: Finding) -> str:
-    """After the change and `measure`: what the rules see in the newest run; the finding is gone, or its bound smaller."""
+    """Command that shows whether the finding is gone in the newest run."""
     kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
     return f"profkit explain {shlex.quote(_newest(study))}{kernel} --json"
 
@@ -260,7 +249,7 @@ def _handle(kernel: str) -> str:
 
 
 def _newest(study: Study) -> str:
-    """The folder whose newest run the next measurement will be; of exports, where there is none, the run itself."""
+    """Folder whose newest run the next measurement will be; of exports the run itself."""
     if study.manifest.sample.kind == "import":
         return study.path.as_posix()
     return (_root(study) / study.manifest.sample.id).as_posix()
@@ -278,21 +267,15 @@ def _where(study: Study) -> str:
 
 
 def _gate(study: Study, subject: Part | None) -> str:
-    """Exit code 1 when the newest run is slower than this one; "" where there is nothing to compare."""
+    """Command with exit code 1 when the newest run is slower; "" where nothing compares."""
     if subject is None or not study.manifest.impls or subject.row is None or not sections.again(study):
         return ""
     before, after = (f"{path}:{subject.name}" for path in (study.path.as_posix(), _newest(study)))
     return f"profkit compare {shlex.quote(before)} {shlex.quote(after)} --fail-on-regression 0%"
 
 
-def _source(study: Study, one: Finding) -> str | None:
-    """file:line by the name of the file; None where no line is known."""
-    place = place_of(study, one.impl, one.kernel)
-    return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
-
-
 def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
-    """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
+    """One step: mend what is wrong, stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
         whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
@@ -331,7 +314,7 @@ def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
 
 
 def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
-    """One line: the rules without counters and the command that brings them; "" when all decided."""
+    """The rules without counters and the command that collects them; "" for none."""
     missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
     if not missing:
         return ""

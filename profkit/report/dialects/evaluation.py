@@ -1,4 +1,4 @@
-"""Tables of the TensorRT write-up: the hackathon's own evaluation output, and times by input."""
+"""TensorRT write-up tables: the hackathon's evaluation output, and times by input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Evaluations = Sequence[tuple[str, Sequence[Part]]]
 
 
 def errors(evaluations: Evaluations) -> list[list[str]]:
-    """Part, bs, sl, the errors as printed, the verdict and the one by the thresholds where it differs."""
+    """Part, bs, sl, errors as printed, and the verdict with its thresholds where they differ."""
     return [row for name, parts in evaluations for part in parts for row in _errors(name, part)]
 
 
@@ -79,7 +79,7 @@ def _cells(row: Any, after: Sequence[dict[tuple[str, str], Any]]) -> list[str]:
 
 
 def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
-    """A row a run: its inputs, the first step's time, every other step's with its speed-up over the first."""
+    """One row a run: its inputs, the first step's time, the other steps' with their speed-ups."""
     known = [{str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records")} for study in studies]
     scale, unit = units.scale("s", [time for times in known for time in times.values()])
     rows = [_row(study, times, steps, scale) for study, times in zip(studies, known, strict=True)]
@@ -89,7 +89,7 @@ def by_input(studies: Sequence[Study], steps: Sequence[str]) -> str:
 
 
 def elements(study: Study) -> int:
-    """How many elements the inputs of a run have, by which runs are put in order; 0 where they are not described."""
+    """Number of elements of a run's inputs, 0 where they are not described."""
     shapes = (re.search(r"\[([\d, ]+)\]", one) for one in study.manifest.inputs)
     return sum(math.prod(int(size) for size in found[1].split(",")) for found in shapes if found is not None)
 

@@ -30,7 +30,7 @@ RESULT, CONVENTION = "faster than the original one", "gain"
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark case: times in seconds; bytes: what a call must move at least, peak: the device's B/s."""
+    """One benchmark case: times [s], compulsory bytes, peak bandwidth [B/s]."""
 
     device: str
     input_type: str
@@ -78,7 +78,7 @@ def _row(number: int, case: Case, places: int, with_torch: bool, gap: str) -> li
 
 
 def _places(cases: Sequence[Case]) -> int:
-    """Decimals that give the smallest time four significant digits; one unit and one format a column."""
+    """Decimals that give the smallest time four significant digits."""
     times = [t for case in cases for t in (case.before, case.after, case.pytorch) if t > 0]
     return min(7, max(3, 3 - math.floor(math.log10(min(times) * 1e3)))) if times else 3
 
@@ -106,10 +106,7 @@ def _implausible(cases: Sequence[Case]) -> list[str]:
 
 
 def cases_of(chosen: Sequence[Chosen]) -> list[Case]:
-    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ..., one for each shape and layout that both timed.
-
-    The reference of a pair is PyTorch's time. What the runs do not know is left as a gap.
-    """
+    """Cases from pairs of runs BEFORE AFTER ..., one for each shape and layout that both timed."""
     if len(chosen) < 2 or len(chosen) % 2:
         raise ProfkitError(f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]...")
     pairs = zip(chosen[::2], chosen[1::2], strict=True)

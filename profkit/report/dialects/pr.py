@@ -1,4 +1,4 @@
-"""--for pr: what goes into a sample's readme or a pull request, with a picture for light and dark pages."""
+"""--for pr: Markdown for a readme or a pull request, with a light and a dark picture."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS = (
 
 
 def write(runs: Sequence[str | Study], name: str = "") -> Written:
-    """The snippet of one run, which goes into the run like report.md: it can be made again. `name`: of its files."""
+    """The snippet of one run, written into the run; `name`: of its files."""
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 
     study, stem = the_one(runs), name or NAME
@@ -50,8 +50,7 @@ def write(runs: Sequence[str | Study], name: str = "") -> Written:
 
 
 def snippet(study: Study, name: str = NAME, *, foreign: bool = False) -> str:
-    """Markdown: verdict, table, picture, what to do next, what weakens it, how to do it again. `foreign`: the picture is
-    in English although the text is not."""
+    """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
     return "\n".join(_lines(study, name, foreign)).rstrip() + "\n"
 
 

@@ -1,7 +1,4 @@
-"""--for tensorrt: the hackathon's write-up from runs, trtexec exports and evaluation tables.
-
-Numbers come from files alone. What no file says is left as a marked gap for the author.
-"""
+"""--for tensorrt: the hackathon's write-up; what no file says is a marked gap."""
 
 from __future__ import annotations
 
@@ -46,10 +43,9 @@ FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_r
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a write-up is made of; any part may be missing.
+    """Sources of a write-up, any of which may be missing.
 
-    evaluations: (name, parts) in order, baseline first. others: runs of the same steps on other inputs. notes: the
-    author's own words, by the name of the gap they fill.
+    others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
     """
 
     chosen: Sequence[Chosen] = ()
@@ -91,10 +87,7 @@ def write(
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """The author's words from a TOML file: `name = "..."`, and `steps.NAME` under [steps].
-
-    Raises ProfkitError for a file that is not that.
-    """
+    """Read the author's words from TOML: `name = "..."`, and `steps.NAME` under [steps]."""
     try:
         data = msgspec.toml.decode(path.read_bytes(), type=dict[str, str | dict[str, str]])
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
@@ -337,7 +330,7 @@ class _Writer:
             yield self.gap("no_eval")
 
     def slips(self) -> Iterator[str]:
-        """Figures of the evaluations that do not follow from their inputs; there is no such section without one."""
+        """Figures of the evaluations that do not follow from their inputs."""
         rows = [
             [f"{name}{say('colon')}{slip.where}", slip.printed, slip.recomputed, translated(slip.why)]
             for name, slip in self.slipped

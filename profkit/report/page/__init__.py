@@ -1,1 +1,1 @@
-"""The pages: report.html of one run, and of several that are compared; self-contained, offline, in both languages."""
+"""HTML pages of one run and of comparisons: self-contained, offline, in both languages."""

@@ -1,4 +1,4 @@
-"""What stands first on the page of a run: a sentence, a card a question, every part in a row, what else to know."""
+"""First screen of a run's page: verdict, cards, table of the parts, notes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEAR = 0.8
 
 @dataclass(frozen=True)
 class Card:
-    """A question, its answer, what it rests on; `share`: how full a bar under it is, NaN for none."""
+    """A question, its answer and evidence; `share`: of the bar below, NaN for none."""
 
     question: str
     answer: str
@@ -48,7 +48,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """A sentence about the best, the cards, the parts, further lines; `notes`: what the table does not say by itself."""
+    """Content of the first screen."""
 
     lead: str
     mood: str
@@ -81,7 +81,7 @@ class Answer:
 
 
 def _lead(study: Study, name: str) -> str:
-    """The verdict alone, where the cards have the numbers; "" where there is none on right answers."""
+    """The verdict alone, where the cards have the numbers; "" for none on right answers."""
     verdict = study.verdicts.get(name)
     if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
         return ""
@@ -115,7 +115,7 @@ def _parts_table(study: Study) -> Table:
 
 
 def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
-    """Right, faster, how long, bound by what, to be trusted, what next: of the best implementation, or of a program."""
+    """Cards of the best implementation, or of a program."""
     if not len(study.metrics):
         return []
     return _of_part(study, study.best, found) if study.best is not None else _of_program(study, found)
@@ -239,8 +239,7 @@ def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], foun
 
 
 def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
-    """How long a step is, what it waits for, how far it is from what the machine allows, the kernel that takes most of the
-    GPU's time, and the first finding."""
+    """Cards of a program: step, idle time, distance, hottest kernel, caveats, next step."""
     kernels = study.hottest.to_dict("records")
     if not kernels:
         return [Card(say("p_which"), say("p_no_kernel"))]
@@ -281,8 +280,7 @@ def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
 
 
 def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
-    """How long a step is, for how much of it the GPU idles, what takes most, and how far it is from what could be; of the
-    first device."""
+    """Time of a step, idle share and distance to the lower bound, of the first device."""
     known = {"steps": str(one.steady.steps), "range": sections.spread(one), "work": sections.launched(one)}
     yield Card(sections.per(study, "p_one"), units.text(one.step, "s"), sections.per(study, "p_note", **known))
     share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
@@ -292,8 +290,7 @@ def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
 
 
 def _far_card(study: Study, one: Budget) -> Card:
-    """How many times a step is what it would be if the GPU never idled, and, as far as kernels were counted, if these ran
-    at their ceilings: a lower bound of the distance."""
+    """Distance to a step that never idles and whose counted kernels run at their ceilings."""
     kernels = study.hottest
     counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
     spent = float(counted["step_time"].sum()) if len(counted) else 0.0

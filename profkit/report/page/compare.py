@@ -1,4 +1,4 @@
-"""The page of several runs: what was gained, how the time differs, counters that moved, the gate's verdict."""
+"""Page of several runs: speed-up, change of time, counters that moved, the gate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_ROWS = 14
 
 
 def page_of(done: Compared, limit: float | None = None) -> str:
-    """The page of what was compared; `limit`: of the gate (fraction of the first step's time), None for none."""
+    """Page of a comparison; `limit`: of the gate, as a fraction of the first step's time."""
     found = done.found
     parts = _parts(done.chosen, found) if isinstance(found, Ladder) else []
     data = {**data_of(parts, best=found.rungs[-1].label if parts else ""), "timeline": None}
@@ -86,7 +86,7 @@ def _gate_mood(done: Compared, limit: float | None) -> str:
 
 
 def _programs(done: Compared, found: Programs) -> dict[str, Any]:
-    """Programs by their step: the answer, where a step's time goes, what runs in it, what to doubt."""
+    """Values of a page of programs."""
     slices = programs.slices(found)
     longest = max(found.rungs[0].time, found.rungs[-1].time)
     head = programs.per(found, "p_one")
@@ -151,9 +151,7 @@ def _lead(ladder: Ladder) -> str:
 
 
 def _difference(parts: Sequence[Shown]) -> tuple[list[str], list[Change]]:
-    """(labels of the steps, changes): kinds of time, and kernels that one of the steps alone has or both, the largest
-    change first. ([], []) where a step has no waterfall.
-    """
+    """(labels, changes by kind of time and kernel), the largest first; empty without waterfalls."""
     falls = [part.study.waterfalls.get(part.impl) for part in parts]
     known = [fall for fall in falls if fall is not None]
     if len(known) < len(falls):

@@ -1,4 +1,4 @@
-"""The data that a page's script reads: roofs, kernels, floors, samples, launches. NaN is null, numbers have six digits."""
+"""Data of a page's script: ceilings, kernels, samples, launches; NaN is null, six digits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_LAUNCHES = 40_000
 
 @dataclass(frozen=True)
 class Shown:
-    """A part of a run on a page: `label` is what it is called there, `colour` its place among the colours."""
+    """A part of a run on a page, its label and the place of its colour."""
 
     study: Study
     impl: str
@@ -46,8 +46,7 @@ class Shown:
 
 
 def shown_of(study: Study) -> list[Shown]:
-    """The parts of one run as they are ranked: colours by place in the run, as the figures have them; of implementations only
-    the best and the reference are drawn until the reader asks for more."""
+    """Parts of one run as ranked; of implementations the best and the reference are drawn first."""
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}
@@ -57,7 +56,7 @@ def shown_of(study: Study) -> list[Shown]:
 
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
-    """What the script needs of these parts, which may be of several runs; `best`: the label drawn in front."""
+    """Data of these parts, which may be of several runs; `best`: the label drawn in front."""
     studies = list(dict.fromkeys(part.study.path for part in parts))
     by_path = {part.study.path: part.study for part in parts}
     first = by_path[studies[0]] if parts else None
@@ -108,22 +107,20 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _named_first(study: Study) -> list[str]:
-    """The kernels of a step in the order in which they are numbered where several have one short name."""
+    """Kernels of a step in the order in which equal short names are numbered."""
     return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"].unique()] if by_step(study) else []
 
 
 def _of_step(
     rows: Sequence[dict[Any, Any]], known: Mapping[tuple[str, str], tuple[float, float]], total: float
 ) -> list[dict[Any, Any]]:
-    """The rows of a range with what a step has of each kernel, of (range, kernel) the `known` time [s] and launches, and its
-    `share` of the `total` [s] of all kernels; those that run in no step are left out."""
+    """Rows of kernels with their time [s], share of `total` and launches per step."""
     told = [(row, *known.get((str(row["impl"]), str(row["kernel"])), (0.0, 0.0))) for row in rows]
     return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
 
 
 def by_step(study: Study) -> bool:
-    """Whether the rows of its kernels are told of a step: where they are the timeline's own, and not those counted by
-    another tool."""
+    """Whether kernels are told per step: the timeline's own, not those of another tool."""
     frame, launches = study.captured.timeline, study.launches
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False
@@ -222,10 +219,7 @@ def stack(blocks: Sequence[Block]) -> list[tuple[str, float]]:
 
 
 def timeline_of(study: Study) -> dict[str, Any] | None:
-    """The launches over time, in units of 10 ns: starts as differences, lengths, kernels by number, lanes (a stream of a
-    device of a process); ranges and the steady state. None without a timeline, or of implementations, whose calls
-    were timed one by one.
-    """
+    """Launches over time in units of 10 ns; None without a timeline, or of implementations."""
     import numpy as np  # stays out of start-up
 
     frame = study.captured.timeline
@@ -272,7 +266,7 @@ MOST_RANGES = 600
 
 
 def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
-    """[name, depth, first start, last end] of each stretch of launches inside one range, in units of 10 ns."""
+    """[name, depth, first start, last end] of launches inside one range, in units of 10 ns."""
     import numpy as np  # stays out of start-up
 
     paths = frame["range"].astype(str).to_numpy()
@@ -291,7 +285,6 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
 
 
 def _steady(study: Study, begin: float) -> list[int]:
-    """When each step of the steady state of the first device begins, and when the last one ends, in units of 10 ns; []
-    where nothing repeats."""
+    """Edges of the steady steps of the first device in units of 10 ns, [] for none."""
     first = next(iter(study.budgets.values()), None)
     return [round((at - begin) * 1e8) for at in first.edges] if first is not None else []

@@ -1,4 +1,4 @@
-"""What every page is made of: its template, its texts in both languages, the data its script reads."""
+"""Frame of every page: template, texts in both languages, data of its script."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Text:
 
 
 def paired(one: Any, other: Any) -> Any:
-    """Two trees of values that differ in their words alone as one tree, whose differing strings are Text."""
+    """Merge two trees that differ in their words; differing strings become Text."""
     if one is other:
         return one
     if isinstance(one, str):
@@ -67,8 +67,7 @@ def told(key: str, **values: str | Text) -> Text:
 
 
 def render(name: str, data: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> str:
-    """A template as a page, whose language is the one in force until the reader chooses. `data`: what its script reads;
-    `make`: what the template shows, in the language in force."""
+    """Render a template; `data`: of its script, `make`: its values in the language in force."""
     words = {tag: _words(column) for column, tag in enumerate(TAGS)}
     pages = in_each(make)
     at = LANGUAGES.index(language())

@@ -1,4 +1,4 @@
-"""report.html: one self-contained page, offline, in both languages; its script draws from the embedded data."""
+"""report.html of one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from profkit.report import sections, units
 from profkit.report.messages import named, say, translated
 from profkit.report.names import short_name
 from profkit.report.page.answer import Answer
-from profkit.report.page.data import Shown, best_roofs, data_of, samples_of, shown_of, timeline_of
+from profkit.report.page.data import Shown, data_of, samples_of, shown_of, timeline_of
 from profkit.report.page.frame import render
 from profkit.report.page.shown import Share, falls_of, findings_of, shares_of, walls_of
 from profkit.report.waterfall import blocks, shown_fall, wall_blocks
@@ -79,7 +79,7 @@ def _subtitle(study: Study) -> str:
 
 
 def _shares(study: Study) -> list[Share]:
-    """Where the time of the best implementation, of a step or of the longest range goes, for the first screen."""
+    """Where the time of the best implementation, a step or the longest range goes."""
     whole = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
     if whole is not None:
         return shares_of(wall_blocks(whole[1], whole[0], most=0), whole[1].step)
@@ -88,7 +88,7 @@ def _shares(study: Study) -> list[Share]:
 
 
 def _gaps(study: Study) -> Iterator[str]:
-    """Of each device what its timeline does not show at a glance: the longest gap, and how much of the work is copying."""
+    """Longest gap and share of copies of each device."""
     for found in study.timelines.values():
         for one in found.devices:
             if one.gaps.count:
@@ -101,7 +101,7 @@ def _gaps(study: Study) -> Iterator[str]:
 
 
 def _in_sight(study: Study, parts: Sequence[Shown]) -> list[Shown]:
-    """Those that have a waterfall: implementations as they are ranked, of ranges the longest first."""
+    """Parts with a waterfall: implementations as ranked, of ranges the longest first."""
     known = [part for part in parts if part.impl in study.waterfalls and part.impl not in sections.echoes(study)]
     ranked = known if study.manifest.impls else sorted(known, key=lambda part: -study.waterfalls[part.impl].time)
     return ranked[:MOST_FALLS]
@@ -124,19 +124,6 @@ def _facts(study: Study, *, roofs: bool = True) -> Iterator[tuple[str, str]]:
         flops = ", ".join(f"{units.text(v, 'FLOP')} {pipe}" for pipe, v in work.flops.items()) or say("p_no_flop")
         amounts = say("p_compulsory", flops=flops, bytes=units.text(work.bytes, "B"))
         yield say("p_work", source=translated(work.source)), amounts
-    for source, known_roofs in _roofs(study).items() if roofs else ():
+    for source, known_roofs in sections.ceilings_of(study).items() if roofs else ():
         yield say("p_roof"), say("p_roof_from", roofs=", ".join(known_roofs), source=translated(source))
     yield say("p_again"), sections.again(study)
-
-
-def _roofs(study: Study) -> dict[str, list[str]]:
-    """Where ceilings come from -> "dram 4.47 TB/s", of those that something of the run is held against."""
-    rows = study.kernels.to_dict("records") if len(study.kernels) else []
-    pipes = {str(row.get("compute") or "") for row in rows} - {""}
-    pipes |= {name for work in study.analysis.works for name in work.flops}
-    found: dict[str, list[str]] = {}
-    for roof in best_roofs(study.roofline, sorted(pipes)):
-        peak = units.text(roof.peak, "B/s" if roof.kind == "bandwidth" else "FLOP/s")
-        source = roof.source + (f", {roof.note}" if roof.note else "")
-        found.setdefault(source, []).append(f"{roof.name} {peak}")
-    return found

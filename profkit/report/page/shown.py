@@ -1,4 +1,4 @@
-"""What pages draw: waterfalls and their bars, steps of a program, what changed between two, findings."""
+"""Drawn parts of pages: waterfalls, steps, changes, findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_FINDINGS = 20
 
 @dataclass(frozen=True)
 class Bar:
-    """One block on the page: where its bar begins and how long it is, in percent of the time now."""
+    """One block: begin and length of its bar in percent of the whole time."""
 
     paint: str
     label: str
@@ -47,7 +47,7 @@ class Bar:
 
     @classmethod
     def of(cls, one: Block, whole: float, kernel: int = -1, finding: str = "") -> Bar:
-        """`whole` [s]: what the longest bar stands for; `kernel`: its row in the script's table, -1 for none."""
+        """Bar of a block; `whole` [s]: the longest bar, `kernel`: its row in the table or -1."""
         return cls(
             one.paint,
             one.label(),
@@ -63,7 +63,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Fall:
-    """The waterfall of one part: its bars, and as one stack of (kind, width, words) to set beside the others'."""
+    """Waterfall of one part; `stack`: (kind, width, words)."""
 
     part: Shown
     time: str
@@ -85,8 +85,7 @@ def falls_of(
     *,
     open_: int = 0,
 ) -> list[Fall]:
-    """The waterfalls of parts that have one, in their order; `kernels`: the script's; `ids`: of findings, in the page;
-    `open_`: the place of the one that is shown."""
+    """Waterfalls of parts; `kernels`: the script's, `ids`: of findings, `open_`: the one shown."""
     longest = max((part.study.waterfalls[part.impl].time for part in parts), default=math.nan)
     places = {(row["impl"], row["kernel"]): at for at, row in reversed(list(enumerate(kernels)))}
     falls = []
@@ -148,7 +147,7 @@ def walls_of(
 
 @dataclass(frozen=True)
 class Share:
-    """A kind of time on the bar of the first screen: how it is painted, its words, how long it is, its share."""
+    """A kind of time on the bar of the first screen."""
 
     paint: str
     label: str
@@ -157,7 +156,7 @@ class Share:
 
 
 def shares_of(mine: Sequence[Block], whole: float) -> list[Share]:
-    """Where the time [s] goes by kind, in the order of the blocks; what a program computes is one."""
+    """Where the time [s] goes by kind, in the order of the blocks."""
     sums: dict[tuple[str, str], float] = {}
     for one in mine:
         label = one.why() or one.label() if one.of_step else of_pair(WORDS[one.kind])
@@ -196,7 +195,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Told:
-    """What the page says of one finding. `own`: what it could win beyond those before it, where that is less."""
+    """Texts of one finding; `own`: what it could win beyond those before it, where less."""
 
     id: str
     severity: str
@@ -212,8 +211,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Of:
-    """The findings of one part, the largest first: `kept` as they are, `findings` as told; what is smaller is counted,
-    what was not checked is named; `silent`: what is said where nothing was found."""
+    """Findings of one part: `kept`, as `findings` in words, smaller ones counted."""
 
     name: str
     headline: str
@@ -261,7 +259,7 @@ def _of(study: Study, name: str, head: str, mine: Sequence[Finding], at: int) ->
 
 
 def _claims_nothing(one: Finding) -> bool:
-    """Whether the findings before it claim all that it could win: it is told after those that add something."""
+    """Whether the findings before it claim all that it could win."""
     return one.severity == TIME and one.win <= MINOR * one.upper_bound
 
 

@@ -29,6 +29,7 @@ from profkit.report.sections.kernels import timeline_lines as timeline_lines
 from profkit.report.sections.method import again as again
 from profkit.report.sections.method import below_least as below_least
 from profkit.report.sections.method import cache_of as cache_of
+from profkit.report.sections.method import ceilings_of as ceilings_of
 from profkit.report.sections.method import counters_line as counters_line
 from profkit.report.sections.method import inferred_lines as inferred_lines
 from profkit.report.sections.method import kernel_times_line as kernel_times_line

@@ -1,4 +1,4 @@
-"""What is said first: of a sample a sentence a candidate, of a program where a step's time goes."""
+"""First lines of every report."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def first_lines(study: Study) -> list[str]:
 
 
 def sentences(study: Study) -> list[tuple[str, str]]:
-    """(candidate, its verdict, time, distance and what binds it), the best first, the skipped ones last; of ranges how much
-    ran, and the hottest, where the name is "".
-    """
+    """(candidate, sentence), the best first, skipped ones last; the name is "" of ranges."""
     reference, verdicts = study.manifest.reference, study.verdicts
     if reference is not None and not reference.ok:
         return [("", say("reference_failed", status=reference.status, reason=brief(reference.reason)))]
@@ -81,7 +79,7 @@ def _distance(row: Mapping[str, Any]) -> list[str]:
 
 
 def wall_time(study: Study) -> list[str]:
-    """Where the wall time of a program went in its steady state, a sentence a process and device."""
+    """Where the wall time of a program's steady state went, one line a process and device."""
     within = study.manifest.window.range
     recorded = slowed(study)
     lines = (_budget(name, one, within, slowed=recorded) for name, one in study.budgets.items())
@@ -94,9 +92,7 @@ def slowed(study: Study) -> bool:
 
 
 def _budget(name: str, one: Budget, within: str, *, slowed: bool) -> str:
-    """The parts of the window, the largest first; those below a hundredth of it are left out. slowed: whether recording it
-    took time of its own.
-    """
+    """Parts of the window, the largest first; `slowed`: whether recording took time."""
     if not one.window > 0:
         return ""
     comma = say("comma")
@@ -166,7 +162,7 @@ def _hottest(kernel: Mapping[Any, Any], share: str) -> str:
 
 
 def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
-    """ "719 kernels (72 different)", "2.25 copies", "17 fills": what there is of them; kinds: 0 leaves that out."""
+    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: 0 leaves that out."""
     names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
     told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
     return [
@@ -176,7 +172,7 @@ def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
 
 
 def many(value: float) -> str:
-    """How many of a thing an average step has: whole where only adding up in floating point keeps it from it."""
+    """A count per step, whole where only rounding keeps it from it."""
     return units.count(round(value, 6))
 
 

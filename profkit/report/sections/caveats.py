@@ -32,7 +32,7 @@ OF_ROOFS = ("datasheet-roofs",)
 
 @dataclass(frozen=True)
 class Said:
-    """A doubt as it is told: once, with whom it concerns (`about`, "" among it for the whole run)."""
+    """A caveat in words; `about`: its parts, "" for the whole run."""
 
     what: str
     how_much: str
@@ -61,7 +61,7 @@ def doubts(study: Study) -> list[Said]:
 
 
 def that_matter(study: Study) -> list[Said]:
-    """The doubts that the answer rests on: of the best candidate, the reference or the whole, and not only aside."""
+    """Caveats of the best candidate, the reference or the whole run, without minor ones."""
     return concerning(study, study.best.name if study.best is not None else "")
 
 
@@ -95,7 +95,7 @@ def more_doubts(study: Study) -> str:
 
 
 def sanitizer_lines(study: Study) -> list[str]:
-    """What compute-sanitizer found, a line each, and one for every clean candidate; [] when nothing was asked for."""
+    """Faults by compute-sanitizer, and one line for every clean candidate."""
     found = []
     for impl in study.manifest.candidates:
         clean = [one.tool for one in impl.sanitized if one.state == "clean"]
@@ -119,7 +119,7 @@ def _fault(name: str, finding: Finding) -> str:
 
 
 def last_lines(study: Study) -> list[tuple[Impl, str]]:
-    """Whoever went wrong, and the last lines it printed, if any; all it said where the first line cuts that."""
+    """Failed implementations with the last lines they printed."""
     gone = [impl for impl in study.manifest.impls if not impl.ok and impl.status != "skipped"]
     whole = [(impl, impl.reason if brief(impl.reason) != impl.reason else "") for impl in gone]
     told = [(impl, "\n".join(part for part in (impl.tail, reason) if part)) for impl, reason in whole]

@@ -26,7 +26,7 @@ _Rows = Sequence[Mapping[Any, Any]]
 
 
 def kernels_table(study: Study, *, spans: bool = False) -> Table:
-    """The longest kernels of each implementation, or over all ranges; `spans`: names as code spans of Markdown."""
+    """Longest kernels of each implementation or of all ranges; `spans`: names as code spans."""
     kernels = study.hottest
     if study.manifest.impls and len(kernels):
         kernels = kernels.groupby("impl", sort=False, group_keys=False).head(TOP_KERNELS)
@@ -75,7 +75,7 @@ def kernel_note(study: Study) -> str:
 
 
 def placed(study: Study) -> bool:
-    """Whether any kernel, or a part by the work of its task, has a place in the picture of the roofs."""
+    """Whether any kernel or part has a place under the ceilings."""
     hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
     rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
     roofed = bool(study.roofline.ceilings)
@@ -83,7 +83,7 @@ def placed(study: Study) -> bool:
 
 
 def holes_table(study: Study, one: Budget) -> Table:
-    """The largest idle times of a step by what the host did in them, as far as it was recorded; no rows where none is."""
+    """Largest idle times of a step by what the host did; no rows if unknown."""
     told = [hole for hole in one.named if hole.seconds >= LEAST_HOLE * one.window]
     rows: _Rows = [{"time": hole.seconds / one.parts, "share": hole.seconds / one.window} for hole in told]
     if not rows:
@@ -108,7 +108,7 @@ def holes_tables(study: Study) -> list[Table]:
 
 
 def timeline_lines(study: Study) -> list[str]:
-    """Busy, idle, overlap, copies and launch cost, of the whole or of one call of each implementation."""
+    """Busy, idle, overlap, copies and launch cost, of the whole or of one call each."""
     return [line for name, found in study.timelines.items() for line in _timeline(name, found)]
 
 

@@ -12,6 +12,7 @@ from analyzers.verdict import PACED
 from profkit.report import units
 from profkit.report.messages import language, named, say, translated
 from profkit.report.sections.answer import tool
+from roofline.ceilings import BANDWIDTH
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -20,7 +21,7 @@ _TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
 
 
 def counters_line(study: Study) -> str:
-    """One line that every writer shows beside numbers when counters are missing; "" when they are there."""
+    """Why hardware counters are missing; "" when they are there."""
     if counted(study):
         return ""
     why = translated(study.manifest.counters.why) or say("cap_only_times")
@@ -33,7 +34,7 @@ def inferred_lines(study: Study) -> list[str]:
 
 
 def uncounted_line(study: Study) -> str:
-    """One line about implementations whose FLOP or bytes are not the hardware's although others' are."""
+    """Implementations whose FLOP or bytes are not counted although others' are."""
     if not counted(study):
         return ""
     rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
@@ -50,7 +51,7 @@ def counted(study: Study) -> bool:
 
 
 def below_least(study: Study) -> str:
-    """One line beside counted bytes that are fewer than the task must move: what a cache kept; "" where none are."""
+    """Counted bytes below the compulsory ones, and why; "" for none."""
     rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
     short = [row for row in rows if row["work_source"] == "counted" and row["bytes"] < row["compulsory_bytes"]]
     if not short:
@@ -67,7 +68,7 @@ def below_least(study: Study) -> str:
 
 
 def paired_line(study: Study) -> str:
-    """Why a speed-up is not the quotient of the two times beside it; "" where it is, to three digits."""
+    """Speed-ups that differ from the quotient of the two times beside them; "" for none."""
     rows = {part.name: part.row for part in study.ranked if part.row is not None}
     base = rows.get(study.analysis.reference)
     if base is None:
@@ -131,7 +132,7 @@ def kernel_times_line(study: Study) -> str:
 
 
 def again(study: Study) -> str:
-    """The command line that measures this again, with the options that decide what is collected; "" for a callable."""
+    """Command line that measures this again; "" for a callable."""
     manifest = study.manifest
     if manifest.sample.kind == "callable":
         return ""
@@ -149,3 +150,18 @@ def again(study: Study) -> str:
     flags = {"collected": ["--ncu"], "off": ["--events"]}.get(manifest.counters.state, [])
     cpu = ["--device", "cpu"] if manifest.device.get("kind") == "cpu" else []
     return shlex.join(["profkit", "profile", manifest.sample.path, *flags, *(["--deep"] if study.deep else []), *cpu])
+
+
+def ceilings_of(study: Study) -> dict[str, list[str]]:
+    """Source -> "dram 4.47 TB/s" of the ceilings in use."""
+    rows = study.kernels.to_dict("records") if len(study.kernels) else []
+    pipes = {str(row.get("compute") or "") for row in rows} - {""}
+    pipes |= {name for work in study.analysis.works for name in work.flops}
+    found: dict[str, list[str]] = {}
+    for name in (*BANDWIDTH, *sorted(pipes)):
+        one = study.roofline.get(name)
+        if one is not None:
+            peak = units.text(one.peak, "B/s" if one.kind == "bandwidth" else "FLOP/s")
+            source = one.source + (f", {one.note}" if one.note else "")
+            found.setdefault(source, []).append(f"{one.name} {peak}")
+    return found

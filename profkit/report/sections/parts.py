@@ -1,4 +1,4 @@
-"""The tables of a run: its implementations or ranges, its shapes and passes, and the overview of many runs."""
+"""Tables of implementations, ranges, shapes, passes and many runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
+from analyzers.shapes import geometric
 from analyzers.verdict import PACED
 from profkit.report import units
 from profkit.report.layout import Column, Table, column
@@ -27,11 +28,7 @@ _Rows = Sequence[Mapping[Any, Any]]
 
 
 def parts_table(study: Study) -> Table:
-    """One row an implementation or a range: what is known of all stands in a column, in one unit.
-
-    Correctness and speed-up are an implementation's; launches, share, declared work and the distance to its own floor
-    a range's, what is inside it included. No rows for a single range that nothing was said of: its kernels say it.
-    """
+    """One row an implementation or a range; no rows for a single undeclared range."""
     if study.stepwise:
         return _ranges_table(study)
     parts = _shown(study)
@@ -57,7 +54,7 @@ def parts_table(study: Study) -> Table:
 
 
 def _ranges_table(study: Study) -> Table:
-    """What a step has of each range, with what is inside it; ranges whose names differ in numbers alone are one row."""
+    """Ranges of a step, inner ones included; names that differ in numbers are one row."""
     inside = study.in_ranges
     if set(inside) <= {""} and not study.analysis.works:
         return Table([], [])
@@ -83,7 +80,7 @@ def _ranges_table(study: Study) -> Table:
 
 
 def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
-    """(name, ranges): each by itself, or as "Step # to #" those whose names differ in numbers alone and are many."""
+    """(name, ranges); many names that differ in numbers alone as one, "Step #"."""
     kinds: dict[str, list[str]] = {}
     for path in paths:
         kinds.setdefault(re.sub(r"\d+", "#", path), []).append(path)
@@ -92,7 +89,7 @@ def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def echoes(study: Study) -> set[str]:
-    """Ranges that hold what the range around them holds, and nothing is said of them apart: one of the two is enough."""
+    """Ranges that hold just what the range around them holds."""
     rows = {part.name: part.row or {} for part in study.parts if part.impl is None}
 
     def same(name: str) -> bool:
@@ -103,7 +100,7 @@ def echoes(study: Study) -> set[str]:
 
 
 def _shown(study: Study) -> Sequence[Part]:
-    """All implementations, or the longest ranges; none where one range is all there is and nothing was declared."""
+    """All implementations, or the longest ranges where there are several."""
     if study.manifest.impls:
         return study.ranked
     if len(study.parts) < 2 and not study.analysis.works:
@@ -156,7 +153,7 @@ def correctness(impl: Impl | None) -> str:
 
 
 def speedup(row: Mapping[str, Any] | None) -> str:
-    """ "1.23x [1.21, 1.25]" with the digits that tell the ends apart, or a dash for the reference and the unmeasured."""
+    """ "1.23x [1.21, 1.25]", or a dash for the reference and the unmeasured."""
     if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "undecided"):
         return units.MISSING
     value, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
@@ -195,11 +192,11 @@ def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
 
 
 def shapes_table(study: Study) -> Table:
-    """One row a shape and one of the geometric mean, a column a candidate; no rows where one shape alone was timed."""
+    """Speed-ups by shape with their geometric mean; no rows for one shape."""
     shapes = study.shapes
     if not shapes:
         return Table([], [])
-    means = study.over_shapes
+    means = geometric(study.shapes)
     names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
     rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
     rows.append([say("geomean"), *(_ratio(means.get(name)) for name in names)])
@@ -207,7 +204,7 @@ def shapes_table(study: Study) -> Table:
 
 
 def passes_table(study: Study) -> Table:
-    """One row a pass (forward, backward, both): times, and speed-ups of the candidates; no rows without gradients."""
+    """Times and speed-ups by pass; no rows without gradients."""
     passes = study.passes
     if not passes:
         return Table([], [])

@@ -13,11 +13,10 @@ from profkit.report import lines, units
 from profkit.report.explain import MINOR, gain, runnable, worded
 from profkit.report.layout import Column, Table, code, column, pipe_table, without_markup, words
 from profkit.report.messages import say
-from profkit.report.names import short_name, short_names
+from profkit.report.names import short_name
 from profkit.report.sections.answer import first_lines, per, title
 from profkit.report.sections.caveats import last_lines, more_doubts, sanitizer_lines, that_matter
 from profkit.report.sections.kernels import (
-    TOP_KERNELS,
     holes_tables,
     kernel_note,
     kernels_table,
@@ -27,6 +26,7 @@ from profkit.report.sections.kernels import (
 from profkit.report.sections.method import (
     again,
     below_least,
+    ceilings_of,
     counted,
     counters_line,
     inferred_lines,
@@ -45,7 +45,7 @@ TOP_FINDINGS = 3
 
 @dataclass(frozen=True)
 class Section:
-    """A heading of report.md with what stands below it: `note` above, then a list, tables, text to copy, `after`."""
+    """A heading of report.md: `note`, list, tables, block to copy, `after`."""
 
     heading: str
     note: str = ""
@@ -143,29 +143,9 @@ def _floor(study: Study) -> Iterator[Section]:
 
 
 def _timelines(study: Study) -> Iterator[Section]:
-    """The same with shares of kernels and ranges."""
-    tables = []
-    for name, found in study.timelines.items():
-        # Of a program the tables of a step stand above.
-        every = (("kernel", found.kernels), ("range", found.ranges if not name else ()))
-        for head, shares in () if study.stepwise else every:
-            shown = shares[:TOP_KERNELS]
-            short = short_names(one.name for one in shown)
-            rows = [
-                [
-                    short[one.name] or say("no_range"),
-                    str(one.launches),
-                    units.text(one.time, "s"),
-                    units.percent(one.share),
-                ]
-                for one in shown
-            ]
-            if rows:
-                first = f"{head} of {name}" if name else head
-                tables.append(Table([first, "launches", "time", "share of GPU work"], rows))
     lines = timeline_lines(study)
-    if lines or tables:
-        yield Section("Timeline", lines=tuple(lines), tables=tuple(tables))
+    if lines:
+        yield Section("Timeline", lines=tuple(lines))
 
 
 def _sanitizer(study: Study) -> Iterator[Section]:
@@ -195,21 +175,10 @@ def _method(study: Study) -> Iterator[Section]:
         **{k: v for k, v in manifest.device.items() if k in ("name", "driver", "cc", "sms", "threads")},
         **manifest.versions,
     }
-    lines += [*_ceilings(study), ", ".join(f"{key} {value}" for key, value in facts.items())]
+    lines += [f"ceilings: {', '.join(known)}: {source}" for source, known in ceilings_of(study).items()]
+    lines += [", ".join(f"{key} {value}" for key, value in facts.items())]
     lines.append(f"profkit {manifest.profkit}, {manifest.created}")
     yield Section("How it was measured", lines=tuple(line for line in lines if line))
-
-
-def _ceilings(study: Study) -> Iterator[str]:
-    rows = [part.row for part in study.parts if part.row is not None]
-    used = {str(row["compute"]) for row in rows if row["compute"]}
-    used |= {"dram"} if any(math.isfinite(row["dram_fraction"]) for row in rows) else set()
-    for name in sorted(used):
-        ceiling = study.roofline.get(name)
-        if ceiling is not None:
-            unit, note = "B/s" if ceiling.kind == "bandwidth" else "FLOP/s", ceiling.variant or ceiling.note
-            peak = f"ceiling {name}: {units.text(ceiling.peak, unit)}, {ceiling.source}"
-            yield peak + (f" ({note})" if note else "")
 
 
 def _doubts(study: Study) -> Iterator[Section]:
@@ -261,9 +230,7 @@ def sections(study: Study) -> list[Section]:
 
 
 def report(study: Study) -> str:
-    """First lines, parts, where the time goes, what next, picture, kernels, floor, how it was measured, doubts that
-    matter, how to do it again.
-    """
+    """report.md of a run."""
     blocks = [*_head(study), *(_section(one) for one in (*_fall(study), *sections(study)))]
     return without_markup("\n\n".join(blocks).rstrip() + "\n")
 
