@@ -97,14 +97,15 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
-    """One run alone is its own ladder: the reference, then its candidates from slow to fast."""
+    """Of one run alone the reference, then the candidates that are not slower, from slow to fast."""
     if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
     timed = {str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records") if row["time"] > 0}
     sound = {part.name for part in study.parts if part.impl is not None and part.impl.ok}
+    most = timed.get(study.analysis.reference, math.inf)
     order = sorted(timed, key=lambda name: (name != study.analysis.reference, -timed[name]))
-    return [Chosen(study, name, name) for name in order if name in sound]
+    return [Chosen(study, name, name) for name in order if name in sound and timed[name] <= most]
 
 
 def write_up(inputs: Inputs) -> str:
