@@ -26,6 +26,7 @@ from analyzers.program import Budget, budget, in_step, of_ranges, of_step, of_wh
 from analyzers.provenance import Provenance, provenance
 from analyzers.rules.rule import Finding
 from analyzers.source_lines import Line, lines_of
+from analyzers.statistics import Ratio
 from analyzers.steps import Steps, each_step
 from analyzers.timeline import Timeline, timeline
 from analyzers.verdict import Verdict
@@ -142,6 +143,16 @@ class Study:
             if frame is not None:
                 found.append((one.name, by_shape.shape(one.wanted, frame, "reference")))
         return [("forward", by_shape.shape(self.manifest.inputs, first, "reference")), *found] if found else []
+
+    @property
+    def over_shapes(self) -> Mapping[str, Ratio]:
+        """Geometric mean of the speed-ups over all shapes, by candidate."""
+        return by_shape.geometric(self.shapes)
+
+    @property
+    def shape_figures(self) -> dict[str, Any]:
+        """The shapes as plain data for JSON."""
+        return by_shape.to_dict(self.shapes)
 
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
-from analyzers.shapes import geometric
 from analyzers.verdict import PACED
 from profkit.report import units
 from profkit.report.layout import Column, Table, column
@@ -196,7 +195,7 @@ def shapes_table(study: Study) -> Table:
     shapes = study.shapes
     if not shapes:
         return Table([], [])
-    means = geometric(study.shapes)
+    means = study.over_shapes
     names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
     rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
     rows.append([say("geomean"), *(_ratio(means.get(name)) for name in names)])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from analyzers.shapes import to_dict
-
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
@@ -18,7 +16,7 @@ def metrics(study: Study) -> str:
 
 def document(study: Study) -> dict[str, Any]:
     """The analysis with the verdict on each candidate."""
-    more: dict[str, Any] = {"shapes": to_dict(study.shapes)} if study.shapes else {}
+    more: dict[str, Any] = {"shapes": study.shape_figures} if study.shapes else {}
     if study.passes:
         more["passes"] = {name: _pass(one.to_dict()) for name, one in study.passes}
     return {
