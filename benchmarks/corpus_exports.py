@@ -318,7 +318,8 @@ def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
     from collectors.errors import ProfkitError
     from profkit.record.importing import import_files
     from profkit.report.derived import write
-    from profkit.report.writers import html, json, markdown, terminal
+    from profkit.report.page.run import page
+    from profkit.report.writers import json, markdown, terminal
     from profkit.study.study import Study
 
     found: dict[str, Any] = {"kind": "unknown", "outcome": "read"}
@@ -333,7 +334,7 @@ def handled(path: Path, folder: Path, pictures: bool) -> dict[str, Any]:
         json.metrics(study)
         markdown.report(study)
         terminal.summary(study)
-        html.page(study)
+        page(study)
         if pictures:
             write(study)
     except ProfkitError as error:

@@ -34,7 +34,6 @@ def lines(folder: Path) -> list[list[str]]:
         ["explain", run, "--for", "agent"],
         ["report", made, "-o", str(folder / "page.html"), "--lang", "zh"],
         ["report", other, "--for", "pr", "-o", str(folder / "pr.md")],
-        ["report", other, "-o", str(folder / "run.sarif")],
         ["compare", f"{run}:ori", f"{run}:cuda", "-o", str(folder / "ladder.png")],
         ["roofline", made, "-o", str(folder / "roofline.svg")],
         ["gate", run, run, "-o", str(folder / "gate")],

@@ -17,11 +17,9 @@ from analyzers.timeline.compare import Programs
 from analyzers.timeline.compare import Rung as ProgramRung
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.dialects import sarif
 from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.programs import compared
 from profkit.report.writers.junit import Case
-from profkit.report.writers.sarif import ERROR, NOTE, Result, Rule, document
 from profkit.rundir.directory import find_runs
 from profkit.study.study import Study
 
@@ -30,16 +28,8 @@ MARK = "<!-- profkit -->"
 MOST_DOUBTS = 20
 STEP = "step"
 """What of a program is judged, where a sample has implementations."""
-RULES = {
-    "slower": Rule(
-        "regression", "slower than before, for sure and beyond the limit", "take the change back, or find what it added"
-    ),
-    "undecided": Rule("undecided", "the limit lies inside the interval", "measure longer: --budget, --processes"),
-    "apart": Rule(
-        "not-compared", "measured otherwise than before", "measure both on one device, by one method, at one clock"
-    ),
-}
-"""What code scanning is told of a comparison; that an answer is wrong is a verdict, which the run itself tells."""
+BEYOND_TIME = ("void", "impossible")
+"""Verdicts on right answers that no time makes good."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float)
     rung = done.found.rungs[1]
     word, said = _word(done.found, rung, limit)
     numbers = (before, after, rung.total, rung.low, rung.high, floor)
-    more = [verdict.text()] if verdict is not None and verdict.word in sarif.VERDICTS and word not in _FINAL else []
+    more = [verdict.text()] if verdict is not None and verdict.word in BEYOND_TIME and word not in _FINAL else []
     return Judged(sample, impl, word, *numbers, why="; ".join([*said, *more]))
 
 
@@ -200,34 +190,3 @@ def cases(found: Sequence[Judged]) -> list[Case]:
         )
         for one in found
     ]
-
-
-def log(found: Sequence[Judged], studies: Sequence[Study]) -> str:
-    """The same for code scanning, with the verdicts and findings of the runs after the change."""
-    runs = {study.manifest.sample.id: study for study in studies}
-    return _log("gate", [_result(one, runs[one.sample]) for one in found if one.word in RULES], studies)
-
-
-def _result(one: Judged, study: Study) -> Result:
-    says = f"{one.sample} {one.impl}: {one.word}: {one.why} ({units.text(one.before, 's')} -> {units.text(one.after, 's')})"
-    values = {"seconds_before": one.before, "seconds": one.after, "ratio": one.ratio, "low": one.low, "high": one.high}
-    place = sarif.place(study, one.impl)
-    return Result(RULES[one.word], ERROR if one.fails else NOTE, says, (one.sample, one.impl), place, values)
-
-
-def log_of_steps(steps: Sequence[tuple[Study, Rung | ProgramRung]], slower: Sequence[Rung | ProgramRung]) -> str:
-    """For code scanning: the steps of a ladder that are slower than its first, and what is known of every run in it."""
-    first = steps[0][1].time
-    judged = [
-        (study, Judged(study.manifest.sample.id, rung.impl, "slower", first, rung.time, rung.total, why=rung.label))
-        for study, rung in steps
-        if rung in slower
-    ]
-    studies = list({study.path: study for study, _ in steps}.values())
-    results = [_result(one, study) for study, one in judged]
-    return _log("compare", results, studies)
-
-
-def _log(name: str, results: Sequence[Result], studies: Sequence[Study]) -> str:
-    more = [one for study in studies for one in sarif.results_of(study)]
-    return document(name, [*results, *more], [one for study in studies for one in sarif.notices_of(study)])

@@ -10,7 +10,7 @@ import math
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,11 @@ from profkit.campaign.index import Index, Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
-from profkit.report.chinese import in_chinese, said_in
-from profkit.report.words import LANGUAGES, named, say
+from profkit.report.messages import LANGUAGES, in_chinese, in_each, named, say, speaking, spoken
 from profkit.rundir.directory import open_run
 from profkit.rundir.files import unwritable, write_atomic
 from profkit.study.study import Study, open_study
 from profkit.targets import find_samples
-from roofline.wording import has_chinese
 
 if TYPE_CHECKING:
     from roofline.figure.scene import Scene
@@ -195,10 +193,11 @@ def _newer(file: Path, source: Path) -> bool:
 
 def _make(run: Path, file: Path, lang: str) -> bool:
     """Write the page of one run; False when its files do not allow one."""
-    from profkit.report.writers.html import page
+    from profkit.report.page.run import page
 
     try:
-        text = page(open_study(run), lang)
+        with speaking(lang):
+            text = page(open_study(run))
     except ProfkitError:
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -221,19 +220,19 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
         named_ = {"device": device}
         for lang in LANGUAGES:
             file = out / f"roofline-{number}{'' if lang == 'en' else f'.{lang}'}.svg"
-            save(draw(season_scene(runs, device, by_device[device], lang)), file)
+            with speaking(lang):
+                save(draw(season_scene(runs, device, by_device[device])), file)
             named_[lang] = file.name
         found.append(named_)
     return found
 
 
-def season_scene(runs: Path, device: str, rows: Sequence[Row], lang: str = "en") -> Scene:
-    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them. lang:
-    of its words; English where no font has Chinese."""
+def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
+    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them."""
     from profkit.study.ceilings import roofline_of
     from roofline.figure.scene import Point, Scene
 
-    spoken = lang if lang == "en" or has_chinese() else "en"
+    lang = spoken()
     newest = max(rows, key=lambda row: (row.created, row.path))
     chosen = sorted(rows, key=lambda row: -row.share if math.isfinite(row.share) else 0.0)[:POINTS]
     points = [
@@ -249,12 +248,14 @@ def season_scene(runs: Path, device: str, rows: Sequence[Row], lang: str = "en")
         )
         for row in chosen
     ]
+    with speaking(lang):
+        words = say("fig_season", count=str(len(points)))
     return Scene(
         roofline=roofline_of(open_run(runs / newest.path), None),
         points=tuple(points),
         title=device,
-        subtitle=say("fig_season", spoken, count=str(len(points))),
-        lang=spoken,
+        subtitle=words,
+        lang=lang,
     )
 
 
@@ -311,7 +312,7 @@ def _chinese(rows: Sequence[Row]) -> dict[str, str]:
     """What the rows say in English -> the same in Chinese; what is a name in both is not there."""
     said = {row.line: row.line_zh for row in rows}
     said |= {what: in_chinese(what) for row in rows for what in row.doubts}
-    said |= {row.bound: named(row.bound, "zh") for row in rows}
+    said |= {row.bound: in_each(partial(named, row.bound))[1] for row in rows}
     return {english: chinese for english, chinese in said.items() if chinese and chinese != english}
 
 
@@ -356,7 +357,12 @@ def _page(
         counts=counts,
         standings=[asdict(one) for one in score.rank(scored)],
         scored=[
-            asdict(one) | {"base": one.base, "speedup": _pace(one.speedup), "why": said_in(lang, one.why)}
+            asdict(one)
+            | {
+                "base": one.base,
+                "speedup": _pace(one.speedup),
+                "why": (in_chinese(one.why) if lang == "zh" else one.why),
+            }
             for one in scored
         ],
         fastp=fast_p(best),

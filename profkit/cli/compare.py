@@ -11,7 +11,7 @@ import click
 from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report import ladder as view
-from profkit.report.words import LANGUAGES
+from profkit.report.messages import LANGUAGES, speaking
 from profkit.report.writers.junit import Case, document
 from profkit.rundir.files import write_atomic
 
@@ -57,7 +57,6 @@ def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float 
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing output.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
-@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Write it as SARIF for code scanning.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     runs: tuple[str, ...],
@@ -66,7 +65,6 @@ def command(
     lang: str,
     force: bool,
     junit: Path | None,
-    sarif: Path | None,
     as_json: bool,
 ) -> int:
     """Each step's change, time, speed-up, share of the attainable, and the counters that moved; of two programs their step.
@@ -87,22 +85,20 @@ def command(
         raise click.UsageError("name at least two runs: BEFORE AFTER")
     done = compared(view.named_runs(runs))
     if output is not None:
-        _write(done, output, force, limit, lang)
+        with speaking(lang):
+            _write(done, output, force, limit)
     slower = done.slower(limit) if limit is not None else []
     unsure = done.undecided(limit) if limit is not None else []
     rungs = done.found.rungs
     if junit is not None:
         write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs[1:]]))
-    if sarif is not None:
-        from profkit.campaign.gate import log_of_steps  # pandas stays out of start-up
-
-        write_atomic(sarif, log_of_steps(list(zip(done.studies, rungs, strict=True)), slower).encode())
     if as_json:
         told = {"regressions": [rung.label for rung in slower], "undecided": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
         click.echo(json.dumps({**done.found.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
     else:
-        show(done.text(lang))
+        with speaking(lang):
+            show(done.text())
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     for rung in unsure:
@@ -116,13 +112,13 @@ def _case(rung: Any, slower: list[Any], unsure: list[Any]) -> Case:
     return Case("profkit", rung.label, rung.time, failure=said if rung in slower else "", says=words)
 
 
-def _write(done: Any, output: Path, force: bool, limit: float | None, lang: str) -> None:
+def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
     """The page, or the figure, by the extension."""
     vacant(output, force)
     if output.suffix in PAGES:
-        from profkit.report.writers.compare_html import page_of  # pandas stays out of start-up
+        from profkit.report.page.compare import page_of  # pandas stays out of start-up
 
-        write_atomic(output, page_of(done, limit, lang).encode())
+        write_atomic(output, page_of(done, limit).encode())
         return
     if not done.chosen:
         raise click.UsageError(

@@ -25,13 +25,10 @@ FOLDER = click.Path(path_type=Path)
     metavar="SHARE",
     help="Slower than this, for sure, fails.",
 )
-@click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml, profkit.sarif and roofline.png here.")
+@click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml and roofline.png here.")
 @click.option("--junit", type=FOLDER, metavar="FILE", help="Write JUnit's XML here.")
-@click.option("--sarif", type=FOLDER, metavar="FILE", help="Write SARIF for code scanning here.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
-def command(
-    before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, sarif: Path | None, picture: str
-) -> int:
+def command(before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str) -> int:
     """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
 
     \b
@@ -39,18 +36,18 @@ def command(
 
     Exit code 1 when something is wrong, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
     """
-    from profkit.campaign.gate import cases, comment, judge, log
+    from profkit.campaign.gate import cases, comment, judge
     from profkit.report.figures import gate_scene, png
 
     found, studies = judge(before, after, limit)
     text = comment(found, studies, limit, picture)
-    made = {"junit.xml": document("profkit", cases(found)), "profkit.sarif": log(found, studies).encode()}
+    suite = document("profkit", cases(found))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        for name, data in {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), **made}.items():
+        made = {"comment.md": text.encode(), "roofline.png": png(gate_scene(studies)), "junit.xml": suite}
+        for name, data in made.items():
             write_atomic(output / name, data)
-    for file, name in ((junit, "junit.xml"), (sarif, "profkit.sarif")):
-        if file is not None:
-            write_atomic(file, made[name])
+    if junit is not None:
+        write_atomic(junit, suite)
     click.echo(text, nl=False)
     return int(any(one.fails for one in found))

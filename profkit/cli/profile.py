@@ -120,7 +120,7 @@ class WithProgram(Sectioned):
 @option("--dry-run", section=WHERE, is_flag=True, help="Print the commands and the replay passes, and stop.")
 @shared.as_json
 @shared.reader
-@option("-v", "--verbose", section=WHERE, is_flag=True, help="Print the exact commands, and where the seconds went.")
+@option("-v", "--verbose", section=WHERE, is_flag=True, help="Print the exact commands and the seconds of each.")
 @shared.quiet
 def command(
     sample: Path | None,
@@ -204,8 +204,6 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
     """`form`: json, agent, or "" for people."""
     from profkit.api import profile
     from profkit.report.derived import write
-    from profkit.report.layout import terminal_table
-    from profkit.report.seconds import seconds_table
     from profkit.report.writers import terminal
 
     with progress(quiet) as now:
@@ -214,8 +212,7 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
         files = write(run)
     if verbose:
         for step in run.manifest.commands:
-            click.echo(f"  $ {shlex.join(step.argv)}", err=True)
-        click.echo(terminal_table(seconds_table(run)), err=True)
+            click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s", err=True)
     if form == "agent":
         click.echo(run.report(form))
     elif form:

@@ -12,7 +12,7 @@ from profkit.cli.options import vacant
 from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
-from profkit.report.words import LANGUAGES
+from profkit.report.messages import LANGUAGES
 from profkit.rundir.files import is_stream, write_atomic
 
 
@@ -42,7 +42,6 @@ def command(
     \b
     profkit report RUN -o report.html                     one page: answer, waterfall, findings, roofline
     profkit report RUN --for pr                           readme text and pictures
-    profkit report RUN -o run.trace.json                  its timeline, for Perfetto
     profkit report BEFORE AFTER --for paddle              the table of a pull request
     profkit report RUN --for tensorrt --lang zh           the hackathon's write-up
     """

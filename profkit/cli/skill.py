@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from profkit.report.words import LANGUAGES
+from profkit.report.messages import LANGUAGES
 
 
 @click.command("skill", short_help="How to work with profkit.")

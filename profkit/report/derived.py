@@ -1,4 +1,4 @@
-"""The derived half of a run directory: written from a Study, at any time, anywhere, without a GPU."""
+"""Derived files of a run directory, written from a Study without a GPU."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def write(study: Study, *, pictures: bool = True) -> list[Path]:
-    """Write metrics.json, kernels.csv, report.md and, unless told not to, roofline.png, roofline.svg, waterfall.png and
-    waterfall.svg; the paths written. No waterfall where nothing has a time. Raises ProfkitError where files that they were
-    made of are gone: what they say of those is said nowhere else.
+    """Write metrics, kernels, report.md and unless told not to the pictures; return the paths.
+
+    Raises ProfkitError where files that they were made of are gone.
     """
     if (gone := study.run.gone) and (study.path / "metrics.json").exists():
         raise ProfkitError(

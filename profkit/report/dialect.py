@@ -1,7 +1,6 @@
-"""What a dialect is: a form that a report can take for one kind of reader, `profkit report --for NAME`.
+"""Base of the report dialects, `profkit report --for NAME`.
 
-A dialect says itself what it is called, which options it takes and how it is written; the command line is built from
-that. To add one: a file in dialects/ with a DIALECT, its name in the list there.
+To add one: a file in dialects/ with a DIALECT, and its name in the list there; the command line follows.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import click
 
 from profkit.errors import ProfkitError
 from profkit.report.layout import without_markup
+from profkit.report.messages import speaking
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -24,10 +24,7 @@ FILE = click.Path(path_type=Path)
 
 @dataclass(frozen=True)
 class Written:
-    """A document and the pictures it shows, each by the name it refers to.
-
-    `home`: where it goes unless somebody says, None for stdout; `shown`: on stdout all the same.
-    """
+    """A document and its pictures by name; `home`: its default path, `shown`: also on stdout."""
 
     text: str
     pictures: dict[str, bytes] = field(default_factory=dict)
@@ -37,11 +34,9 @@ class Written:
 
 @dataclass(frozen=True)
 class Dialect:
-    """`write(runs, lang, **options)`: the document of the runs named, in en or zh, with the options of its own.
+    """A form of report: `write(runs, **options)` makes it in the language in force.
 
-    `markdown`: whether it is Markdown, from which other people's markup is taken. `needs_runs`: whether it makes nothing
-    without a run. `failed(message, fix, exit_code)`: how it says that a command came to nothing, for those whose readers
-    cannot read prose. `endings`: of outputs that are written so without --for.
+    `failed(message, fix, exit_code)`: a failure in the same form; `endings`: output names that ask for it without --for.
     """
 
     name: str
@@ -52,14 +47,15 @@ class Dialect:
     failed: Callable[[str, str, int], str] | None = None
     endings: tuple[str, ...] = ()
 
-    def document(self, runs: Sequence[str | Study], lang: str, **options: Any) -> Written:
+    def document(self, runs: Sequence[str | Study], lang: str = "en", **options: Any) -> Written:
         """What is handed out: `write`'s document, harmless."""
-        written = self.write(runs, lang, **options)
+        with speaking(lang):
+            written = self.write(runs, **options)
         return replace(written, text=without_markup(written.text)) if self.markdown else written
 
 
 def the_one(runs: Sequence[str | Study]) -> Study:
-    """The study of the one run that was named. Raises ProfkitError when there are several, or none."""
+    """Open the one run that was named. Raises ProfkitError for several, or none."""
     from profkit.study.study import open_study  # pandas stays out of start-up
 
     if len(runs) != 1:

@@ -1,4 +1,4 @@
-"""Findings for people: numbered by what they could win, and one line for what was not checked."""
+"""Findings for people, ranked by what they could win."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from analyzers.rules.rule import COLLECT, HINT, HOST, PROGRAM, RULES, SCHEMA, Finding, Proof
 from profkit.report import units
-from profkit.report.chinese import said_in
 from profkit.report.layout import cut
+from profkit.report.messages import bound_why, language, named, say, spaced, translated
 from profkit.report.names import short_name
-from profkit.report.words import bound_why, named, say, spaced
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -27,7 +26,6 @@ _TIMES = ("time/kernels",)
 
 _COMMAND = re.compile(r"profkit profile SAMPLE(?: --(?:ncu|deep))*( --lines)?")
 
-NO_RANGE = "(no range)"
 MINOR = 0.01
 """Share of the call below which a finding is counted, not shown."""
 LOOSE = 2.0
@@ -63,19 +61,19 @@ def text(study: Study, findings: Sequence[Finding]) -> str:
 
 
 def _nothing(study: Study, impl: str) -> str:
-    """Of a part without a finding: that its rules were silent, or that it has no kernels of its own to hold against them."""
+    """Line for a part without a finding."""
     kernels = study.analysis.kernels
     inside = len(kernels) and not bool((kernels["impl"] == impl).any())
     return "  what was found is told of the ranges inside it" if inside else "  nothing found: no rule's evidence holds"
 
 
-def unexplained(findings: Sequence[Finding], lang: str = "en") -> str:
-    """That no rule found a reason, and how many could not look for want of counters: silence of those proves nothing."""
+def unexplained(findings: Sequence[Finding]) -> str:
+    """Line that no rule found a reason, and how many lacked their counters."""
     blind = len({one.rule for one in findings if one.severity == COLLECT})
     if not blind:
-        return say("p_no_reason", lang)
+        return say("p_no_reason")
     every = sum(one.level != PROGRAM for one in RULES.values())
-    return say("p_no_reason_blind", lang, count=str(blind), every=str(every))
+    return say("p_no_reason_blind", count=str(blind), every=str(every))
 
 
 def _whole(one: Finding) -> bool:
@@ -89,45 +87,44 @@ def in_order(study: Study) -> list[str]:
     return sorted((str(name) for name in study.analysis.impls["impl"]), key=lambda name: at.get(name, len(at)))
 
 
-def headline(study: Study, impl: str, lang: str = "en") -> str:
+def headline(study: Study, impl: str) -> str:
     """Time, floor and what binds an implementation."""
     row = study.analysis.impl(impl)
     if study.stepwise and not study.filtered:
-        return _of_step(study, impl, lang)
-    said = [f"{impl or say('no_range', lang)}{say('colon', lang)}{units.text(float(row['time']), 's')}"]
+        return _of_step(study, impl)
+    said = [f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"]
     if math.isfinite(float(row["floor_ratio"])):
-        said.append(say("times_floor", lang, ratio=units.digits(float(row["floor_ratio"]))))
+        said.append(say("times_floor", ratio=units.digits(float(row["floor_ratio"]))))
     own = row["floor_own_time"]
     if abs(own - row["floor_time"]) > 0.02 * row["floor_time"]:
         shown = units.digits(float(row["time"] / own))
-        said.append(say("times_own_floor", lang, ratio=shown, roof=named(str(row["floor_own_bound_by"]), lang)))
-    if roof := bound_why(row, lang):
-        said.append(say("is_bound_by", lang, roof=roof))
-    return say("comma", lang).join(said)
+        said.append(say("times_own_floor", ratio=shown, roof=named(str(row["floor_own_bound_by"]))))
+    if roof := bound_why(row):
+        said.append(say("is_bound_by", roof=roof))
+    return say("comma").join(said)
 
 
 def ending(study: Study) -> str:
-    """ "_step", "_passage" or "_all": which words speak of what the first process and device of a program repeats."""
+    """Suffix of the messages for what a program repeats: "_step", "_passage" or "_all"."""
     found = next((one.steady.found for one in study.budgets.values()), "all")
     return {"all": "_all", "range": "_passage"}.get(found, "_step")
 
 
-def _of_step(study: Study, impl: str, lang: str) -> str:
+def _of_step(study: Study, impl: str) -> str:
     """What a step has of a range: the time of its kernels."""
     time = study.in_ranges.get(impl, (0.0, 0.0))[0]
-    told = say("range_of" + ending(study), lang, time=units.text(time, "s")) if time > 0 else say("range_of_none", lang)
-    return f"{impl or say('no_range', lang)}{say('colon', lang)}{told}"
+    told = say("range_of" + ending(study), time=units.text(time, "s")) if time > 0 else say("range_of_none")
+    return f"{impl or say('no_range')}{say('colon')}{told}"
 
 
-def worded(one: Finding, lang: str) -> tuple[str, str, str]:
+def worded(one: Finding) -> tuple[str, str, str]:
     """Title, next step and expectation of a finding in a language, what is filled in included."""
-    if lang == "en":
-        return one.words(lang)
+    if language() == "en":
+        return one.words()
     told = {
-        name: text if name in ("library", "found") else said_in(lang, named(text, lang))
-        for name, text in one.params.items()
+        name: text if name in ("library", "found") else translated(named(text)) for name, text in one.params.items()
     }
-    title, then, expect = map(spaced, replace(one, params=told).words(lang))
+    title, then, expect = map(spaced, replace(one, params=told).words(language()))
     return title, then, expect
 
 
@@ -173,32 +170,32 @@ def runnable(text: str, study: Study) -> str:
     return _COMMAND.sub(lambda found: f"profkit profile --ncu --deep{found[1] or ''} -- {program}", text)
 
 
-def gain(one: Finding, lang: str = "en") -> str:
+def gain(one: Finding) -> str:
     """ "up to 58% (78.9 us)", or what kind of finding it is."""
     if one.severity in (HINT, COLLECT):
-        return say("hint" if one.severity == HINT else "not_checked", lang)
+        return say("hint" if one.severity == HINT else "not_checked")
     of = {"all": "up_to_record", "range": "up_to_passage"}.get(one.params.get("found", ""), "up_to_step")
     key = "up_to_host" if one.severity == HOST else of if "found" in one.params else "up_to"
     told = {"ratio": units.percent(one.ratio), "recorded": units.percent(one.recorded)}
     if _whole(one) and one.ratio - one.recorded >= MINOR:
         key += "_recorded"
-        told["most"] = say("up_to_unrecorded", lang, **told) if one.ratio < LOOSE * one.recorded else ""
+        told["most"] = say("up_to_unrecorded", **told) if one.ratio < LOOSE * one.recorded else ""
     elif key != "up_to_host" and "found" in one.params and not _whole(one):
         # Recording makes a step longer, and a kernel's time of it no longer.
         key += "_recorded"
         told |= {"recorded": told["ratio"], "most": ""}
-    return say(key, lang, time=units.text(one.upper_bound, "s"), **told)
+    return say(key, time=units.text(one.upper_bound, "s"), **told)
 
 
-def proof(one: Proof, lang: str = "en") -> str:
+def proof(one: Proof) -> str:
     """ "dram_fraction = 0.787 (> 0.6)"."""
-    counter, shown = said_in(lang, one.counter), _seconds if one.counter in _TIMES else _number
+    counter, shown = translated(one.counter), _seconds if one.counter in _TIMES else _number
     if math.isnan(one.threshold):
         return f"{counter} = {shown(one.value)}"
     limit, value = shown(one.threshold), shown(one.value)
     # What is on its limit, or so near that three digits do not show the difference.
     sign = (">" if one.side == "above" else "<") + ("=" if value == limit else "")
-    return f"{counter} = {value}" + (f"（{sign} {limit}）" if lang == "zh" else f" ({sign} {limit})")
+    return f"{counter} = {value}" + (f"（{sign} {limit}）" if language() == "zh" else f" ({sign} {limit})")
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What the rooflines show: the implementations of a run with their kernels, or the kernels of one run or several."""
+"""Scenes of the roofline and waterfall figures."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from analyzers.records import number
 from analyzers.timeline.budget import Budget
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.explain import NO_RANGE
+from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
 from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
-from profkit.report.words import named, say
 from profkit.study.study import Study
 from roofline.ceilings import Roofline
 from roofline.figure import plot
 from roofline.figure.scene import Arrow, FloorPoint, Point, Scene
 from roofline.figure.steps import Step, Steps
-from roofline.wording import has_chinese
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,18 +47,18 @@ def draw(study: Study, *, theme: str = "light") -> Figure:
 
 
 def steps_of(study: Study) -> Steps | None:
-    """The waterfall of the best implementation, of a step of a program, or of the longest range; None without a time."""
+    """Waterfall of the best implementation, a program's step or the longest range; None if untimed."""
     wall = next((one for one in study.budgets.items() if one[1].window > 0), None)
     if wall is not None:
         return _wall_steps(study, *wall)
     falls, best = study.waterfalls, shown_fall(study)
     if best is None:
         return None
-    everything = "all kernels" if len(falls) == 1 else NO_RANGE
+    everything = "all kernels" if len(falls) == 1 else say("no_range")
     where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
-    title = say("fall_title", "en", sample=study.manifest.sample.id, **where)
+    title = say("fall_title", sample=study.manifest.sample.id, **where)
     subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
-    return Steps(_steps(say("p_now", "en"), falls[best].time, blocks(study, best)), title, subtitle)
+    return Steps(_steps(say("p_now"), falls[best].time, blocks(study, best)), title, subtitle)
 
 
 def _wall_steps(study: Study, name: str, one: Budget) -> Steps:
@@ -71,8 +69,8 @@ def _wall_steps(study: Study, name: str, one: Budget) -> Steps:
         "impl": name or WINDOWS[one.steady.found],
     }
     subtitle = f"{sections.device(study)}, {sections.wall_time(study)[0]}"
-    steps = _steps(sections.per(study, "p_one", "en"), one.step, wall_blocks(one, name))
-    return Steps(steps, say("fall_title", "en", **step), subtitle)
+    steps = _steps(sections.per(study, "p_one"), one.step, wall_blocks(one, name))
+    return Steps(steps, say("fall_title", **step), subtitle)
 
 
 def _steps(head: str, time: float, mine: Sequence[Block]) -> tuple[Step, ...]:
@@ -89,13 +87,14 @@ def png(scene: Scene) -> bytes:
     return plot.image(plot.draw(scene), Path("figure.png"))
 
 
-def scene_of(study: Study, theme: str = "light", lang: str = "en") -> Scene:
-    """Of one run: its implementations, the kernels of those that launch several, the step from the reference to each;
-    of ranges their kernels. `lang`: of its words; English where no font has Chinese."""
-    lang = spoken(lang)
-    if not study.manifest.impls:
-        return kernels_scene([study], top=TOP_KERNELS, theme=theme, lang=lang)
-    whole = {part.name: _whole(part.row, study, lang) for part in study.parts if part.row is not None}
+def scene_of(study: Study, theme: str = "light") -> Scene:
+    """Roofline of one run: implementations, their kernels and speed-ups; of ranges the kernels."""
+    with speaking(spoken()):
+        return _scene(study, theme) if study.manifest.impls else kernels_scene([study], theme=theme)
+
+
+def _scene(study: Study, theme: str) -> Scene:
+    whole = {part.name: _whole(part.row, study) for part in study.parts if part.row is not None}
     start = whole.get(study.analysis.reference)
     arrows = [
         Arrow(start, end, _gain(study.analysis.impl(name)))
@@ -110,16 +109,11 @@ def scene_of(study: Study, theme: str = "light", lang: str = "en") -> Scene:
         order=order_of(study),
         winner=study.best.name if study.best is not None else "",
         theme=theme,
+        lang=language(),
         title=study.manifest.sample.id,
-        subtitle=_subtitle([study], lang),
-        caption=_caption(study, lang),
-        lang=lang,
+        subtitle=_subtitle([study]),
+        caption=_caption(study),
     )
-
-
-def spoken(lang: str) -> str:
-    """The language in which this machine can draw a picture that is asked for in `lang`."""
-    return lang if lang == "en" or has_chinese() else "en"
 
 
 def order_of(study: Study) -> tuple[str, ...]:
@@ -128,7 +122,7 @@ def order_of(study: Study) -> tuple[str, ...]:
     return tuple(name or "kernels" for name in names)
 
 
-def _whole(row: Mapping[str, Any], study: Study, lang: str) -> Point | None:
+def _whole(row: Mapping[str, Any], study: Study) -> Point | None:
     """One implementation: work of one call over the time of one call."""
     name, kernels = str(row["impl"]), study.kernels
     count = int((kernels["impl"] == name).sum()) if len(kernels) else 0
@@ -136,7 +130,7 @@ def _whole(row: Mapping[str, Any], study: Study, lang: str) -> Point | None:
     if not (math.isfinite(flops) or math.isfinite(traffic)):
         return None
     return Point(
-        name + (say("fig_all", lang, count=str(count)) if count > 1 else ""),
+        name + (say("fig_all", count=str(count)) if count > 1 else ""),
         float(row["intensity"]),
         flops,
         traffic,
@@ -149,7 +143,7 @@ def _whole(row: Mapping[str, Any], study: Study, lang: str) -> Point | None:
 
 
 def _kernel_points(study: Study) -> list[Point]:
-    """Kernels of the best implementation and the reference, where they launch several, the longest first."""
+    """Longest kernels of the best implementation and the reference, where they launch several."""
     kernels = study.kernels
     if not len(kernels):
         return []
@@ -162,9 +156,7 @@ def _kernel_points(study: Study) -> list[Point]:
 
 
 def _point(row: Mapping[Any, Any], level: str, total: float = math.nan, name: str = "") -> Point:
-    """A kernel at one memory level, by its full name unless another is given; its share is that of `total` [s], or the
-    one it has.
-    """
+    """A kernel at one memory level; its share is that of `total` [s], or the one it has."""
     return Point(
         name or str(row["kernel"]),
         number(row, f"intensity_{level}"),
@@ -191,13 +183,13 @@ def _floors(study: Study) -> tuple[FloorPoint, ...]:
     return ()
 
 
-def _subtitle(studies: Sequence[Study], lang: str) -> str:
+def _subtitle(studies: Sequence[Study]) -> str:
     drivers = {str(study.manifest.device["driver"]) for study in studies if "driver" in study.manifest.device}
     torch = {str(study.manifest.versions["torch"]) for study in studies if "torch" in study.manifest.versions}
-    return say("comma", lang).join(
+    return say("comma").join(
         [
             *_devices(studies),
-            *(f"{say('driver', lang)} {driver}" for driver in sorted(drivers)),
+            *(f"{say('driver')} {driver}" for driver in sorted(drivers)),
             *(f"torch {version}" for version in sorted(torch)),
         ]
     )
@@ -207,20 +199,20 @@ def _devices(studies: Iterable[Study]) -> list[str]:
     return list(dict.fromkeys(sections.device(study) for study in studies))
 
 
-def _caption(study: Study, lang: str) -> tuple[str, ...]:
+def _caption(study: Study) -> tuple[str, ...]:
     """The least that a picture must say; the method in full is in the run."""
     counters = study.manifest.counters
     if counters.state != "collected":
-        return (sections.counters_line(study, lang),)
+        return (sections.counters_line(study),)
     rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
     least = min((int(row["n"]) for row in rows), default=0)
-    times = [say("fig_times", lang, count=str(least), state=named(sections.cache_of(study), lang))] if least else []
-    return (*times, say("fig_counted", lang, version=counters.version) + _clock(study, say("comma", lang), lang))
+    times = [say("fig_times", count=str(least), state=named(sections.cache_of(study)))] if least else []
+    return (*times, say("fig_counted", version=counters.version) + _clock(study, say("comma")))
 
 
-def _clock(study: Study, before: str, lang: str) -> str:
+def _clock(study: Study, before: str) -> str:
     clock = float(study.kernels["sm_clock"].median()) if "sm_clock" in study.kernels else math.nan
-    return "" if math.isnan(clock) else before + say("fig_clock", lang, clock=units.text(clock, "Hz"))
+    return "" if math.isnan(clock) else before + say("fig_clock", clock=units.text(clock, "Hz"))
 
 
 # ---- kernels of several runs
@@ -236,15 +228,13 @@ def kernels_scene(
     mixed: bool = False,
     theme: str = "light",
     references: bool = True,
-    lang: str = "en",
 ) -> Scene:
     """The `top` longest kernels of the runs under the roofs of their device.
 
     levels: memory roofs, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
     these; pattern: a regular expression for names. mixed: allow several devices, drawn under the first one's
-    roofs, which the caption then says. references: those of the references, too. lang: of
-    what the figure says of every run. Raises ProfkitError where devices
-    differ or nothing is left to draw.
+    roofs, which the caption then says. references: those of the references, too. Raises
+    ProfkitError where devices differ or nothing is left to draw.
     """
     roof = _common_roof(studies, mixed)
     kernels = pd.concat([_labelled(study, name) for study, name in zip(studies, _names(studies), strict=True)])
@@ -263,15 +253,15 @@ def kernels_scene(
         points=tuple(points),
         order=order_of(studies[0]) if len(studies) == 1 else (),
         title=", ".join(dict.fromkeys(study.manifest.sample.id for study in studies)),
-        subtitle=_subtitle(studies, lang),
+        subtitle=_subtitle(studies),
         theme=theme,
-        lang=lang,
+        lang=language(),
         levels=tuple(levels),
         roofs=tuple(name for dtype in dtypes for name in ROOFS[dtype] if roof.get(name)),
         caption=(
-            *dict.fromkeys(line for line in _captions(studies, lang) if line),
+            *dict.fromkeys(line for line in _captions(studies) if line),
             *dropped,
-            *([say("fig_hidden", lang, count=str(hidden))] if hidden > 0 else []),
+            *([say("fig_hidden", count=str(hidden))] if hidden > 0 else []),
         ),
     )
 
@@ -293,7 +283,7 @@ def _trusted(roof: Roofline) -> tuple[int, int]:
 
 
 def _names(studies: Sequence[Study]) -> list[str]:
-    """What tells the runs apart: nothing for one, the sample, or the sample and the run where samples come twice."""
+    """Labels that tell runs apart: "", the sample, or the sample and the run."""
     samples = [study.manifest.sample.id for study in studies]
     if len(studies) == 1:
         return [""]
@@ -302,7 +292,7 @@ def _names(studies: Sequence[Study]) -> list[str]:
 
 
 def _labelled(study: Study, label: str) -> pd.DataFrame:
-    """The run's kernels, their implementation or range after what the run is called among others."""
+    """Kernels of a run with its label before their implementation or range."""
     kernels = study.kernels
     if not len(kernels):
         return kernels
@@ -339,19 +329,17 @@ def _chosen(kernels: pd.DataFrame, dtypes: Sequence[str], pattern: str) -> tuple
     return left, said
 
 
-def _captions(studies: Sequence[Study], lang: str) -> Iterator[str]:
+def _captions(studies: Sequence[Study]) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
     devices = _devices(studies)
     if len(devices) > 1:
         yield f"Kernels of {', '.join(devices)} under the roofs of {devices[0]}: shares of the others mislead."
     for study in studies:
-        yield sections.kernel_times_line(study, lang) + _clock(study, say("semicolon", lang), lang)
-        yield sections.counters_line(study, lang)
+        yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
+        yield sections.counters_line(study)
 
 
 def gate_scene(studies: Sequence[Study]) -> Scene:
-    """The longest kernels of the candidates of many runs, those of the first one's device; without a kernel under a roof
-    an empty one.
-    """
+    """Longest kernels of the candidates of many runs, of the first one's device."""
     first = _devices(studies)[:1]
     return kernels_scene([study for study in studies if _devices([study]) == first], references=False)

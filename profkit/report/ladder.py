@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.compare import Ladder, Moved, Rung, Step, compare
-from analyzers.verdicts.speedup import FORMULAS, shown
+from analyzers.verdicts.speedup import shown
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.layout import Table, terminal_table
-from profkit.report.words import named, say
+from profkit.report.layout import Column, Table, terminal_table
+from profkit.report.messages import language, named, say, speaking, spoken
 from roofline.figure.scene import Arrow, Point, Scene
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class Chosen:
 
 
 def choose(names: Sequence[str | Study]) -> list[Chosen]:
-    """The runs and implementations that command-line words mean, or runs that are open; words of one run share it: it is analysed once."""
+    """Runs and implementations named on the command line, or open; each run is read once."""
     return [chosen_of(*one) for one in named_runs(names)]
 
 
 def named_runs(names: Sequence[str | Study]) -> list[tuple[Study, str]]:
-    """(run, implementation or "") of each word, or of runs that are open; words of one run share it."""
+    """(run, implementation or "") of each word; words of one run share it."""
     opened: dict[Path, Study] = {}
     return [_named(one, opened) if isinstance(one, str) else (one, "") for one in names]
 
@@ -58,7 +58,7 @@ def _named(name: str, opened: dict[Path, Study]) -> tuple[Study, str]:
 
 
 def chosen_of(study: Study, impl: str = "") -> Chosen:
-    """An implementation of a run, its fastest correct candidate unless named. Raises ProfkitError for one without time."""
+    """An implementation of a run, by default its fastest correct candidate. Raises ProfkitError."""
     rows = {name: row for name, row in study.analysis.rows.items() if row["time"] > 0}
     if impl and impl not in rows:
         raise ProfkitError(f"{study.path}: no time of {impl!r}", fix=f"timed here: {', '.join(rows) or 'nothing'}")
@@ -87,7 +87,7 @@ def told_apart(studies: Sequence[Study], short: Sequence[str]) -> list[str]:
 
 
 def machine(manifest: Manifest) -> dict[str, Any]:
-    """What two runs have to share for their seconds to be compared: the device, its driver, and what runs on it."""
+    """Facts that two runs must share for their times to be compared."""
     return {
         "device": manifest.device.get("name"),
         "uuid": manifest.device.get("uuid"),
@@ -133,47 +133,35 @@ def _clock(study: Study, impl: str) -> float:
     return float(known.median()) if len(known) else math.nan
 
 
-def ladder_table(ladder: Ladder) -> Table:
-    """One row a step; one unit for the times; the convention stands in the head."""
-    unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-    formula = FORMULAS["ratio"]
-    head = [
-        "step",
-        "what changed",
-        f"time [{unit}]",
-        f"step ({formula})",
-        "since first",
-        "of attainable",
-        "x floor",
-        "bound by",
+def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
+    """One row a step, one unit for the times; `correct`: a cell on each step's answers."""
+    rungs = ladder.rungs
+    changed = [
+        ", ".join(rung.changed) or (units.MISSING if not at else say("c_same_file")) for at, rung in enumerate(rungs)
     ]
-    rows = [
-        [
-            rung.label,
-            ", ".join(rung.changed) or ("-" if index == 0 else "nothing in its file"),
-            time,
-            step_text(rung),
-            shown(rung.total, "ratio"),
-            units.percent(rung.attainable_fraction),
-            units.digits(rung.floor_ratio),
-            rung.bound_by or "-",
-        ]
-        for index, (rung, time) in enumerate(zip(ladder.rungs, times, strict=True))
+    unit, times = units.column([rung.time for rung in rungs], "s")
+    columns = [
+        Column(say("step"), [rung.label for rung in rungs]),
+        Column(say("measure"), changed, 5),
+        Column(say("correct"), correct, 5),
+        Column(f"{say('time')} [{unit}]", times),
+        Column(say("c_step"), [step_text(rung) for rung in rungs]),
+        Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
+        Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
+        Column(say("x_floor"), [units.digits(rung.floor_ratio) for rung in rungs], 4),
+        Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
     ]
-    return Table(head, rows, (0, 5, 0, 0, 3, 4, 4, 2))
+    kept = [one for one in columns if one.cells]
+    rows = [list(cells) for cells in zip(*(one.cells for one in kept), strict=True)]
+    return Table([one.head for one in kept], rows, tuple(one.rank for one in kept))
 
 
-def moved_lines(ladder: Ladder) -> list[str]:
-    """The counters that moved at each step, one line a step."""
-    return [f"{rung.label}: {'; '.join(moved(one) for one in rung.moved)}" for rung in ladder.rungs if rung.moved]
-
-
-def step_text(rung: Rung, lang: str = "en") -> str:
+def step_text(rung: Rung) -> str:
     """ "1.35x [1.3, 1.41] faster" than the step before."""
     if math.isnan(rung.step):
         return units.MISSING
     inside = f" {interval(rung)}" if units.digits(rung.low) != units.digits(rung.high) else ""
-    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}', lang)}"
+    return f"{shown(rung.step, 'ratio')}{inside} {say(f'c_{rung.verdict}')}"
 
 
 def interval(one: Rung | Ratio) -> str:
@@ -192,9 +180,9 @@ _UNITS = {
 }
 
 
-def moved(one: Moved, lang: str = "en") -> str:
+def moved(one: Moved) -> str:
     """ "dram_bytes 2.58 GB -> 268 MB"."""
-    name, unit = named(one.name, lang), _UNITS.get(one.name, "")
+    name, unit = named(one.name), _UNITS.get(one.name, "")
     if unit:
         return f"{name} {units.text(one.before, unit)} -> {units.text(one.after, unit)}"
     share = one.name.endswith(("_fraction", "_share", "occupancy", "issue_active"))
@@ -203,42 +191,39 @@ def moved(one: Moved, lang: str = "en") -> str:
 
 
 def text(ladder: Ladder) -> str:
-    """For the terminal."""
-    moves = moved_lines(ladder)
-    tones = [COLOURS.get(rung.verdict) for rung in ladder.rungs]
-    parts = [
-        terminal_table(ladder_table(ladder), tones=tones),
-        *(["counters that moved:", *(f"  {m}" for m in moves)] if moves else []),
-    ]
-    parts += notes(ladder)
-    return "\n".join(parts)
+    """For the terminal: the steps, the counters that moved, the convention and the caveats."""
+    moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in ladder.rungs if rung.moved]
+    table = terminal_table(ladder_table(ladder), tones=[COLOURS.get(rung.verdict) for rung in ladder.rungs])
+    parts = [table, *([f"{say('moved')}:", *moves] if moves else []), say("c_note")]
+    return "\n".join([*parts, *(caveat_line(sections.Said.of(one)) for one in ladder.doubts)])
 
 
-def notes(ladder: Ladder) -> list[str]:
-    """Convention and doubts, one line each."""
-    lines = [
-        "speed-up: old time / new time, of the medians, with their 95 % intervals; "
-        "a run's own report pairs the calls of a round instead, which can move the last digit"
-    ]
-    return lines + [f"doubt: {d.what}: {d.how_much} (fix: {d.fix})" for d in ladder.doubts]
+def caveat_line(one: sections.Said) -> str:
+    """A caveat of a comparison on the terminal."""
+    return say("c_doubt") + sections.doubt_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
 
 
 def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
-    """The steps in the order in which they get their colours: of one run as its own pictures have them."""
+    """Steps in the order of their colours; of one run as its own pictures have them."""
     labels = [rung.label for rung in ladder.rungs]
     own = [part.name for part in chosen[0].study.parts]
     return tuple(own if set(labels) <= set(own) and len({one.study.path for one in chosen}) == 1 else labels)
 
 
-def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light", lang: str = "en") -> Scene:
-    """The roofline of the first run's device with an arrow a step."""
+def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light") -> Scene:
+    """Roofline of the first run's device with an arrow a step."""
+    with speaking(spoken()):
+        return _scene(chosen, ladder, theme)
+
+
+def _scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str) -> Scene:
     points = [_point(one, rung) for one, rung in zip(chosen, ladder.rungs, strict=True)]
     arrows = [
         Arrow(a, b, shown(rung.step, "ratio"))
         for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
         if a.placed and b.placed
     ]
-    caption = [say("fig_step", lang), *(sections.doubt_line(one, lang) for one in ladder.doubts)]
+    caption = [say("fig_step"), *(sections.doubt_line(sections.Said.of(one)) for one in ladder.doubts)]
     devices = dict.fromkeys(sections.device(one.study) for one in chosen)
     return Scene(
         roofline=chosen[0].study.roofline,
@@ -247,10 +232,10 @@ def scene_of(chosen: Sequence[Chosen], ladder: Ladder, theme: str = "light", lan
         order=order_of(chosen, ladder),
         winner=min(ladder.rungs, key=lambda rung: rung.time).label,
         theme=theme,
+        lang=language(),
         title=" -> ".join(rung.label for rung in ladder.rungs),
         subtitle=", ".join(devices),
         caption=tuple(caption),
-        lang=lang,
     )
 
 

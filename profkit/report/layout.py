@@ -41,7 +41,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and cells as text; `ranks` of the columns as in Column, all 0 where there are none."""
+    """Headers and cells as text; `ranks` as in Column, all 0 where there are none."""
 
     head: list[str]
     rows: list[list[str]]
@@ -56,7 +56,7 @@ class Table:
 
 
 def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, rank: int = 0) -> Column:
-    """The values `name` of rows in one unit, which stands in the head: "s", "FLOP/s", ...; "" and "%" have none."""
+    """Values `name` of rows in one unit, which stands in the head; "" and "%" have none."""
     values = [number(row, name) for row in rows]
     label, cells = "", [units.percent(value) if unit else units.digits(value) for value in values]
     if unit not in ("", "%"):
@@ -69,9 +69,7 @@ def column(head: str, rows: Sequence[Mapping[Any, Any]], name: str, unit: str, r
 
 
 def pipe_table(table: Table, words: Sequence[int] | None = None) -> str:
-    """A GitHub table; pipes in cells are escaped, and what escapes. Columns of `words` stand left: the first and last
-    unless given.
-    """
+    """GitHub table with escaped pipes; columns of `words` (first and last by default) stand left."""
     cells = [[_PIPE.sub(r"\1\1\\|", str(cell)) for cell in row] for row in table.rows]
     left = (0, len(table.head) - 1) if words is None else words
     rule = ["---" if index in left else "---:" for index in range(len(table.head))]
@@ -84,9 +82,9 @@ def room() -> int:
 
 
 def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = ()) -> str:
-    """An aligned table no wider than `width` (0: the terminal's own): columns leave by rank, the last of a rank first;
-    then the words of the last are cut, then those of the first; then whole columns leave. `tones`: a colour for the
-    name of each row, None for none. What others wrote is one line of letters here, wherever it comes from.
+    """Align a table to `width` (0: the terminal's own); columns leave by rank, then cells are cut.
+
+    `tones`: a colour for the name of each row. Control characters of foreign text are removed.
     """
     wide = max(width or room(), 1)
     clean = [[harmless.line(cell) for cell in row] for row in [table.head, *table.rows]]
@@ -111,7 +109,7 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
 
 
 def _toned(row: str, tone: str | None, size: int) -> str:
-    """A line whose first cell has a colour. A cell is as wide as it shows, so it ends where the gap begins."""
+    """A row whose first cell has a colour."""
     if tone is None:
         return row
     end = next((n for n in range(len(row) + 1) if cell_len(row[:n]) >= size), len(row))
@@ -119,9 +117,7 @@ def _toned(row: str, tone: str | None, size: int) -> str:
 
 
 def folded(text: str, width: int = 0, indent: str = "") -> str:
-    """A line of prose in lines no wider than `width` (0: the terminal's own), broken between words; `indent` goes before
-    all but the first. A word that is wider, like a path, stays whole. In a pipe it stays one line.
-    """
+    """Wrap a line between words at `width` (0: the terminal's); a pipe keeps one line."""
     wide = width or room()
     lines, line = [], ""
     for word in re.findall(r"\s*\S+", text):
@@ -189,11 +185,7 @@ _OPENING = re.compile(r"(?=#{1,6}(?:\s|$)|[>|\[=]|```|~~~|[-+*](?:\s|$)|(?:[-*_]
 
 
 def without_markup(text: str) -> str:
-    """A Markdown document of ours with nobody else's markup: no tag but those of `_PICTURE`, no link but to a file
-    beside it, nobody called by @name and no issue by #1. Done twice it is what it was.
-
-    What stands in code spans and fenced blocks is shown as it is anyhow.
-    """
+    """Neutralise foreign markup in our Markdown: tags, outside links, @names, #1. Idempotent."""
     fenced, kept = False, []
     for line in text.split("\n"):
         fence = line.lstrip().startswith("```")
@@ -210,7 +202,7 @@ def _plain(line: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text with its code spans as they are. A backtick without its partner is escaped, lest it finds one further down."""
+    """Text with its code spans kept; a backtick without a partner is escaped."""
     parts, at = [], 0
     for begin, end, paired in _ticks(text):
         parts += [_unlinked(text[at:begin]), text[begin:end] if paired else "\\`" * (end - begin)]
@@ -219,7 +211,7 @@ def _inline(text: str) -> str:
 
 
 def _ticks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Where code spans stand, by CommonMark's rule that as many backticks end as began; False: a run that ends nowhere."""
+    """Spans of code by CommonMark's rule; False: a run of backticks that ends nowhere."""
     at = 0
     while found := _TICKS.search(text, at):
         at = found.end()
@@ -235,7 +227,7 @@ def _unlinked(text: str) -> str:
 
 
 def words(text: str) -> str:
-    """Text of others as the beginning of a paragraph or list item of Markdown: words, whatever it begins with."""
+    """Escape what would begin a Markdown block at the start of foreign text."""
     text = text.lstrip()
     at = _OPENING.match(text)
     return f"{text[: at.end()]}\\{text[at.end() :]}" if at else text

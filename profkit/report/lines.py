@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from profkit.report import units
 from profkit.report.layout import Table, cut
+from profkit.report.messages import named, say
 from profkit.report.names import short_name
-from profkit.report.words import named, say
 
 if TYPE_CHECKING:
     from analyzers.kernels.source_lines import Line
@@ -21,49 +21,49 @@ MINOR = 0.01
 
 
 def by_kernel(lines: Sequence[Line], kernel: str = "") -> list[tuple[str, str, list[Line]]]:
-    """(part, kernel, its lines), the longest excess of a part first; `kernel`: only those whose name contains it."""
+    """(part, kernel, lines), the longest excess first; `kernel`: a part of its name."""
     kept = [one for one in lines if kernel in one.kernel]
     return [(*key, list(found)) for key, found in groupby(kept, key=lambda one: (one.impl, one.kernel))]
 
 
-def text(lines: Sequence[Line], lang: str = "en", kernel: str = "") -> str:
+def text(lines: Sequence[Line], kernel: str = "") -> str:
     """For a terminal: each kernel and its hottest lines; "" without any."""
     told = []
     for impl, name, found in by_kernel(lines, kernel):
-        told += ["", impl + say("colon", lang) + short_name(name) if impl else short_name(name)]
-        told += [f"  {sentence(one, lang)}" for one in shown_of(found)]
+        told += ["", impl + say("colon") + short_name(name) if impl else short_name(name)]
+        told += [f"  {sentence(one)}" for one in shown_of(found)]
     return "\n".join(told[1:])
 
 
-def sentence(one: Line, lang: str = "en") -> str:
+def sentence(one: Line) -> str:
     """ "slow.cu line 41: 38 % of stalls, long scoreboard, at most 210 us: float c = x[index[i]];" """
-    parts = [say("line_share", lang, share=units.percent(one.share)), named(one.reason, lang)]
+    parts = [say("line_share", share=units.percent(one.share)), named(one.reason)]
     if one.excess > 1 + MINOR:
-        parts.append(say("line_sectors", lang, times=f"{one.excess:.3g}"))
+        parts.append(say("line_sectors", times=f"{one.excess:.3g}"))
     if one.bound == one.bound:
-        parts.append(say("line_bound", lang, time=units.text(one.bound, "s")))
-    return say("colon", lang).join([_where(one, lang), say("comma", lang).join(parts), cut(one.text.strip(), 100)])
+        parts.append(say("line_bound", time=units.text(one.bound, "s")))
+    return say("colon").join([_where(one), say("comma").join(parts), cut(one.text.strip(), 100)])
 
 
-def tables(lines: Sequence[Line], lang: str = "en") -> Iterator[Table]:
+def tables(lines: Sequence[Line]) -> Iterator[Table]:
     """A table a kernel of those with the longest excess of each part."""
     for _, kernels in groupby(by_kernel(lines), key=lambda one: one[0]):
         for impl, name, found in list(kernels)[:SHOWN]:
             shown = shown_of(found)
             rows = [
                 [
-                    _where(one, lang),
+                    _where(one),
                     units.percent(one.share),
-                    named(one.reason, lang),
+                    named(one.reason),
                     units.text(one.bound, "s"),
                     units.digits(one.excess),
                     cut(one.text.strip(), 80),
                 ]
                 for one in shown
             ]
-            head = impl + say("colon", lang) + short_name(name) if impl else short_name(name)
+            head = impl + say("colon") + short_name(name) if impl else short_name(name)
             titles = ("line_of_stalls", "line_waits", "line_at_most", "line_moved", "line_text")
-            yield Table([head, *(say(key, lang) for key in titles)], rows)
+            yield Table([head, *(say(key) for key in titles)], rows)
 
 
 def shown_of(found: Sequence[Line]) -> list[Line]:
@@ -71,7 +71,7 @@ def shown_of(found: Sequence[Line]) -> list[Line]:
     return [one for one in found if one.share >= MINOR][:SHOWN]
 
 
-def _where(one: Line, lang: str) -> str:
+def _where(one: Line) -> str:
     if not one.number:
-        return say("line_instruction", lang)
-    return f"{PurePath(one.file).name} {say('line', lang, number=str(one.number))}".strip()
+        return say("line_instruction")
+    return f"{PurePath(one.file).name} {say('line', number=str(one.number))}".strip()

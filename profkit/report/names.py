@@ -1,9 +1,9 @@
-"""Kernels' names as people say them: "gelu (ATen)", "bf16 GEMM 256x128 (cuBLAS)". The full one is in kernels.csv."""
+"""Short kernel names: "gelu (ATen)", "bf16 GEMM 256x128 (cuBLAS)"."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from profkit.report.layout import cut
@@ -48,91 +48,81 @@ _LETTERS = {
 }
 
 
-def _gemm(kind: str, tile: str, library: str) -> str:
-    """`kind`: how the library spells the type it multiplies in: bf16, s1688, a letter of BLAS."""
+_TYPES = "bf16|tf32|f16|f32|f64|e4m3|e5m2|i8"
+_KNOWN = [
+    (re.compile(pattern), said)
+    for pattern, said in (
+        (r"nvjet_(?:sm\d+_)?(?P<kind>[a-z])[a-z]+_(?P<tile>\d+x\d+)_", "{type} GEMM {tile} (cuBLAS)"),
+        # f32f32_tf32f32_f32: in what it multiplies comes second.
+        (
+            rf"sm\d+_xmma_gemm_[a-z0-9]+_(?P<kind>{_TYPES})\w*_tilesize(?P<tile>\d+x\d+)",
+            "{type} GEMM {tile} (cuBLAS)",
+        ),
+        (
+            r"cutlass_\d+_(?:simt|tensorop|wmma_tensorop)_(?P<kind>\w*?gemm\w*?)_(?P<tile>\d+x\d+)_",
+            "{type} GEMM {tile} (CUTLASS)",
+        ),
+        (
+            r"^(?:maxwell|volta|turing|ampere|hopper)_(?P<kind>\w*?gemm\w*?)_(?P<tile>\d+x\d+)",
+            "{type} GEMM {tile} (cuBLAS)",
+        ),
+        (
+            r"cutlass_(?:simt|tensorop)_(?:[a-z]\d+)?(?P<way>fprop|dgrad|wgrad)_\w*?(?P<kind>bf16|tf32|f16|f32|f64)_(?P<tile>\d+x\d+)_",
+            "{type} convolution {way} {tile} (CUTLASS)",
+        ),
+        (
+            r"cutlass\w*?(?:::|\d+)conv\b.*ImplicitGemmConvolution|^_ZN\d+cutlass\w*ImplicitGemmConvolution",
+            "convolution (CUTLASS)",
+        ),
+        (r"cutlass\w*::reduction::kernel::ReduceSplitK", "sum of split K (CUTLASS)"),
+        (r"\w*cudnn::(?P<what>init_device_workspace)_kernel", "{what} (cuDNN)"),
+        (r"cublasLt::splitKreduce_kernel", "sum of split K (cuBLAS)"),
+        (r"cudnn\w*_sdpa_\w*?(?P<way>fprop|bprop)", "attention {way} (cuDNN)"),
+        (r"flash_(?P<way>fwd|bwd)_\w*kernel", "flash attention {way} (ATen)"),
+        (r"cunn_SoftMax(?P<way>Forward|Backward)", "softmax {way} (ATen)"),
+        (r"softmax_warp_(?P<way>forward|backward)", "softmax {way} (ATen)"),
+        (
+            rf"sm\d+_xmma_(?P<way>fprop|dgrad|wgrad)_\w*?implicit_gemm_(?:indexed_(?:wo_smem_)?)?[a-z0-9]+_(?P<kind>{_TYPES})\w*"
+            r"_tilesize(?P<tile>\d+x\d+)",
+            "{type} convolution {way} {tile} (cuDNN)",
+        ),
+        (r"cudnn::bn_bw_", "batch norm backward (cuDNN)"),
+        (r"cudnn::bn_fw_", "batch norm forward (cuDNN)"),
+        (r"cudnn::\w*?(?:::)?nchwToNhwcKernel", "NCHW to NHWC (cuDNN)"),
+        (r"cudnn::\w*?(?:::)?nhwcToNchwKernel", "NHWC to NCHW (cuDNN)"),
+        (r"nccl(?:Dev(?:ice)?)?Kernel_(?P<what>[A-Za-z]+)", "{what} (NCCL)"),
+        (r"\bcub::.*?Device(?P<plain>\w+?)Kernel", "{plain} (CUB)"),
+        (r"vectorized_layer_norm_kernel", "layer_norm (ATen)"),
+        (r"layer_norm_grad_input_kernel", "layer_norm backward (ATen)"),
+        (r"GammaBetaBackward", "layer_norm backward of weights (ATen)"),
+        (r"(?P<what>\w+_pool)_(?P<way>forward|backward)_(?:nchw|nhwc)", "{what} {way} (ATen)"),
+        (r"embedding_backward_feature_kernel", "embedding backward (ATen)"),
+        (r"indexSelect(?:Small|Large)Index", "index_select (ATen)"),
+        (r"multi_tensor_apply_kernel<.*?FusedOptimizer", "fused optimizer (ATen)"),
+        (r"multi_tensor_apply_kernel<", "foreach (ATen)"),
+        (r"CatArrayBatchedCopy", "cat (ATen)"),
+        (r"^triton_(?:poi|per|red|tem)_fused_(?P<what>\w+?)_\d+$", "{what} (Triton)"),
+    )
+]
+"""Kernels of known libraries and what they compute: the first pattern that is found tells."""
+
+
+def _said(found: re.Match[str], said: str) -> str:
+    """Fill the words with what the pattern found; `kind`: the library's spelling of its type."""
+    parts = {name: text for name, text in found.groupdict().items() if text}
+    kind = parts.get("kind", "")
     named = next((name for mark, name in _INPUTS if mark in kind), _LETTERS.get(kind[:1], kind))
-    return f"{named} GEMM {tile} ({library})"
-
-
-_Say = Callable[[re.Match[str]], str]
-_KNOWN: Sequence[tuple[re.Pattern[str], _Say]] = (
-    (
-        re.compile(r"nvjet_(?:sm\d+_)?(?P<kind>[a-z])[a-z]+_(?P<tile>\d+x\d+)_"),
-        lambda m: _gemm(m["kind"], m["tile"], "cuBLAS"),
-    ),
-    # f32f32_tf32f32_f32: in what it multiplies comes second.
-    (
-        re.compile(
-            r"sm\d+_xmma_gemm_[a-z0-9]+_(?P<kind>bf16|tf32|f16|f32|f64|e4m3|e5m2|i8)\w*_tilesize(?P<tile>\d+x\d+)"
-        ),
-        lambda m: _gemm(m["kind"], m["tile"], "cuBLAS"),
-    ),
-    (
-        re.compile(r"cutlass_\d+_(?:simt|tensorop|wmma_tensorop)_(?P<kind>\w*?gemm\w*?)_(?P<tile>\d+x\d+)_"),
-        lambda m: _gemm(m["kind"], m["tile"], "CUTLASS"),
-    ),
-    (
-        re.compile(r"^(?:maxwell|volta|turing|ampere|hopper)_(?P<kind>\w*?gemm\w*?)_(?P<tile>\d+x\d+)"),
-        lambda m: _gemm(m["kind"], m["tile"], "cuBLAS"),
-    ),
-    (
-        re.compile(
-            r"cutlass_(?:simt|tensorop)_(?:[a-z]\d+)?(?P<way>fprop|dgrad|wgrad)_\w*?(?P<kind>bf16|tf32|f16|f32|f64)_(?P<tile>\d+x\d+)_"
-        ),
-        lambda m: _gemm(m["kind"], m["tile"], "CUTLASS").replace("GEMM", f"convolution {m['way']}"),
-    ),
-    (
-        re.compile(r"cutlass\w*?(?:::|\d+)conv\b.*ImplicitGemmConvolution|^_ZN\d+cutlass\w*ImplicitGemmConvolution"),
-        lambda m: "convolution (CUTLASS)",
-    ),
-    (re.compile(r"cutlass\w*::reduction::kernel::ReduceSplitK"), lambda m: "sum of split K (CUTLASS)"),
-    (re.compile(r"\w*cudnn::(?P<what>init_device_workspace)_kernel"), lambda m: f"{m['what']} (cuDNN)"),
-    (re.compile(r"cublasLt::splitKreduce_kernel"), lambda m: "sum of split K (cuBLAS)"),
-    (re.compile(r"cudnn\w*_sdpa_\w*?(?P<way>fprop|bprop)"), lambda m: f"attention {m['way']} (cuDNN)"),
-    (re.compile(r"flash_(?P<way>fwd|bwd)_\w*kernel"), lambda m: f"flash attention {m['way']} (ATen)"),
-    (re.compile(r"cunn_SoftMax(?P<way>Forward|Backward)"), lambda m: f"softmax {m['way'].lower()} (ATen)"),
-    (re.compile(r"softmax_warp_(?P<way>forward|backward)"), lambda m: f"softmax {m['way']} (ATen)"),
-    (
-        re.compile(
-            r"sm\d+_xmma_(?P<way>fprop|dgrad|wgrad)_\w*?implicit_gemm_(?:indexed_(?:wo_smem_)?)?[a-z0-9]+_(?P<kind>bf16|tf32|f16|f32|f64|e4m3|e5m2|i8)\w*"
-            r"_tilesize(?P<tile>\d+x\d+)"
-        ),
-        lambda m: _gemm(m["kind"], m["tile"], "cuDNN").replace("GEMM", f"convolution {m['way']}"),
-    ),
-    (re.compile(r"cudnn::bn_bw_"), lambda m: "batch norm backward (cuDNN)"),
-    (re.compile(r"cudnn::bn_fw_"), lambda m: "batch norm forward (cuDNN)"),
-    (
-        re.compile(r"cudnn::\w*?(?:::)?(?P<old>nchw|nhwc)To(?P<new>Nchw|Nhwc)Kernel"),
-        lambda m: f"{m['old'].upper()} to {m['new'].upper()} (cuDNN)",
-    ),
-    (
-        re.compile(r"ncclDev(?:ice)?Kernel_(?P<what>[A-Za-z]+)|ncclKernel_(?P<old>[A-Za-z]+)"),
-        lambda m: f"{m['what'] or m['old']} (NCCL)",
-    ),
-    (re.compile(r"\bcub::.*?Device(?P<what>\w+?)Kernel"), lambda m: f"{_words(m['what'])} (CUB)"),
-    (re.compile(r"vectorized_layer_norm_kernel"), lambda m: "layer_norm (ATen)"),
-    (re.compile(r"layer_norm_grad_input_kernel"), lambda m: "layer_norm backward (ATen)"),
-    (re.compile(r"GammaBetaBackward"), lambda m: "layer_norm backward of weights (ATen)"),
-    (
-        re.compile(r"(?P<what>\w+_pool)_(?P<way>forward|backward)_(?:nchw|nhwc)"),
-        lambda m: f"{m['what']} {m['way']} (ATen)",
-    ),
-    (re.compile(r"embedding_backward_feature_kernel"), lambda m: "embedding backward (ATen)"),
-    (re.compile(r"indexSelect(?:Small|Large)Index"), lambda m: "index_select (ATen)"),
-    (re.compile(r"multi_tensor_apply_kernel<.*?FusedOptimizer"), lambda m: "fused optimizer (ATen)"),
-    (re.compile(r"multi_tensor_apply_kernel<"), lambda m: "foreach (ATen)"),
-    (re.compile(r"CatArrayBatchedCopy"), lambda m: "cat (ATen)"),
-    (re.compile(r"^triton_(?:poi|per|red|tem)_fused_(?P<what>\w+?)_\d+$"), lambda m: f"{m['what']} (Triton)"),
-)
+    own = {"type": named, "plain": _words(parts.get("plain", "")), "way": parts.get("way", "").lower()}
+    return said.format(**{**parts, **own})
 
 
 @lru_cache(maxsize=8192)
 def short_name(kernel: str, limit: int = LIMIT) -> str:
-    """What a kernel of a known library computes, and whose it is; of others the name without types and arguments."""
+    """Operation and library of a known kernel, else its name without types and arguments."""
     for pattern, said in _KNOWN:
         found = pattern.search(kernel)
         if found:
-            return cut(said(found), limit)
+            return cut(_said(found, said), limit)
     aten = _ATEN.match(kernel)
     return cut(f"{_operation(kernel) or aten[1]} (ATen)" if aten else _bare(kernel), limit)
 
@@ -151,7 +141,7 @@ def _operation(kernel: str) -> str:
 
 
 def _bare(kernel: str) -> str:
-    """Without return type, namespaces, template arguments and parameters; a name that is none of C++'s as it is."""
+    """C++ name without return type, namespaces, template arguments and parameters."""
     text, depth = [], 0
     if not re.match(r"^(void )?[\w:<>]+(<.*)?\(.*\)?$", kernel, re.S):
         return kernel
@@ -163,7 +153,7 @@ def _bare(kernel: str) -> str:
 
 
 def short_names(kernels: Iterable[str], limit: int = LIMIT) -> Mapping[str, str]:
-    """Short names of the kernels of one table, told apart by a number where two would read the same."""
+    """Short names of the kernels of one table, numbered where two read the same."""
     found: dict[str, str] = {}
     seen: dict[str, int] = {}
     for kernel in dict.fromkeys(kernels):

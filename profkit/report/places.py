@@ -1,11 +1,10 @@
-"""Where in somebody's files a finding stands: the line its kernel waits for, the kernel's definition, else the file."""
+"""Source lines of findings."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,33 +15,19 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-@dataclass(frozen=True)
-class Place:
-    """`path`: of a source file, POSIX; `line` counts from 1, 0 is the file as a whole; `text`: of that line, "" if unknown."""
-
-    path: str
-    line: int = 0
-    text: str = ""
-
-
-def place_of(study: Study, impl: str, kernel: str = "") -> Place | None:
-    """The line that the kernel waits for most, where lines were recorded; else where the kernel is defined; else the file
-    of the implementation. None where the run knows none of them. A file that has changed since tells no line.
-    """
+def place_of(study: Study, impl: str, kernel: str = "") -> str | None:
+    """ "file:line" of the line the kernel waits for most, else of its definition; None if unknown."""
     file, lines = _source(study, impl)
     waits = [one for one in study.lines if (one.impl, one.kernel) == (impl, kernel) and one.number]
     if waits:
         at = _where(waits, lines)
-        path = file.as_posix() if file is not None and at else waits[0].file
-        return Place(path, at or waits[0].number, waits[0].text.strip())
-    if file is None:
-        return None
+        return f"{file.name}:{at}" if file is not None and at else f"{Path(waits[0].file).name}:{waits[0].number}"
     at = _definition(study, impl, kernel, lines)
-    return Place(file.as_posix(), at, lines[at - 1].strip() if at else "")
+    return f"{file.name}:{at}" if file is not None and at else None
 
 
 def _source(study: Study, impl: str) -> tuple[Path | None, Sequence[str]]:
-    """The file of an implementation, None of a range; its lines, none where it is not the one that was measured."""
+    """File of an implementation and its lines; no lines where it changed since."""
     sample = study.manifest.sample
     listed = sample.files.get(impl)
     if listed is None:
@@ -53,10 +38,7 @@ def _source(study: Study, impl: str) -> tuple[Path | None, Sequence[str]]:
 
 
 def _where(waits: Sequence[Line], lines: Sequence[str]) -> int:
-    """Where the first of them stands among these lines, 0 if it does not.
-
-    CUDA inside a string is compiled from a file of its own: its lines are those of the string, moved by one number.
-    """
+    """Line of the first of them in the file, 0 if absent; a CUDA string has its own numbers."""
     first = waits[0]
     mine = {one.number: one.text.strip() for one in waits if one.file == first.file and one.text.strip()}
     moved = Counter(

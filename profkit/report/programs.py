@@ -15,16 +15,14 @@ from analyzers.verdicts.speedup import shown
 from analyzers.verdicts.unpaired import FEWEST, SERIAL
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.chinese import said_in
-from profkit.report.ladder import COLOURS, Chosen, chosen_of, interval, ladder_of, machine, told_apart
+from profkit.report.ladder import COLOURS, Chosen, caveat_line, chosen_of, interval, ladder_of, machine, told_apart
 from profkit.report.ladder import text as ladder_text
 from profkit.report.layout import Column, Table, column, terminal_table
+from profkit.report.messages import say
 from profkit.report.names import short_names
-from profkit.report.words import say
 
 if TYPE_CHECKING:
     from analyzers.verdicts.statistics import Ratio
-    from collectors.doubt import Doubt
     from profkit.study.study import Study
 
 MOST_PIECES, LEAST = 14, 5e-4
@@ -37,20 +35,18 @@ _INSIDE = "- "
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs that were compared: implementations (`chosen`) as a ladder, or programs by their step (`chosen` is empty)."""
+    """Compared runs: implementations (`chosen`) as a ladder, or programs by their step."""
 
     studies: tuple[Study, ...]
     found: Ladder | Programs
     chosen: tuple[Chosen, ...] = ()
 
-    def text(self, lang: str = "en") -> str:
-        """For the terminal."""
-        return ladder_text(self.found) if isinstance(self.found, Ladder) else text(self.studies, self.found, lang)
+    def text(self) -> str:
+        """Comparison of programs for the terminal."""
+        return ladder_text(self.found) if isinstance(self.found, Ladder) else text(self.studies, self.found)
 
     def slower(self, limit: float) -> list[Any]:
-        """The steps slower than the first by more than this share, programs for sure. Raises ProfkitError where that cannot
-        be said.
-        """
+        """Steps slower than the first by more than `limit`. Raises ProfkitError if unknown."""
         if self.found.apart:
             raise ProfkitError(
                 f"cannot gate: the runs differ in {', '.join(self.found.apart)}",
@@ -70,7 +66,7 @@ class Compared:
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:
-    """What these runs, each with an implementation or "", are compared by. Raises ProfkitError where they do not compare."""
+    """Compare runs, each with an implementation or "". Raises ProfkitError."""
     found = programs_of(named)
     if found is not None:
         return Compared(tuple(study for study, _ in named), found)
@@ -79,11 +75,7 @@ def compared(named: Sequence[tuple[Study, str]]) -> Compared:
 
 
 def programs_of(named: Sequence[tuple[Study, str]]) -> Programs | None:
-    """The comparison of these programs, by run and "" for its part; None where none of them is told by its step: what
-    implementations and exports without a timeline are compared by is a ladder.
-
-    Raises ProfkitError where only some are, and for a range of one.
-    """
+    """Compare programs by their step; None where none has one. Raises ProfkitError."""
     stepwise = [study.stepwise for study, _ in named]
     if not any(stepwise):
         return None
@@ -118,80 +110,78 @@ def _taken(study: Study, label: str) -> Taken:
 # ---- words
 
 
-def lead(found: Programs, lang: str = "en") -> str:
-    """The last program against the first: how long a step is, how many times as fast, and how sure that is."""
+def lead(found: Programs) -> str:
+    """Speed-up of the last program over the first, with its interval."""
     first, last = found.rungs[0], found.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     names = {"first": first.label, "last": last.label}
     if math.isnan(last.total):
-        windows = {"before": window(first.taken, lang), "after": window(last.taken, lang)}
-        return say("st_unlike", lang, **names, **windows)
+        windows = {"before": window(first.taken), "after": window(last.taken)}
+        return say("st_unlike", **names, **windows)
     counts = {"few": str(first.taken.known), "many": str(last.taken.known)}
     key = "st_sure" if last.since.low == last.since.low else "st_unsure"
-    sure = say(key, lang, word=say(f"c_{last.since.verdict}", lang), interval=interval(last.since), **counts)
-    return per(found, "st_lead", lang, ratio=shown(last.total, "ratio"), sure=sure, **names, **times)
+    sure = say(key, word=say(f"c_{last.since.verdict}"), interval=interval(last.since), **counts)
+    return per(found, "st_lead", ratio=shown(last.total, "ratio"), sure=sure, **names, **times)
 
 
-def per(found: Programs, key: str, lang: str, **values: str) -> str:
-    """The words of `key` for a step, a passage or a record; for a record where the windows are not alike."""
+def per(found: Programs, key: str, **values: str) -> str:
+    """Words of `key` for a step, a passage or a record."""
     windows = {one.taken.window for one in found.rungs}
-    return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], lang, **values)
+    return say(key + _ENDINGS[windows.pop() if len(windows) == 1 else RECORD], **values)
 
 
-def window(one: Taken, lang: str = "en") -> str:
+def window(one: Taken) -> str:
     """ "steady state, 5 steps"."""
-    said = say(f"st_window{_ENDINGS[one.window]}", lang, count=str(one.counted), range=one.within)
-    return said + (say("st_of_device", lang, device=one.device, count=str(one.devices)) if one.devices > 1 else "")
+    said = say(f"st_window{_ENDINGS[one.window]}", count=str(one.counted), range=one.within)
+    return said + (say("st_of_device", device=one.device, count=str(one.devices)) if one.devices > 1 else "")
 
 
-def sides_table(found: Programs, lang: str = "en") -> Table:
-    """One row a program: its window, a step's time and what lies between the shortest and the longest, how much of it the
-    GPU works, what it launches, and how many times as fast as the one before."""
+def sides_table(found: Programs) -> Table:
+    """One row a program: window, time of a step, GPU work, launches, speed-up."""
     taken = [one.taken for one in found.rungs]
     rows = [{"time": one.budget.step, "share": one.budget.busy / one.budget.step} for one in taken]
-    since = [ratio_text(one.since, lang) for one in found.rungs]
+    since = [ratio_text(one.since) for one in found.rungs]
     return Table.of(
         [
-            Column(say("st_program", lang), [one.label for one in taken]),
-            column(per(found, "st_time", lang), rows, "time", "s"),
-            Column(say("st_range", lang), [sections.spread(one.budget, lang) for one in taken], 3),
-            Column(say("c_step", lang), [ratio_text(one.ratio, lang) for one in found.rungs]),
-            Column(say("since", lang), since if len(since) > 2 else [units.MISSING] * len(since), 4),
-            column(say("st_busy", lang), rows, "share", "%", 2),
-            Column(say("st_busy_ratio", lang), [ratio_text(one.busy, lang) for one in found.rungs], 1),
-            Column(per(found, "st_launched", lang), [sections.launched(one.budget, lang) for one in taken], 6),
-            Column(say("st_window", lang), [window(one, lang) for one in taken], 5),
+            Column(say("st_program"), [one.label for one in taken]),
+            column(per(found, "st_time"), rows, "time", "s"),
+            Column(say("st_range"), [sections.spread(one.budget) for one in taken], 3),
+            Column(say("c_step"), [ratio_text(one.ratio) for one in found.rungs]),
+            Column(say("since"), since if len(since) > 2 else [units.MISSING] * len(since), 4),
+            column(say("st_busy"), rows, "share", "%", 2),
+            Column(say("st_busy_ratio"), [ratio_text(one.busy) for one in found.rungs], 1),
+            Column(per(found, "st_launched"), [sections.launched(one.budget) for one in taken], 6),
+            Column(say("st_window"), [window(one) for one in taken], 5),
         ]
     )
 
 
-def ratio_text(ratio: Ratio, lang: str) -> str:
+def ratio_text(ratio: Ratio) -> str:
     """ "1.36x [1.3, 1.41] faster"; a dash where nothing is compared."""
     if math.isnan(ratio.value):
         return units.MISSING
     inside = f" {interval(ratio)}" if ratio.low == ratio.low else ""
-    return f"{shown(ratio.value, 'ratio')}{inside} {say(f'c_{ratio.verdict}', lang)}"
+    return f"{shown(ratio.value, 'ratio')}{inside} {say(f'c_{ratio.verdict}')}"
 
 
-def slices(found: Programs, lang: str = "en") -> list[tuple[str, list[float]]]:
-    """(what it is, seconds of each program's step): the step, what of it the GPU works, then idles, each with its parts that
-    any of them has."""
+def slices(found: Programs) -> list[tuple[str, list[float]]]:
+    """(kind, seconds of each program's step): step, GPU work, idle, each with its parts."""
     taken = [one.taken for one in found.rungs]
-    told = [(per(found, "st_whole", lang), [one.budget.step for one in taken])]
+    told = [(per(found, "st_whole"), [one.budget.step for one in taken])]
     for head, kinds in (("st_busy", SLICES[: -len(IDLE)]), ("wall_idle", IDLE)):
         parts = [(kind, [one.part(kind) for one in taken]) for kind in kinds]
-        told.append((say(head, lang), [sum(each) for each in zip(*(each for _, each in parts), strict=True)]))
-        told += [(_INSIDE + say(f"wall_{kind}", lang), each) for kind, each in parts if any(each)]
+        told.append((say(head), [sum(each) for each in zip(*(each for _, each in parts), strict=True)]))
+        told += [(_INSIDE + say(f"wall_{kind}"), each) for kind, each in parts if any(each)]
     return told
 
 
-def slices_table(found: Programs, lang: str = "en") -> Table:
+def slices_table(found: Programs) -> Table:
     """A row a part of a step, a column a program, and what the last has more than the first."""
-    told = slices(found, lang)
+    told = slices(found)
     labels = [one.label for one in found.rungs]
     columns = [Column(name, [units.text(each[at], "s") for _, each in told]) for at, name in enumerate(labels)]
-    gained = Column(say("c_change", lang), [change(each[-1] - each[0]) for _, each in told])
-    return Table.of([Column(per(found, "st_part", lang), [name for name, _ in told]), *columns, gained])
+    gained = Column(say("c_change"), [change(each[-1] - each[0]) for _, each in told])
+    return Table.of([Column(per(found, "st_part"), [name for name, _ in told]), *columns, gained])
 
 
 def change(seconds: float) -> str:
@@ -199,9 +189,8 @@ def change(seconds: float) -> str:
     return ("+" if seconds > 0 else "-" if seconds < 0 else "") + units.text(abs(seconds), "s")
 
 
-def pieces_table(found: Programs, at: int, lang: str = "en") -> Table:
-    """What a step of the program runs by name against the one before, the largest change first, and a row of those that are
-    left out; no rows where the windows are not alike."""
+def pieces_table(found: Programs, at: int) -> Table:
+    """Kernels, copies and fills against the program before, the largest change first."""
     before, after = found.rungs[at - 1], found.rungs[at]
     least = LEAST * max(before.time, after.time)
     large = [one for one in after.pieces if abs(one.gained) >= least or one.word in (APPEARED, GONE)]
@@ -213,16 +202,16 @@ def pieces_table(found: Programs, at: int, lang: str = "en") -> Table:
             _counts(one.count_before, one.count_after),
             *(units.text(seconds, "s") if seconds else units.MISSING for seconds in (one.before, one.after)),
             change(one.gained),
-            say(f"st_{one.word}", lang),
+            say(f"st_{one.word}"),
         ]
         for one in named
     ]
     if rest:
         sums = [sum(one.before for one in rest), sum(one.after for one in rest)]
         times = [units.text(one, "s") for one in sums]
-        rows.append([say("c_rest", lang, count=str(len(rest))), "", *times, change(sums[1] - sums[0]), ""])
-    heads = say("st_piece", lang), per(found, "col_launches", lang), before.label, after.label, say("st_change", lang)
-    return Table([*heads, say("st_word", lang)], rows, (0, 4, 2, 2, 0, 0)) if rows else Table([], [])
+        rows.append([say("c_rest", count=str(len(rest))), "", *times, change(sums[1] - sums[0]), ""])
+    heads = say("st_piece"), per(found, "col_launches"), before.label, after.label, say("st_change")
+    return Table([*heads, say("st_word")], rows, (0, 4, 2, 2, 0, 0)) if rows else Table([], [])
 
 
 def _counts(before: float, after: float) -> str:
@@ -231,30 +220,27 @@ def _counts(before: float, after: float) -> str:
     return told[0] if told[0] == told[1] else " -> ".join(told)
 
 
-def doubts(studies: Sequence[Study], found: Programs, lang: str = "en") -> list[Doubt | sections.Said]:
-    """What weakens the comparison, then each program's own doubts: what all have once, else with whose they are."""
-    own = [sections.concerning(study, "", lang) for study in studies]
+def doubts(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
+    """Caveats of the comparison, then those of each program."""
+    own = [sections.concerning(study, "") for study in studies]
     shared = [one for one in own[0] if all(one in mine for mine in own)]
     told = [
-        replace(one, what=rung.label + say("colon", lang) + one.what)
+        replace(one, what=rung.label + say("colon") + one.what)
         for rung, mine in zip(found.rungs, own, strict=True)
         for one in mine
         if one not in shared
     ]
-    return [*found.doubts, *shared, *told]
+    return [*map(sections.Said.of, found.doubts), *shared, *told]
 
 
-def text(studies: Sequence[Study], found: Programs, lang: str = "en") -> str:
-    """For the terminal: the answer, a row a program, where a step's time went, what runs in it, and what to doubt."""
+def text(studies: Sequence[Study], found: Programs) -> str:
+    """Comparison of programs for the terminal."""
     tones = [COLOURS.get(one.verdict) for one in found.rungs]
-    blocks = [lead(found, lang), "", terminal_table(sides_table(found, lang), tones=tones)]
-    blocks += [terminal_table(slices_table(found, lang))]
+    blocks = [lead(found), "", terminal_table(sides_table(found), tones=tones)]
+    blocks += [terminal_table(slices_table(found))]
     for at in range(1, len(found.rungs)):
-        table = pieces_table(found, at, lang)
+        table = pieces_table(found, at)
         blocks += [terminal_table(table)] if table.rows else []
-    blocks.append(say("st_note", lang))
-    mark = say("c_doubt", lang)
-    for one in doubts(studies, found, lang):
-        fix = say("c_fix", lang, fix=said_in(lang, one.fix)) if one.fix else ""
-        blocks.append(mark + sections.doubt_line(one, lang) + fix)
+    blocks.append(say("st_note"))
+    blocks += [caveat_line(one) for one in doubts(studies, found)]
     return "\n".join(blocks)

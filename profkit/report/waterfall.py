@@ -1,4 +1,4 @@
-"""A waterfall for people: blocks from the time now down to the floor, each with what binds it and its finding."""
+"""Blocks of a waterfall, from the time now down to the lower bound."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from analyzers.timeline.idle import IDLE
 from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import Column, Table
+from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_names
-from profkit.report.words import named, say
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
@@ -27,7 +27,6 @@ LEAST = 0.005
 """Share of a program's step from which a kernel has a block of its own."""
 ROUNDING = 1e-6
 """Share of the time below which a slice is what adding up in floating point leaves, and no block."""
-_AT = {"en": 0, "zh": 1}
 _LAUNCHING = ("launch-bound", "launch-gaps", "host-bound")
 _WIDE = 48
 """Characters of a kernel's name."""
@@ -38,7 +37,7 @@ _PAINTED = {"computing": WORK, "communicating": KERNELS, "copying": EXCESS} | di
 
 
 def shown_fall(study: Study) -> str | None:
-    """Whose waterfall a report shows: the best implementation's, or the longest range's; None without one."""
+    """Part whose waterfall is shown: the best, or the longest range; None without one."""
     falls = study.waterfalls
     best = study.best.name if study.best is not None else max(falls, key=lambda name: falls[name].time, default="")
     return best if best in falls else None
@@ -46,9 +45,9 @@ def shown_fall(study: Study) -> str | None:
 
 @dataclass(frozen=True)
 class Block:
-    """One step down: `seconds` long, from `top` [s] above zero. `kernels`: how many it stands for, 0 where it is of
-    none; `kernel`, `short`: the one it is of. `finding`: what is known against it. `own`: it is the floor of the
-    implementation's own precision, which is below the task's.
+    """A step `seconds` long from `top` [s]; `kernels`: how many it stands for.
+
+    `own`: the floor of the implementation's own precision, below the task's.
     """
 
     kind: str
@@ -66,42 +65,44 @@ class Block:
         """The kind as which it is drawn."""
         return _PAINTED.get(self.kind, self.kind)
 
-    def label(self, lang: str = "en") -> str:
-        """The kernel it is of, or what kind of time it is."""
-        if self.kind in _PAINTED and not self.kernels:
-            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}", lang)
-        if self.kernels > 1:
-            return say("fall_more", lang, count=str(self.kernels))
-        if self.own:
-            return say("fall_own_floor", lang)
-        return self.short or WORDS[self.kind][_AT[lang]]
+    @property
+    def of_step(self) -> bool:
+        """Whether it is a part of a program's step, and not of a call."""
+        return self.kind in _PAINTED
 
-    def why(self, lang: str = "en") -> str:
-        """What kind of time it is of its kernel, and what binds it there; "" for what the label says."""
+    def label(self) -> str:
+        """The kernel it is of, or what kind of time it is."""
+        if self.of_step and not self.kernels:
+            return say("wall_idle" if self.kind in IDLE else f"wall_{self.kind}")
+        if self.kernels > 1:
+            return say("fall_more", count=str(self.kernels))
+        if self.own:
+            return say("fall_own_floor")
+        return self.short or of_pair(WORDS[self.kind])
+
+    def why(self) -> str:
+        """Kind of time of its kernel and what binds it; "" for what the label says."""
         if self.kind in IDLE and self.kind != "unknown":
-            return say(f"wall_{self.kind}", lang)
+            return say(f"wall_{self.kind}")
         if not self.kernels:
-            return named(self.cause, lang)
-        if self.kind in _PAINTED:
-            return say(f"wall_{self.kind}", lang)
+            return named(self.cause)
+        if self.of_step:
+            return say(f"wall_{self.kind}")
         if self.kind != EXCESS:
-            return say("fall_alone", lang) if self.kind == KERNELS else WORDS[self.kind][_AT[lang]]
+            return say("fall_alone") if self.kind == KERNELS else of_pair(WORDS[self.kind])
         if not self.cause:
-            return say("fall_over", lang)
+            return say("fall_over")
         known = CAUSES.get(self.cause)
         if known is None:
-            return say("fall_over_roof", lang, roof=named(self.cause, lang))
-        return say("fall_over_why", lang, why=known[_AT[lang]])
+            return say("fall_over_roof", roof=named(self.cause))
+        return say("fall_over_why", why=of_pair(known))
 
     def share(self, whole: float) -> float:
         return self.seconds / whole if whole > 0 else math.nan
 
 
 def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Block]:
-    """The blocks of a part's waterfall from the top: gaps first, the longest excesses, the floor last.
-
-    Empty where the part has no time. `findings`: where a block's own is looked for.
-    """
+    """Blocks of a part from the top: gaps, the longest excesses, the floor last."""
     fall = study.waterfalls.get(impl)
     if fall is None:
         return []
@@ -139,7 +140,7 @@ def _rest(hidden: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
 
 
 def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
-    """The first finding about its kernel; of time that is no kernel's one about the whole call, of gaps about launching."""
+    """First finding about the slice's kernel, or of the whole call; of gaps about launching."""
     if one.kind == FLOOR:
         return None
     whole = [finding for finding in findings if finding.kernel == one.kernel]
@@ -151,10 +152,9 @@ def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
 
 
 def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *, most: int = MOST) -> list[Block]:
-    """The blocks of one step of a program: idle by what the host did, copies, communication, computing last, that by
-    kernel (`most` of them by name; 0: as one block).
+    """Blocks of a program's step: idle by cause, copies, communication, `most` kernels by name.
 
-    `whole`: what the findings about this process and device are said of.
+    `whole`: the name that findings of this process and device carry; most=0: kernels as one block.
     """
     told = list(findings)
     mine = {one.evidence[0].counter: one for one in told if one.impl == whole and one.evidence}
@@ -174,8 +174,7 @@ def wall_blocks(budget: Budget, whole: str, findings: Iterable[Finding] = (), *,
 
 
 def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
-    """(kernel, seconds of a step, 1) of the longest, ("", of the others, how many); a moment with several kernels is the
-    one's that began first."""
+    """(kernel, seconds per step, 1) of the longest, ("", seconds, count) of the others."""
     if not budget.computing > 0:
         return []
     own: dict[str, float] = {}
@@ -193,26 +192,26 @@ def _computing(budget: Budget, most: int) -> list[tuple[str, float, int]]:
     )
 
 
-def table(mine: Sequence[Block], head: str, whole: float, lang: str = "en") -> Table:
-    """Blocks as rows below the whole [s]: what it is, how long, its share, why, and what its finding could win."""
+def table(mine: Sequence[Block], head: str, whole: float) -> Table:
+    """Blocks as rows below the whole [s]."""
     unit, times = units.column([whole, *(one.seconds for one in mine)], "s")
     won = [units.text(one.finding.upper_bound, "s") if one.finding is not None else "" for one in mine]
     return Table.of(
         [
-            Column("", [head, *(one.label(lang) for one in mine)]),
-            Column(f"{say('time', lang)} [{unit}]", times),
-            Column(say("fall_share", lang), [units.percent(1.0), *(units.percent(one.share(whole)) for one in mine)]),
-            Column(say("fall_lever", lang), ["", *won]),
-            Column(say("reason", lang), ["", *(one.why(lang) for one in mine)]),
+            Column("", [head, *(one.label() for one in mine)]),
+            Column(f"{say('time')} [{unit}]", times),
+            Column(say("fall_share"), [units.percent(1.0), *(units.percent(one.share(whole)) for one in mine)]),
+            Column(say("fall_lever"), ["", *won]),
+            Column(say("reason"), ["", *(one.why() for one in mine)]),
         ]
     )
 
 
-def floor_line(study: Study, impl: str, lang: str = "en") -> str:
+def floor_line(study: Study, impl: str) -> str:
     """ "161 us now, 120 us at the floor: 40.9 us lie between"; "" without a floor."""
     fall = study.waterfalls.get(impl)
     if fall is None or math.isnan(fall.floor):
         return ""
     room = max(0.0, fall.time - fall.floor)
     times = {"time": fall.time, "floor": fall.floor, "room": room}
-    return say("fall_line", lang, **{name: units.text(value, "s") for name, value in times.items()})
+    return say("fall_line", **{name: units.text(value, "s") for name, value in times.items()})

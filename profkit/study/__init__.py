@@ -1,1 +1,1 @@
-"""A run directory -> what it means: launches, timeline, roofline, analysis, each computed once."""
+"""Meaning of a run directory, each thing computed once."""

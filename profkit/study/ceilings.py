@@ -12,7 +12,7 @@ from roofline.device import find_spec
 
 
 def roofline_of(run: Run, launches: pd.DataFrame | None) -> Roofline:
-    """The ceilings of the run's own device: measured ones of the run, ncu's peaks, the datasheet."""
+    """Ceilings of the run's own device: measured, ncu's peaks, the datasheet."""
     device = run.manifest.device
     name = str(device.get("name", "unknown device"))
     roof = Roofline.from_dict({"device": name, "ceilings": run.manifest.ceilings})

@@ -1,4 +1,4 @@
-"""The work that a program declared by `profkit.annotate`, held against the launches of its ranges."""
+"""Work declared by `profkit.annotate`, held against the launches of its ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from profkit.annotation import Declared
 def declared_works(
     declared: Mapping[str, Declared], launches: pd.DataFrame, *, filtered: bool
 ) -> tuple[dict[str, Work], list[Doubt]]:
-    """The declared work by range, where it can be held against the launches: not if they are `filtered`."""
+    """Declared work by range; none where the launches are `filtered`."""
     said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
     if not said:
         return {}, []
@@ -39,7 +39,7 @@ def declared_works(
 
 
 def _pipes(one: Declared, counts: pd.Series[float]) -> dict[str, float]:
-    """FLOP by pipe; what named no pipe goes to the one that the range's kernels use most, else fp32."""
+    """FLOP by pipe; unnamed FLOP go to the pipe that the range uses most, else fp32."""
     if one.flops is None:
         return {}
     flops = dict(one.flops)

@@ -33,10 +33,7 @@ ORDER = ("counters", "layers", "times", "timeline")
 
 @dataclass(frozen=True)
 class Captured:
-    """`launches`: the launches frame of the best files there are (counters before layers before times), impl = part;
-    `timeline`: the frame with every GPU activity in time. `calls`: one call of each implementation of a sample, with when
-    each activity began. Each None without one.
-    """
+    """Frames of a run: the best `launches`, the `timeline`, and one call (`calls`) of each part."""
 
     launches: pd.DataFrame | None
     timeline: pd.DataFrame | None
@@ -44,7 +41,7 @@ class Captured:
 
 
 def read_captures(run: Run, known: Mapping[str, pd.DataFrame]) -> Captured:
-    """Read a run's files, all but those whose frame is `known` already. Raises CollectError for a file damaged since."""
+    """Read a run's files but those `known` already. Raises CollectError for damaged ones."""
     several = bool(run.manifest.impls)
     there = [one for one in run.captures if one.role in ORDER and _there(run, one)]
     read_in = ((one, known[one.file] if one.file in known else read_capture(run, one)) for one in there)
@@ -102,10 +99,9 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
 
 
 def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Capture], *, ranged: bool) -> pd.DataFrame:
-    """One frame of the launches of several files.
+    """Launches of several files as one frame.
 
-    ranged: the parts are ranges, after the file's name if several, of kernels and layers alone; else implementations,
-    as the reader named them, copies and fills of a call included.
+    ranged: parts are ranges, of kernels and layers alone; else implementations with copies and fills.
     """
     parts, doubts = [], []
     for capture, given in used:

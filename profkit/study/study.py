@@ -1,15 +1,11 @@
-"""What a run directory means: read once, each thing computed once, and never written.
-
-A Study knows no renderer and starts nothing. Its parts are the implementations of a sample, or the ranges of a
-program or of somebody's exports: the first have been checked and compared, the second only measured.
-"""
+"""Meaning of a run directory: read once, computed once, never written."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +26,7 @@ from analyzers.timeline.budget import Budget, budget
 from analyzers.timeline.call import in_kernels
 from analyzers.timeline.compare import Steps, each_step
 from analyzers.timeline.of_step import in_step, of_ranges, of_step, of_whole
-from analyzers.timeline.summary import Timeline, device_labels, timeline
+from analyzers.timeline.summary import Timeline, timeline
 from analyzers.verdicts import shapes as by_shape
 from analyzers.verdicts.analysis import Analysis, Recording, analyze
 from analyzers.verdicts.statistics import Ratio
@@ -45,20 +41,19 @@ from profkit.annotation import Declared, read_declared
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run, open_run
 from profkit.rundir.manifest import Impl, Manifest
+from profkit.study.caveats import caveats_of
 from profkit.study.ceilings import roofline_of
-from profkit.study.declared import declared_works, outside_ranges
+from profkit.study.declared import declared_works
+from profkit.study.hosts import each_device, lived
 from profkit.study.launches import Captured, read_captures
 from profkit.study.timings import read_csv
-from profkit.study.verdicts import fragility, verdicts_of
+from profkit.study.verdicts import verdicts_of
 from roofline.ceilings import Roofline
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a run is made of: an implementation that was tried, or a range (`impl` None: nothing was checked).
-
-    `row`: its metrics in SI units, None where it was not measured.
-    """
+    """An implementation, or a range (`impl` None); `row`: its metrics in SI units if measured."""
 
     name: str
     impl: Impl | None
@@ -67,10 +62,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Study:
-    """One run and everything the analyzers make of it.
+    """One run and everything the analyzers make of it, computed when first needed.
 
-    Reading is lazy, each property is computed once; damaged files raise ProfkitError when they are first needed.
-    frames: launches frames of captures, by file, that were read already.
+    Damaged files raise ProfkitError. frames: launches frames by file that were read already.
     """
 
     run: Run
@@ -86,7 +80,7 @@ class Study:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What run.json says, as it may be shown: no text in it commands a terminal or deceives a reader."""
+        """run.json without control characters or deceiving text."""
         return harmless.struct(self.run.manifest)
 
     @cached_property
@@ -96,7 +90,7 @@ class Study:
 
     @property
     def launches(self) -> pd.DataFrame | None:
-        """The launches of one call of each part, by the best tool there was; None when no tool saw any."""
+        """Launches of one call of each part by the best tool; None without one."""
         return self.captured.launches
 
     @cached_property
@@ -118,9 +112,7 @@ class Study:
 
     @cached_property
     def analysis(self) -> Analysis:
-        """Everything the analyzers make of this run; the column `verdict` has the one word of each candidate,
-        `energy` [J] what was measured while recording.
-        """
+        """The analysis with the column `verdict`, and `energy` [J] measured while recording."""
         words = {name: one.word for name, one in self.verdicts.items()}
         impls = self._unjudged.impls
         said = impls["impl"].map(words)
@@ -143,7 +135,7 @@ class Study:
 
     @cached_property
     def passes(self) -> list[tuple[str, by_shape.Shape]]:
-        """The passes that were timed with their figures, "forward" first; none where no gradients were."""
+        """(pass, figures), "forward" first; none without gradients."""
         first, found = self.timings, []
         if first is None:
             return []
@@ -155,7 +147,7 @@ class Study:
 
     @property
     def over_shapes(self) -> Mapping[str, Ratio]:
-        """The geometric mean of the speed-ups over all shapes, by candidate; none where one shape alone was timed."""
+        """Geometric mean of the speed-ups over all shapes, by candidate."""
         return by_shape.geometric(self.shapes)
 
     @property
@@ -166,7 +158,7 @@ class Study:
     @cached_property
     def verdicts(self) -> Mapping[str, Verdict]:
         """The one verdict on each candidate, by name; none of a program, where nothing is compared."""
-        return verdicts_of(self.manifest, self._unjudged, self.reduced_precision, self._whose)
+        return verdicts_of(self.manifest, self._unjudged, self.reduced_precision, self.whose)
 
     @cached_property
     def _unjudged(self) -> Analysis:
@@ -188,12 +180,7 @@ class Study:
                 calls=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
             ),
         )
-        if launches is not None and not manifest.impls:
-            doubts += outside_ranges(launches)
-        more = [*doubts, *self._timeline_doubts(), *self._own_doubts()]
-        more += [doubt for name, one in self._whose.items() if (doubt := one.doubt(name)) is not None]
-        more += [one for impl in manifest.candidates if (one := fragility(impl)) is not None]
-        return replace(found, doubts=unique([*found.doubts, *more, *(one.doubt() for one in self.reduced_precision)]))
+        return replace(found, doubts=unique([*found.doubts, *doubts, *caveats_of(self)]))
 
     def _works(self) -> tuple[Mapping[str, Sequence[Work]] | Sequence[Work], list[Doubt]]:
         """What the task must do, or each range by itself."""
@@ -204,41 +191,8 @@ class Study:
         works, doubts = declared_works(self.declared, self.launches, filtered=self.filtered)
         return {path: (work,) for path, work in works.items()}, doubts
 
-    def _timeline_doubts(self) -> Sequence[Doubt]:
-        frame = self.captured.timeline
-        if frame is None or frame is self.launches or self.manifest.impls:
-            return ()
-        return tuple(frame.attrs.get("doubts", ()))
-
-    def _own_doubts(self) -> Iterator[Doubt]:
-        """Doubts noted while measuring, and what is unknown about the device."""
-        yield from self.manifest.doubts
-        if gone := self.run.gone:
-            yield Doubt(
-                f"files of this run are gone: {', '.join(gone)}",
-                "what they held is missing here",
-                "put them back, or measure again",
-            )
-        yield from (doubt for one in self.budgets.values() if (doubt := one.doubt()) is not None)
-        roof = self.roofline
-        if not roof.ceilings:
-            yield Doubt(
-                f"no ceiling is known for {roof.device}",
-                "no roofline, no floor, no share of peak but ncu's own of DRAM",
-                "name the GPU: `profkit import FILE --device NAME`"
-                if self.manifest.sample.kind == "import" and roof.device.startswith("unknown device")
-                else "add it to roofline/devices.toml, with its source",
-            )
-        elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
-            yield Doubt(
-                "all ceilings are datasheet figures, which no kernel reaches",
-                "shares of peak read low by 5 to 20 %",
-                "`profkit ceilings` measures this device's own once; --ncu gives the peaks at the real clock",
-                "datasheet-roofs",
-            )
-
     @cached_property
-    def _whose(self) -> Mapping[str, Provenance]:
+    def whose(self) -> Mapping[str, Provenance]:
         """Of each right candidate that defines kernels: whether they did the work."""
         launches = self.launches
         if launches is None or launches.empty:
@@ -248,7 +202,7 @@ class Study:
 
     @cached_property
     def reduced_precision(self) -> list[Reduced]:
-        """The candidates that computed in less than the task and the reference keep; none where types are unknown."""
+        """Candidates that computed below the precision of task and reference."""
         launches, reference = self.launches, self.manifest.reference
         if launches is None or launches.empty or reference is None:
             return []
@@ -278,7 +232,7 @@ class Study:
 
     @cached_property
     def best(self) -> Part | None:
-        """The fastest correct candidate, else the first implementation that was measured; None of ranges."""
+        """Fastest correct candidate, else the first implementation measured; None of ranges."""
         measured = [(one, one.row) for one in self.parts if one.impl is not None and one.row is not None]
         sound = [(one, row) for one, row in measured if one.impl in self.manifest.candidates and row["time"] > 0]
         if any(one.impl is not None and one.impl.ok for one, _ in sound):
@@ -287,9 +241,7 @@ class Study:
 
     @cached_property
     def ranked(self) -> tuple[Part, ...]:
-        """The parts as every list of them has them: `best` first, then whoever is right, the reference among them, the fastest
-        first, then whoever is wrong or has no time; ranges in the order of the run.
-        """
+        """Parts by rank: best, right ones by time, the others; ranges in the run's order."""
         if not self.manifest.impls:
             return self.parts
         best = self.best
@@ -310,10 +262,9 @@ class Study:
 
     @cached_property
     def hottest(self) -> pd.DataFrame:
-        """A kernel a row, placed under the roofs: of each implementation, as they are ranked; of ranges, which may hold one
-        another, once over all, the longest first, `impl` the range or how many. `share` is of its whole. Where the wall
-        time of a program is known, with what a step has of each (analyzers.timeline.budget.in_step); where only some launches
-        were counted, the shares are of the whole program's GPU time and of its wall time.
+        """One row a kernel: of each implementation, or over all ranges, the longest first.
+
+        `share` is of its whole; with a step's figures where they are known, of the program where only some were counted.
         """
         every = self.analysis.hottest
         if self.manifest.impls or "time" not in every:
@@ -340,12 +291,12 @@ class Study:
 
     @cached_property
     def step(self) -> pd.DataFrame:
-        """What the GPU does in a step of a program (analyzers.timeline.budget.of_step); empty without a timeline."""
+        """GPU work of a program's step; empty without a timeline."""
         return of_step(one for one in self.budgets.values() if one.window > 0)
 
     @cached_property
     def in_ranges(self) -> Mapping[str, tuple[float, float]]:
-        """Range -> (seconds of kernels, kernels) of a step, what is inside it included; those that a step has."""
+        """Range -> (seconds of kernels, kernels) per step, inner ranges included."""
         return of_ranges(self.step)
 
     @property
@@ -360,26 +311,21 @@ class Study:
 
     @property
     def host(self) -> pd.DataFrame | None:
-        """What the host did beside the timeline (collectors.kineto.host_frame); None where nobody recorded it."""
+        """Host calls beside the timeline (collectors.kineto.host_frame), or None."""
         return None if self.captured.timeline is None else host_of(self.captured.timeline)
 
     @cached_property
     def wall(self) -> float:
-        """Seconds of a program: its process's life where that is known, else from the first to the last of its GPU work;
-        NaN without a timeline.
-        """
+        """Seconds of a program: its process's life, else of its GPU work; NaN without a timeline."""
         frame = self.captured.timeline
         if frame is None or "start" not in frame:
             return math.nan
-        lived = _lived(self.host)
-        return lived if lived == lived else float((frame["start"] + frame["time"]).max() - frame["start"].min())
+        alive = lived(self.host)
+        return alive if alive == alive else float((frame["start"] + frame["time"]).max() - frame["start"].min())
 
     @cached_property
     def timelines(self) -> Mapping[str, Timeline]:
-        """Busy, idle, overlap and shares over time: of the whole ("") or of one call of each implementation.
-
-        Empty without a timeline.
-        """
+        """Busy, idle, overlap and shares: of the whole ("") or of one call of each implementation."""
         frame = self.captured.timeline
         if frame is None:
             return {}
@@ -391,27 +337,11 @@ class Study:
                 found[name] = timeline(part.reset_index(drop=True))
         return found
 
-    def _devices(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
-        """Of each process and device of a program its name ("" where there is one), launches, and what its host did."""
-        frame = self.captured.timeline
-        if frame is None or self.manifest.impls or "start" not in frame or not (frame["time"] > 0).any():
-            return
-        host = self.host
-        labels = device_labels(frame)
-        alone = labels.nunique() == 1 and ("process" not in frame or frame["process"].nunique() == 1)
-        owner = frame["process"].astype(str) if "process" in frame else ""
-        keys = labels if alone else (owner + " " + labels.astype(str)).str.strip()
-        several = keys.nunique() > 1
-        # Of a million launches a copy is a tenth of a gigabyte.
-        for key, part in frame.groupby(keys, sort=False) if several else [(keys.iloc[0], frame)]:
-            calls = _calls_of(host, str(part["process"].iloc[0]) if "process" in part else "", several)
-            yield str(key) if several else "", part, calls
-
     @cached_property
     def budgets(self) -> Mapping[str, Budget]:
-        """Where the wall time of a program went, by process and device; none of a sample, or without a timeline."""
+        """Wall time of a program by process and device; none of a sample."""
         window, found = self.manifest.window, {}
-        for key, part, calls in self._devices():
+        for key, part, calls in each_device(self):
             found[key] = budget(
                 part,
                 host=calls,
@@ -424,14 +354,12 @@ class Study:
 
     @cached_property
     def longest_step(self) -> tuple[str, Budget, Steps] | None:
-        """Of a program's processes and devices the one whose step takes longest, which the others wait for; None where
-        `step` is empty.
-        """
+        """(name, budget, steps) of the process and device with the longest step."""
         known = {name: one for name, one in self.budgets.items() if one.window > 0}
         if not known:
             return None
         name = max(known, key=lambda one: known[one].step)
-        part = next(part for key, part, _ in self._devices() if key == name)
+        part = next(part for key, part, _ in each_device(self) if key == name)
         return name, known[name], each_step(part, known[name])
 
     @cached_property
@@ -441,7 +369,7 @@ class Study:
 
     @cached_property
     def inferred(self) -> Mapping[str, Inferred]:
-        """What binds each implementation by time alone, where it was timed under other conditions (--perturb)."""
+        """What binds each implementation by time alone (--perturb)."""
         works = [Work.from_dict(row) for row in self.manifest.work]
         declared = next((one for one in works if one.source == "declared"), None)
         task, _ = combine(declared, next((one for one in works if one.source == "modelled"), None))
@@ -454,14 +382,14 @@ class Study:
         return found
 
     def _uses(self, task: Work, time: float) -> dict[str, float]:
-        """Share of each roof that the task's work would use in that time [s]; roofs that are not known are left out."""
+        """Share of each known ceiling that the task's work would use in that time [s]."""
         needed = pipe_times(task.flops, {name: self.roofline.peak(name) for name in task.flops})
         needed["dram"] = task.bytes / self.roofline.peak("dram")
         return {name: seconds / time for name, seconds in needed.items() if seconds > 0}
 
     @cached_property
     def lines(self) -> Sequence[Line]:
-        """The source lines that the kernels wait for, by part and kernel; empty where none were recorded."""
+        """Source lines that the kernels wait for, by part and kernel."""
         files = [self.path / one.file for one in self.run.captures if one.role == "lines"]
         return lines_of([one for file in files for one in source.read(file)], self.waterfalls)
 
@@ -490,31 +418,13 @@ class Study:
         return dict(self.hottest[["kernel", "step_time"]].itertuples(index=False, name=None))
 
 
-def _calls_of(host: pd.DataFrame | None, process: str, several: bool) -> pd.DataFrame | None:
-    """The host's calls of one process; None where they are several's and do not say whose, for then nobody knows who was
-    late.
-    """
-    if host is None or not several:
-        return host
-    return host[host["process"] == process] if "process" in host else None
-
-
-def _lived(host: pd.DataFrame | None) -> float:
-    """How long the process lived [s]; NaN without its own row."""
-    own = host[host["call"] == "process"] if host is not None else None
-    return math.nan if own is None or own.empty else float(own["time"].iloc[0])
-
-
 def _one_call(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """One call of an implementation on the timeline: named by CUPTI's table, or inside its range for nsys."""
+    """One call of an implementation on the timeline."""
     part: pd.DataFrame = frame[(frame["impl"] == name) | frame["range"].str.contains(f"/{name}/", regex=False)]
     part.attrs = frame.attrs
     return part
 
 
 def open_study(run: str | os.PathLike[str] | Study) -> Study:
-    """The study of a run directory, or of the newest run below a path; of one that is open itself.
-
-    Raises ProfkitError when there is none.
-    """
+    """Open a run directory, or the newest run below a path. Raises ProfkitError for none."""
     return run if isinstance(run, Study) else Study(open_run(run))

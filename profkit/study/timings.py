@@ -12,7 +12,7 @@ from profkit.rundir import harmless
 
 
 def read_csv(file: Path) -> pd.DataFrame | None:
-    """A file of samples, None when nothing was timed. Raises ProfkitError when it is cut or damaged."""
+    """Read a file of samples, None for none. Raises ProfkitError when it is damaged."""
     if not file.exists():
         return None
     try:

@@ -14,7 +14,6 @@ from analyzers.verdicts.analysis import Analysis
 from analyzers.verdicts.implementation import WITHDRAWN
 from analyzers.verdicts.speedup import THRESHOLD
 from analyzers.verdicts.verdict import Evidence, Verdict, decide
-from collectors.doubt import Doubt
 from profkit.rundir.manifest import Impl, Manifest
 from profkit.targets.suspicion import OWN_FALLBACK
 
@@ -24,7 +23,7 @@ NAN = math.nan
 def verdicts_of(
     manifest: Manifest, analysis: Analysis, reduced: Sequence[Reduced], whose: Mapping[str, Provenance]
 ) -> dict[str, Verdict]:
-    """Candidate -> verdict, in the order of the manifest. whose: by candidate, whose kernels its launches are."""
+    """Candidate -> verdict; whose: by candidate, whose kernels its launches are."""
     rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
     # A floor that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
@@ -79,25 +78,12 @@ def _evidence(
     )
 
 
-def fragility(impl: Impl) -> Doubt | None:
-    """What the first line only counts: every unusual input on which a right candidate is wrong or crashes, or that it refuses."""
-    if not impl.fragile or not impl.ok:
-        return None
-    return Doubt(
-        f"{impl.name}: not right for every input that the task may have",
-        "; ".join(impl.fragile),
-        "say which inputs come: input_domain() and any_layout in the reference",
-        "fragile",
-        impl.name,
-    )
-
-
 def _told(manifest: Manifest, name: str, code: str) -> bool:
     """Whether a doubt with this code is about an implementation."""
     return any(one.code == code and one.about == name for one in manifest.doubts)
 
 
 def _fallback(manifest: Manifest, name: str) -> str:
-    """Where every call turns to something else when the candidate's own kernels fail; "" where none surely does."""
+    """Place of a sure fallback when the candidate's own kernels fail, "" for none."""
     said = (one for one in manifest.doubts if one.code == OWN_FALLBACK and one.about == name)
     return next((one.how_much.partition(":")[0] for one in said), "")

@@ -15,12 +15,12 @@ import pytest
 from recorded import opened
 
 from profkit.cli.group import invoke
-from profkit.report.chinese import in_chinese, templates
 from profkit.report.dialects import agent, paddle, pr, tensorrt
 from profkit.report.ladder import choose, ladder_of
-from profkit.report.words import spaced
-from profkit.report.writers.compare_html import page as compare_page
-from profkit.report.writers.html import page
+from profkit.report.messages import in_chinese, in_each, spaced, speaking, templates
+from profkit.report.page.compare import page_of
+from profkit.report.page.run import page
+from profkit.report.programs import Compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +135,7 @@ def test_every_doubt_of_the_source_stands_in_the_catalogue():
             if words and filled not in SAME and not CHINESE.search(in_chinese(filled)):
                 missing.append(f"{file.relative_to(ROOT)}:{line}: {sentence.replace(PLACE, '{}')}")
     assert seen > 250
-    assert missing == [], "add them to profkit/report/said.toml"
+    assert missing == [], "add them to profkit/report/messages.toml"
 
 
 def test_both_sides_of_the_catalogue_have_the_same_places():
@@ -233,8 +233,9 @@ def prose(document):
 
 def written(study, lang="zh"):
     """Every report that has one run: snippet, page, facts for an agent."""
-    facts = prose(agent.document(study, lang=lang))
-    return {"pr": pr.snippet(study, lang), "html": shown(page(study, lang)), "agent": facts}
+    with speaking(lang):
+        facts = prose(agent.document(study))
+        return {"pr": pr.snippet(study), "html": shown(page(study)), "agent": facts}
 
 
 @cache
@@ -268,12 +269,17 @@ def test_write_ups_of_a_ladder_hold_no_english_sentence():
     chosen = choose([f"{LADDER / 'batch8'}:{name}" for name in ("reference", "tf32", "bf16", "compiled")])
     ladder = ladder_of(chosen)
     others = [opened(LADDER / name) for name in ("batch32", "batch1")]
-    made_ = {
-        "tensorrt": tensorrt.write_up(tensorrt.Inputs(chosen, ladder, figure="ladder.png", others=others), "zh"),
-        "compare": shown(compare_page(chosen, ladder, 0.05, "zh")),
-        "paddle": paddle.report(paddle.cases_of(chosen), lang="zh"),
-    }
+    with speaking("zh"):
+        made_ = _write_ups(chosen, ladder, others)
     assert {name: english(text) for name, text in made_.items()} == {name: [] for name in made_}
+
+
+def _write_ups(chosen, ladder, others):
+    return {
+        "tensorrt": tensorrt.write_up(tensorrt.Inputs(chosen, ladder, figure="ladder.png", others=others)),
+        "compare": shown(page_of(Compared(tuple(one.study for one in chosen), ladder, tuple(chosen)), 0.05)),
+        "paddle": paddle.report(paddle.cases_of(chosen)),
+    }
 
 
 @pytest.mark.slow
@@ -314,7 +320,8 @@ def test_no_roof_runs_through_a_name_of_the_ladder_and_its_picture_speaks_the_la
         assert not [one for one in level if box.crosses(*one, 2.0)]
     if not language.has_chinese():
         return  # then it is English, which test_roofline_language.py holds
-    figure = draw(scene_of(chosen, ladder_of(chosen), lang="zh"))
+    with speaking("zh"):
+        figure = draw(scene_of(chosen, ladder_of(chosen)))
     words = [text.get_text() for text in figure.findobj() if hasattr(text, "get_text")]
     assert "性能 [FLOP/s]" in words
     assert any("旧耗时 / 新耗时" in one for one in words)
@@ -322,5 +329,5 @@ def test_no_roof_runs_through_a_name_of_the_ladder_and_its_picture_speaks_the_la
 
 def test_a_snippet_says_once_that_its_picture_is_in_english():
     said = "制图的机器上没有中文字体"
-    assert pr.snippet(run("ICJTRP"), "zh", foreign=True).count(said) == 1
-    assert said not in pr.snippet(run("ICJTRP"), "zh")
+    assert in_each(lambda: pr.snippet(run("ICJTRP"), foreign=True))[1].count(said) == 1
+    assert said not in in_each(lambda: pr.snippet(run("ICJTRP")))[1]

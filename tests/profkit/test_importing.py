@@ -28,8 +28,8 @@ from collectors.ncu.raw import RawReader
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
 from profkit.record.importing import import_files
-from profkit.report.dialects import tensorrt_tables, trace
-from profkit.report.writers import markdown, page_data
+from profkit.report.page import data as page_data
+from profkit.report.writers import markdown
 from profkit.report.writers.json import metrics as metrics_of
 
 DATA = Path(__file__).parent.parent / "data"
@@ -104,8 +104,6 @@ def test_runs_of_trtexec_in_one_page_are_ranges_that_compare(tmp_path, capsys):
     run = tmp_path / "run"
     assert invoke(["compare", f"{run}:run 1", f"{run}:run 2"]) == 0
     assert "0.25x" in capsys.readouterr().out
-    with pytest.raises(ProfkitError, match="several runs of trtexec: run 1, run 2"):
-        tensorrt_tables.read_layers([tmp_path / "README.md"])
 
 
 def test_a_file_is_parsed_once_for_import_and_report(tmp_path, monkeypatch):
@@ -222,7 +220,6 @@ def test_texts_as_categories_tell_the_same(tmp_path, files):
     assert study.kernels.dtypes.equals(plain.kernels.dtypes)
     assert markdown.report(study) == markdown.report(plain)
     assert page_data.timeline_of(study) == page_data.timeline_of(plain)
-    assert trace.write([study], "en") == trace.write([plain], "en")
 
 
 def test_an_import_of_times_alone_draws_when_it_is_asked(tmp_path):

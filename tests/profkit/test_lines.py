@@ -12,9 +12,11 @@ from synthetic_runs import PLANTED, kernel, make_run, planted_run
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
-from profkit.report import explain, lines, sections
+from profkit.report import explain, lines
+from profkit.report.messages import in_each
+from profkit.report.page.data import data_of, shown_of
 from profkit.report.writers import json as json_writer
-from profkit.report.writers.page_data import data_of, shown_of
+from profkit.report.writers import markdown
 from profkit.runner import loading
 from profkit.study.study import open_study
 from profkit.targets.program import Program
@@ -80,7 +82,7 @@ def test_explain_report_and_json_tell_the_lines(planted, capsys):
     assert "cuda.cu line 12: " in text
     assert "of stalls, long scoreboard" in text
     assert "at most 1" in text
-    assert "第 12 行" in lines.text(study.lines, "zh")
+    assert "第 12 行" in in_each(lambda: lines.text(study.lines))[1]
     assert lines.text(study.lines, kernel="nothing") == ""
     assert explain.document(study, [])["lines"][0]["number"] == 12
     assert json_writer.document(study)["lines"][0]["reason"] == "long scoreboard"
@@ -88,7 +90,7 @@ def test_explain_report_and_json_tell_the_lines(planted, capsys):
     of_page = next(row for row in data_of(shown_of(study))["kernels"] if row["kernel"] == PLANTED)["lines"]
     assert of_page[0][0].startswith("cuda.cu line 12: ")
     assert "第 12 行" in of_page[0][1]
-    (section,) = [one for one in sections.sections(study) if one.heading == "Source lines"]
+    (section,) = [one for one in markdown.sections(study) if one.heading == "Source lines"]
     assert section.tables[0].rows[0][-1] == "float c = x[index[i]];"
 
 

@@ -14,10 +14,11 @@ from profkit.report.dialects import DIALECTS, tensorrt
 from profkit.report.dialects.paddle import Case, report
 from profkit.report.dialects.pr import snippet
 from profkit.report.ladder import Chosen, ladder_of
-from profkit.report.words import catalogue, named, say
-from profkit.report.writers.compare_html import page as compare_page
-from profkit.report.writers.frame import SCRIPTS
-from profkit.report.writers.html import page
+from profkit.report.messages import catalogue, in_each, named, say, speaking
+from profkit.report.page.compare import page_of
+from profkit.report.page.frame import SCRIPTS
+from profkit.report.page.run import page
+from profkit.report.programs import Compared
 from profkit.study.study import open_study
 
 ROOT = Path(__file__).parents[2]
@@ -69,17 +70,19 @@ def reports(run, lang):
     chosen = [Chosen(run, "reference", "a"), Chosen(run, "cuda", "b")]
     inputs = tensorrt.Inputs(chosen, ladder_of(chosen), figure="ladder.png", others=[run])
     return {
-        "pr": snippet(run, lang),
-        "html": shown(page(run, lang), lang),
-        "compare": shown(compare_page(chosen, ladder_of(chosen), 0.05, lang), lang),
-        "tensorrt": tensorrt.write_up(inputs, lang),
-        "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3, bytes=12e9, peak=900e9)], lang=lang),
+        "pr": snippet(run),
+        "html": shown(page(run), lang),
+        "compare": shown(page_of(Compared((run, run), ladder_of(chosen), tuple(chosen)), 0.05), lang),
+        "tensorrt": tensorrt.write_up(inputs),
+        "paddle": report([Case("", "", "", 2e-3, 1e-3, 3e-3, bytes=12e9, peak=900e9)]),
     }
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["bare", "counted"])
 def test_chinese_reports_hold_no_english_sentence(plain, which):
-    for name, text in reports(plain[which], "zh").items():
+    with speaking("zh"):
+        told = reports(plain[which], "zh")
+    for name, text in told.items():
         # Doubts come from every house as they are; the page and the readme say so by their place.
         for doubt in plain[which].analysis.doubts:
             for part in (doubt.what, doubt.how_much, doubt.fix):
@@ -101,7 +104,7 @@ def test_every_key_has_both_languages():
 
 
 def test_every_place_of_the_page_is_filled():
-    text = page(open_study(H200 / "ICGRMS"), "zh")
+    text = in_each(lambda: page(open_study(H200 / "ICGRMS")))[1]
     assert "{{" not in text
     assert "{%" not in text
     assert '<html lang="zh-CN">' in text
@@ -115,15 +118,16 @@ def test_every_word_of_the_script_is_in_the_catalogue():
 
 
 def test_words_of_the_data():
-    assert named("latency", "zh") == "延迟"
-    assert named("tensor_bf16", "zh") == "Tensor Core 算力（bf16）"
-    assert named("some_counter", "zh") == "some_counter"
-    assert named("latency", "en") == "latency"
+    with speaking("zh"):
+        assert named("latency") == "延迟"
+        assert named("tensor_bf16") == "Tensor Core 算力（bf16）"
+        assert named("some_counter") == "some_counter"
+    assert named("latency") == "latency"
     with pytest.raises(KeyError):
-        say("no such message", "en")
+        say("no such message")
 
 
 @pytest.mark.slow
 def test_the_languages_reach_every_dialect():
     for name in ("pr", "html", "tensorrt"):
-        assert "为理论下限的" in DIALECTS[name].write([str(H200 / "ICKGLU")], "zh").text, name
+        assert "为理论下限的" in DIALECTS[name].document([str(H200 / "ICKGLU")], "zh").text, name

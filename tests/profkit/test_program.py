@@ -26,7 +26,7 @@ from profkit.record.prepare import prepare
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import explain, sections
-from profkit.report.writers.html import page
+from profkit.report.page.run import page
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
 

@@ -23,7 +23,7 @@ from profkit.record.profile import plan, profile
 from profkit.record.request import Request, refuse
 from profkit.record.sanitizer import Sanitizer
 from profkit.record.session import Session
-from profkit.report.sections import sections
+from profkit.report.writers.markdown import sections
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Impl
 from profkit.study.study import open_study

@@ -85,8 +85,8 @@ def test_usage(arguments):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--for", "pr", "--case", "float32 [4]"], "--case goes with --for paddle"),
-        (["--convention", "ratio"], "--convention goes with --for paddle"),
+        (["--for", "pr", "--notes", "x.toml"], "--notes goes with --for tensorrt"),
+        (["--name", "ratio"], "--name goes with --for pr"),
         (["--for", "html", "--eval", "x.txt"], "--eval goes with --for tensorrt"),
     ],
 )

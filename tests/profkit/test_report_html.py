@@ -17,8 +17,9 @@ from synthetic_runs import kernel, make_run
 from analyzers.waterfall import Slice
 from profkit.record.importing import import_files
 from profkit.report import sections
+from profkit.report.messages import speaking
+from profkit.report.page.run import page
 from profkit.report.waterfall import blocks
-from profkit.report.writers.html import page
 from profkit.study.study import Study, open_study
 
 ROOT = Path(__file__).parents[2]
@@ -72,13 +73,13 @@ def part_of(text, start, end):
 def test_the_first_block_answers_about_the_best_then_the_reference_then_the_others():
     text = page(open_study(H200 / "ICJTRP"))
     top = part_of(text, '<section id="answer"', "</section>")
-    assert "cuda: correct, faster: 2.86x [2.86, 2.88], 161 us, 1.34x the floor" in top
+    assert "cuda: correct, 2.86x as fast as the reference [2.86, 2.88]" in top
     for card in (
         "yes 5 of 5 fresh inputs agree with the reference, within float32: rtol 0.0001 of |ref| + rms(ref)",
-        "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
+        "2.86x as fast 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
-        "no doubt that matters 1 about figures beside the answer; 6 possible reasons for lost time not looked for: their counters are missing",
+        "no caveats on this result 2 minor (they do not affect the result); 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top
@@ -95,7 +96,7 @@ def test_a_share_is_of_the_roof_that_binds_and_no_plot_is_promised_where_there_i
     assert "in the plot" not in text
     assert "None of these kernels computes" in text
     ladder = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))
-    assert "to pick it in the plot" in ladder
+    assert "highlight it" in ladder
     assert "None of these kernels computes" not in ladder
 
 
@@ -151,7 +152,7 @@ def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():
     assert "fuse what it left between the computing kernels by hand" in before
     assert part.count('<details class="of"') == 5
     # What a finding could win beyond those above it stands there where it is less.
-    assert "they speak of the same time" in page(open_study(H200 / "ICVXKH"))
+    assert "overlaps with the findings above" in page(open_study(H200 / "ICVXKH"))
 
 
 def test_a_run_without_counters_has_a_page(tmp_path):
@@ -272,7 +273,8 @@ def check_toggles(tab):
 
 def opened_page(tab, folder, run, lang="en", width=1200):
     file = folder / "report.html"
-    file.write_text(page(run, lang), "utf-8")
+    with speaking(lang):
+        file.write_text(page(run), "utf-8")
     tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
     tab.goto(file)
     assert tab.problems() == []
@@ -412,7 +414,8 @@ def test_two_thousand_kernels_in_a_browser(tmp_path):
 def test_the_page_of_an_import_answers_about_its_longest_kernel(tmp_path, lang, wanted):
     """No candidates, no verdict: what took the time, what binds it, what next."""
     run = Study(import_files([H200 / "ICGRMS" / "ncu.csv"], tmp_path / "their-run").run)
-    text = page(run, lang)
+    with speaking(lang):
+        text = page(run)
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "(ATen)" in top
     assert wanted in top

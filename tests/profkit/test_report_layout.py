@@ -14,8 +14,8 @@ from profkit.cli.group import cli
 from profkit.report import sections, units
 from profkit.report.layout import Column, Table, pipe_table, terminal_table
 from profkit.report.names import short_name, short_names
+from profkit.report.page.run import page
 from profkit.report.writers import markdown, terminal
-from profkit.report.writers.html import page
 from roofline.wording import seconds
 
 WIDE = Table.of(
@@ -266,6 +266,7 @@ def test_where_nothing_is_placed_no_roof_is_spoken_of(study, monkeypatch):
     assert sections.placed(study)
     object.__setattr__(study.analysis, "doubts", (Doubt("all datasheet", "", "", "datasheet-roofs"),))
     assert "datasheet-roofs" in {one.code for one in sections.doubts(study)}
-    monkeypatch.setattr("profkit.report.sections.placed", lambda _: False)
+    for where in ("sections", "sections.caveats"):
+        monkeypatch.setattr(f"profkit.report.{where}.placed", lambda _: False)
     assert "datasheet-roofs" not in {one.code for one in sections.doubts(study)}
     assert '<section id="roofline" aria-labelledby="h-roof" hidden>' in page(study)

@@ -11,8 +11,8 @@ import browser
 import pytest
 
 from profkit.record.importing import import_files
-from profkit.report.writers.html import page
-from profkit.report.writers.page_data import timeline_of
+from profkit.report.page.data import timeline_of
+from profkit.report.page.run import page
 from profkit.study.study import Study
 
 STEPS, PER_STEP = 50, 200
@@ -88,7 +88,7 @@ def test_the_timeline_holds_every_launch_its_lane_range_and_step(study):
 
 
 def test_a_sample_has_no_timeline_and_a_long_program_is_cut_and_says_so(study, monkeypatch):
-    monkeypatch.setattr("profkit.report.writers.page_data.MOST_LAUNCHES", 1000)
+    monkeypatch.setattr("profkit.report.page.data.MOST_LAUNCHES", 1000)
     found = timeline_of(study)
     assert len(found["start"]) == 1000
     assert (found["hidden"], found["whole"]) == (STEPS * PER_STEP - 1000, STEPS * PER_STEP)
@@ -100,7 +100,7 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "One step" in top
     assert re.search(r"60(\.\d)?%", top)
-    assert "not compared" in top
+    assert "nothing to compare with" in text
     # Nothing is held against a roof: that the roofs are a datasheet's weakens nothing.
     assert "datasheet figures" not in text[: text.index('<section id="doubts"')]
     # The step is a waterfall: what the GPU was idle for, and its kernels; the first block leads to its finding.

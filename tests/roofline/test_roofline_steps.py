@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from profkit.report.figures import order_of, scene_of, steps_of
+from profkit.report.page.data import shown_of
 from profkit.report.waterfall import blocks
-from profkit.report.writers.page_data import shown_of
 from profkit.study.study import open_study
 from roofline.errors import RooflineError
 from roofline.figure.plot import save

@@ -1,9 +1,9 @@
-"""The forms a report can take, each in a file of its own that says what it is: `--for` name -> Dialect."""
+"""All report dialects by their `--for` name."""
 
 from __future__ import annotations
 
 from profkit.report.dialect import Dialect
-from profkit.report.dialects import agent, html, paddle, pr, records, sarif, tensorrt, trace
+from profkit.report.dialects import agent, html, paddle, pr, records, tensorrt
 
 DIALECTS: dict[str, Dialect] = {
     one.name: one
@@ -14,7 +14,5 @@ DIALECTS: dict[str, Dialect] = {
         tensorrt.DIALECT,
         records.DIALECT,
         html.DIALECT,
-        trace.DIALECT,
-        sarif.DIALECT,
     )
 }

@@ -1,7 +1,6 @@
-"""--for agent: what a program that writes kernels needs to take its next step, in one JSON document of 3,000 characters.
+"""--for agent: one JSON document of at most 3,000 characters for a program that writes kernels.
 
-Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json): additions only. Seconds, shares of 0 to 1, four digits;
-null where nothing is known. Where there is more than fits, prose is cut and lists are shortened, commands never are.
+Schema profkit-agent/1 (docs/agent.md, report/agent.schema.json). Seconds, shares of 0 to 1, four digits; null if unknown.
 """
 
 from __future__ import annotations
@@ -12,24 +11,23 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.rules.rule import COLLECT, HINT, HOST, TIME, Finding
 from profkit.report import sections
-from profkit.report.chinese import said_in
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import proof, runnable, unexplained, worded
 from profkit.report.layout import cut
+from profkit.report.messages import language, named, say, translated
 from profkit.report.names import short_name
 from profkit.report.places import place_of
-from profkit.report.words import named, say
 from profkit.rundir.directory import RUNS
 
 if TYPE_CHECKING:
     from analyzers.verdicts.verdict import Verdict
-    from analyzers.waterfall import Waterfall
+    from analyzers.waterfall import Slice
     from profkit.study.study import Part, Study
 
 SCHEMA = "profkit-agent/1"
@@ -62,18 +60,18 @@ _ROOMS = (
 )
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
+def write(runs: Sequence[str | Study]) -> Written:
     """The document of one run, for stdout."""
-    return Written(document(the_one(runs), lang=lang))
+    return Written(document(the_one(runs)))
 
 
-def document(study: Study, findings: Sequence[Finding] | None = None, lang: str = "en") -> str:
-    """The document as JSON text in the widest form that fits; `findings`: all of the run unless given."""
+def document(study: Study, findings: Sequence[Finding] | None = None) -> str:
+    """The document as JSON text in the widest form that fits; `findings`: all unless given."""
     found = study.findings() if findings is None else findings
-    sources = {id(one): _source(study, one) for one in found}
+    sources = {id(one): place_of(study, one.impl, one.kernel) for one in found}
     text = ""
     for room in _ROOMS:
-        text = _json(_content(study, found, sources, room, lang))
+        text = _json(_content(study, found, sources, room))
         if len(text) <= LIMIT:
             break
     return text
@@ -90,9 +88,9 @@ def _json(content: Mapping[str, Any]) -> str:
 
 
 def _content(
-    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room, lang: str
+    study: Study, findings: Sequence[Finding], sources: Mapping[int, str | None], room: _Room
 ) -> dict[str, Any]:
-    """The document; sources: where each finding's kernel stands in the source, by the finding's id()."""
+    """The document in one size; sources: place of each finding's kernel, by the finding's id()."""
     subject = _subject(study)
     mine = [one for one in findings if not study.manifest.impls or (subject is not None and one.impl == subject.name)]
     told = [one for one in mine if one.severity != COLLECT]
@@ -100,7 +98,6 @@ def _content(
         told.sort(key=lambda one: (_ORDER.index(one.severity), -one.upper_bound))
     known = subject.row if subject is not None else None
     judged = study.verdicts.get(subject.name) if subject is not None else None
-    fall = study.waterfalls.get(subject.name) if subject is not None else None
     again = sections.again(study)
     measure = f"{again}{_where(study)}" if study.manifest.impls and again else again
     return {
@@ -108,16 +105,16 @@ def _content(
         "ok": True,
         "sample": cut(study.manifest.sample.id, room.letters),
         "device": cut(sections.device(study), room.letters),
-        "says": [cut(line, room.letters) for line in _says(study, subject, lang)[: room.results]],
+        "says": [cut(line, room.letters) for line in _says(study, subject)[: room.results]],
         "subject": subject.name if subject is not None else "",
-        "next": cut(_next(study, subject, told, mine, lang), max(room.letters, 240)),
+        "next": cut(_next(study, subject, told, mine), max(room.letters, 240)),
         "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
-        "results": [_result(study, part, room, lang) for part in _ranked(study, subject)[: room.results]],
-        "waterfall": _wall(study, room) or (_waterfall(fall, room) if fall is not None else None),
-        "findings": [_finding(study, one, sources[id(one)], room, lang) for one in told[: room.findings]],
+        "results": [_result(study, part, room) for part in _ranked(study, subject)[: room.results]],
+        "waterfall": _waterfall(study, subject, room),
+        "findings": [_finding(study, one, sources[id(one)], room) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
-        "doubts": [cut(one, room.letters) for one in _doubts(study, subject, lang)][: room.doubts],
-        "not_checked": _not_checked(study, mine, room, lang),
+        "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
+        "not_checked": _not_checked(study, mine, room),
         "measure": _command(measure, room),
         "gate": _command(_gate(study, subject), room),
         "more": _command(f"profkit explain {shlex.quote(study.path.as_posix())} --json", room),
@@ -126,7 +123,7 @@ def _content(
 
 
 def _subject(study: Study) -> Part | None:
-    """Whom the document is about: the best that is right, else the first that was tried; of ranges the longest."""
+    """The part reported on: best correct candidate, else the first tried; of ranges the longest."""
     best = study.best
     if best is not None and best.impl is not None and best.impl.role != "reference":
         return best
@@ -136,14 +133,14 @@ def _subject(study: Study) -> Part | None:
     return min(tried, key=_longest(study), default=None)
 
 
-def _says(study: Study, subject: Part | None, lang: str) -> list[str]:
+def _says(study: Study, subject: Part | None) -> list[str]:
     """The first lines of every report, the subject's before the others."""
-    own = f"{subject.name}: " if subject is not None else ""
-    return sorted(sections.first_lines(study, lang), key=lambda line: not line.startswith(own))
+    own = subject.name if subject is not None else ""
+    return [line for _, line in sorted(sections.sentences(study), key=lambda one: one[0] != own)]
 
 
 def _seconds(study: Study, part: Part) -> float:
-    """The time of an implementation's call; of a range that of its kernels in a step, where steps are known. NaN for none."""
+    """Time of a call, or of a range's kernels per step; NaN for none."""
     if study.stepwise and not study.filtered:
         return study.in_ranges.get(part.name, (math.nan, 0.0))[0]
     return number(part.row or {}, "time")
@@ -168,7 +165,7 @@ def _ranked(study: Study, subject: Part | None) -> list[Part]:
     )
 
 
-def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
+def _result(study: Study, part: Part, room: _Room) -> dict[str, Any]:
     verdict, row = study.verdicts.get(part.name), part.row or {}
     found: dict[str, Any] = {
         "name": cut(part.name, room.letters),
@@ -181,59 +178,50 @@ def _result(study: Study, part: Part, room: _Room, lang: str) -> dict[str, Any]:
         return found
     found |= {
         "wins": verdict.wins,
-        "conditions": [cut(one.text(lang), room.letters) for one in verdict.conditions],
+        "conditions": [cut(one.text(language()), room.letters) for one in verdict.conditions],
         "speedup": _round(verdict.speedup),
         "interval": [_round(verdict.low), _round(verdict.high)] if math.isfinite(verdict.low) else None,
     }
     if _no_time_counts(verdict):
-        kind, why = said_in(lang, verdict.kind), said_in(lang, verdict.why)
+        kind, why = translated(verdict.kind), translated(verdict.why)
         found["kind"], found["why"] = cut(kind, room.letters), cut(why, room.letters)
     if part.impl is not None and part.impl.tail and not part.impl.ok:
         found["tail"] = part.impl.tail[-2 * room.letters :]
     return found
 
 
-def _wall(study: Study, room: _Room) -> dict[str, Any] | None:
-    """Seconds of a step of a program's first process and device, the largest first; None where there is none."""
+def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any] | None:
+    """Seconds by kind of a program's step or of the subject's call, the largest first."""
     from profkit.report.waterfall import WINDOWS, wall_blocks  # pandas stays out of start-up
 
-    for name, one in study.budgets.items():
-        if one.window > 0:
-            slices = sorted(wall_blocks(one, name, most=0), key=lambda block: -block.seconds)
-            shown, rest = slices[: room.slices], slices[room.slices :]
-            return {
-                "of": cut(name or WINDOWS[one.steady.found], room.letters),
-                "time": _round(one.step),
-                "floor": None,
-                "slices": [{"kind": block.kind, "s": _round(block.seconds)} for block in shown],
-                "rest": _round(sum(block.seconds for block in rest)),
-            }
-    return None
-
-
-def _waterfall(fall: Waterfall, room: _Room) -> dict[str, Any]:
-    """Seconds of one call by kind, the largest first; what is left out stands in `rest`."""
-    slices = sorted(fall.slices, key=lambda one: -one.seconds)
-    shown, rest = slices[: room.slices], slices[room.slices :]
+    wall = next(((name, one) for name, one in study.budgets.items() if one.window > 0), None)
+    fall = study.waterfalls.get(subject.name) if subject is not None else None
+    if wall is not None:
+        name, one = wall
+        of, time, floor = name or WINDOWS[one.steady.found], one.step, math.nan
+        slices = [(block.seconds, {"kind": block.kind}) for block in wall_blocks(one, name, most=0)]
+    elif fall is not None:
+        of, time, floor = fall.impl, fall.time, fall.floor
+        slices = [(part.seconds, _slice(part)) for part in fall.slices]
+    else:
+        return None
+    slices.sort(key=lambda one: -one[0])
     return {
-        "of": cut(fall.impl, room.letters),
-        "time": _round(fall.time),
-        "floor": _round(fall.floor),
-        "slices": [
-            {
-                "kind": one.kind,
-                "s": _round(one.seconds),
-                **({"kernel": short_name(one.kernel, 40)} if one.kernel else {}),
-                **({"cause": one.cause} if one.cause else {}),
-            }
-            for one in shown
-        ],
-        "rest": _round(sum(one.seconds for one in rest)),
+        "of": cut(of, room.letters),
+        "time": _round(time),
+        "floor": _round(floor),
+        "slices": [{**said, "s": _round(seconds)} for seconds, said in slices[: room.slices]],
+        "rest": _round(sum(seconds for seconds, _ in slices[room.slices :])),
     }
 
 
-def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: str) -> dict[str, Any]:
-    title, then, expect = worded(one, lang)
+def _slice(one: Slice) -> dict[str, Any]:
+    kernel = {"kernel": short_name(one.kernel, 40)} if one.kernel else {}
+    return {"kind": one.kind, **kernel, **({"cause": one.cause} if one.cause else {})}
+
+
+def _finding(study: Study, one: Finding, source: str | None, room: _Room) -> dict[str, Any]:
+    title, then, expect = worded(one)
     return {
         "rule": one.rule,
         "title": cut(title, room.letters),
@@ -241,7 +229,7 @@ def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: 
         "source": source,
         "bound": _round(one.upper_bound),
         "share": _round(one.ratio),
-        "evidence": [cut(proof(piece, lang), 60) for piece in one.evidence[:3]],
+        "evidence": [cut(proof(piece), 60) for piece in one.evidence[:3]],
         "next": cut(runnable(then, study), room.letters),
         "expect": cut(expect, room.letters),
         "verify": _command(_verify(study, one), room),
@@ -249,7 +237,7 @@ def _finding(study: Study, one: Finding, source: str | None, room: _Room, lang: 
 
 
 def _verify(study: Study, one: Finding) -> str:
-    """After the change and `measure`: what the rules see in the newest run; the finding is gone, or its bound smaller."""
+    """Command that shows whether the finding is gone in the newest run."""
     kernel = f" --kernel {shlex.quote(_handle(one.kernel))}" if one.kernel else ""
     return f"profkit explain {shlex.quote(_newest(study))}{kernel} --json"
 
@@ -261,7 +249,7 @@ def _handle(kernel: str) -> str:
 
 
 def _newest(study: Study) -> str:
-    """The folder whose newest run the next measurement will be; of exports, where there is none, the run itself."""
+    """Folder whose newest run the next measurement will be; of exports the run itself."""
     if study.manifest.sample.kind == "import":
         return study.path.as_posix()
     return (_root(study) / study.manifest.sample.id).as_posix()
@@ -279,34 +267,28 @@ def _where(study: Study) -> str:
 
 
 def _gate(study: Study, subject: Part | None) -> str:
-    """Exit code 1 when the newest run is slower than this one; "" where there is nothing to compare."""
+    """Command with exit code 1 when the newest run is slower; "" where nothing compares."""
     if subject is None or not study.manifest.impls or subject.row is None or not sections.again(study):
         return ""
     before, after = (f"{path}:{subject.name}" for path in (study.path.as_posix(), _newest(study)))
     return f"profkit compare {shlex.quote(before)} {shlex.quote(after)} --fail-on-regression 0%"
 
 
-def _source(study: Study, one: Finding) -> str | None:
-    """file:line by the name of the file; None where no line is known."""
-    place = place_of(study, one.impl, one.kernel)
-    return f"{PurePath(place.path).name}:{place.line}" if place is not None and place.line else None
-
-
-def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding], lang: str) -> str:
-    """One step: mend what is wrong, be it the task, else stop at the floor, else the first finding's."""
+def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
+    """One step: mend what is wrong, stop at the floor, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
-        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right", lang)
-        return f"{whose}{say('colon', lang)}{verdict.text(lang)}"
+        whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
+        return f"{whose}{say('colon')}{verdict.text(language())}"
     if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
-        return say("a_stop", lang)
+        return say("a_stop")
     if told:
-        return runnable(worded(told[0], lang)[1], study)
+        return runnable(worded(told[0])[1], study)
     again = sections.again(study)
     if study.manifest.counters.state != "collected" and again:
-        how = said_in(lang, study.manifest.counters.fix) or again.replace("--events", "--ncu")
-        return say("a_collect", lang, how=how)
-    return say("a_no_reason_blind" if mine else "a_no_reason", lang, silent=unexplained(mine, lang))
+        how = translated(study.manifest.counters.fix) or again.replace("--events", "--ncu")
+        return say("a_collect", how=how)
+    return say("a_no_reason_blind" if mine else "a_no_reason", silent=unexplained(mine))
 
 
 def _no_time_counts(verdict: Verdict) -> bool:
@@ -318,28 +300,28 @@ def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
     return ratio <= AT_FLOOR if math.isfinite(ratio) else None
 
 
-def _doubts(study: Study, subject: Part | None, lang: str) -> Iterator[str]:
+def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
     own = subject.name if subject is not None else ""
     ranked: list[tuple[int, str]] = []
-    for one in sections.doubts(study, lang):
+    for one in sections.doubts(study):
         whose = [name for name in one.about if name]
         if whose and own not in whose:
             continue
-        fix = say("a_fix", lang, fix=one.fix) if one.fix else ""
-        ranked.append((0 if whose else 1, sections.doubt_line(one, lang) + fix))
+        fix = say("a_fix", fix=one.fix) if one.fix else ""
+        ranked.append((0 if whose else 1, sections.doubt_line(one) + fix))
     return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
 
 
-def _not_checked(study: Study, mine: Sequence[Finding], room: _Room, lang: str) -> str:
-    """One line: the rules without counters and the command that brings them; "" when all decided."""
+def _not_checked(study: Study, mine: Sequence[Finding], room: _Room) -> str:
+    """The rules without counters and the command that collects them; "" for none."""
     missing = list(dict.fromkeys(one.rule for one in mine if one.severity == COLLECT))
     if not missing:
         return ""
     step = next(one.next_step for one in mine if one.severity == COLLECT)
-    rules = say("listed", lang).join(named(one, lang) for one in missing)
-    said = say("a_lack", lang, count=str(len(missing)), rules=rules)
-    return cut(said, room.letters) + say("colon", lang) + runnable(step, study)
+    rules = say("listed").join(named(one) for one in missing)
+    said = say("a_lack", count=str(len(missing)), rules=rules)
+    return cut(said, room.letters) + say("colon") + runnable(step, study)
 
 
 def _command(text: str, room: _Room) -> str | None:

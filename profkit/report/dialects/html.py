@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
+def write(runs: Sequence[str | Study]) -> Written:
     """The page of one run."""
-    from profkit.report.writers.html import page  # pandas stays out of start-up
+    from profkit.report.page.run import page  # pandas stays out of start-up
 
     study = the_one(runs)
-    return Written(page(study, lang), home=study.path / "report.html")
+    return Written(page(study), home=study.path / "report.html")
 
 
 DIALECT = Dialect("html", write, endings=(".html", ".htm"))

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from analyzers.verdicts.speedup import FORMULAS, shown, speedup
-from profkit.contests.hackathon.slips import check_claims, claims_of
 from profkit.errors import ProfkitError
-from profkit.report.chinese import said_in
-from profkit.report.dialect import FILE, Dialect, Written
+from profkit.report.dialect import Dialect, Written
 from profkit.report.ladder import Chosen, choose
 from profkit.report.layout import Table, pipe_table
-from profkit.report.words import say
+from profkit.report.messages import say, translated
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -31,18 +25,12 @@ HEAD = (
     "original Paddle Perf(ms)",
     "current Paddle Perf(ms)",
 )
-RESULT = {
-    "gain": "faster than the original one",
-    "ratio": "speedup",
-    "saved": "diff with origin Paddle",
-    "percent": "Perf_over_percent(%)",
-}
-_STRIDES = re.compile(r" strides \[[^\]]*\]")
+RESULT, CONVENTION = "faster than the original one", "gain"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark case: times in seconds; bytes: what a call must move at least, peak: the device's B/s."""
+    """One benchmark case: times [s], compulsory bytes, peak bandwidth [B/s]."""
 
     device: str
     input_type: str
@@ -54,48 +42,27 @@ class Case:
     peak: float = math.nan
 
 
-def write(
-    runs: Sequence[str | Study],
-    lang: str,
-    inputs: Sequence[str] = (),
-    convention: str = "gain",
-    lint: Path | None = None,
-) -> Written:
-    """The table of pairs of runs, or what is wrong with the table that stands in a file."""
-    if lint is not None:
-        return Written(slips(lint))
-    return Written(report(cases_of(choose(runs), inputs), convention, lang))
+def write(runs: Sequence[str | Study]) -> Written:
+    """The table of pairs of runs."""
+    return Written(report(cases_of(choose(runs))))
 
 
-def slips(path: Path) -> str:
-    """What is wrong with the arithmetic of a before/after table that stands in a Markdown file."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfkitError(f"{path}: {error}", fix="give a Markdown file with a before/after table") from error
-    claims = claims_of(text)
-    convention, found = check_claims(claims)
-    lines = [f"{len(claims)} figures, convention {convention} ({FORMULAS[convention]}), {len(found)} slips"]
-    lines += [f"- {slip.where}: printed {slip.printed}, {slip.recomputed} by the columns: {slip.why}" for slip in found]
-    return "\n".join(lines) + "\n"
-
-
-def report(cases: Sequence[Case], convention: str = "gain", lang: str = "en") -> str:
+def report(cases: Sequence[Case]) -> str:
     """The table, its convention, and a line for each case that is faster than its device can be."""
     with_torch = any(not math.isnan(case.pytorch) for case in cases)
-    head = [*HEAD, RESULT[convention]] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
+    head = [*HEAD, RESULT] + (["PyTorch Perf(ms)", "diff with PyTorch"] if with_torch else [])
     places = _places(cases)
-    gap = say("fill_in", lang)
-    rows = [_row(number, case, convention, places, with_torch, gap) for number, case in enumerate(cases, 1)]
-    colon, comma = say("colon", lang), say("comma", lang)
-    formula = said_in(lang, FORMULAS[convention])
-    lines = [pipe_table(Table(head, rows)), "", f"{RESULT[convention]}{colon}{formula}{comma}{say('in_ms', lang)}"]
+    gap = say("fill_in")
+    rows = [_row(number, case, places, with_torch, gap) for number, case in enumerate(cases, 1)]
+    colon, comma = say("colon"), say("comma")
+    formula = translated(FORMULAS[CONVENTION])
+    lines = [pipe_table(Table(head, rows)), "", f"{RESULT}{colon}{formula}{comma}{say('in_ms')}"]
     if with_torch:
-        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch', lang)}")
-    return "\n".join([*lines, *_layouts(cases, lang), *_implausible(cases, lang)]) + "\n"
+        lines.append(f"diff with PyTorch{colon}{formula}{comma}{say('old_is_torch')}")
+    return "\n".join([*lines, *_implausible(cases)]) + "\n"
 
 
-def _row(number: int, case: Case, convention: str, places: int, with_torch: bool, gap: str) -> list[str]:
+def _row(number: int, case: Case, places: int, with_torch: bool, gap: str) -> list[str]:
     cells = [
         str(number),
         case.device or gap,
@@ -103,15 +70,15 @@ def _row(number: int, case: Case, convention: str, places: int, with_torch: bool
         case.input_shape or gap,
         _ms(case.before, places),
         _ms(case.after, places),
-        shown(speedup(case.before, case.after, convention), convention),
+        shown(speedup(case.before, case.after, CONVENTION), CONVENTION),
     ]
     if with_torch:
-        cells += [_ms(case.pytorch, places), shown(speedup(case.pytorch, case.after, convention), convention)]
+        cells += [_ms(case.pytorch, places), shown(speedup(case.pytorch, case.after, CONVENTION), CONVENTION)]
     return cells
 
 
 def _places(cases: Sequence[Case]) -> int:
-    """Decimals that give the smallest time four significant digits; one unit and one format a column."""
+    """Decimals that give the smallest time four significant digits."""
     times = [t for case in cases for t in (case.before, case.after, case.pytorch) if t > 0]
     return min(7, max(3, 3 - math.floor(math.log10(min(times) * 1e3)))) if times else 3
 
@@ -120,21 +87,7 @@ def _ms(seconds: float, places: int) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1e3:.{places}f}"
 
 
-def _layouts(cases: Sequence[Case], lang: str) -> list[str]:
-    """A line for each case whose inputs are those of another one but for their strides."""
-    dense = {(case.device, case.input_type, case.input_shape): n for n, case in enumerate(cases, 1)}
-    lines = []
-    for number, case in enumerate(cases, 1):
-        other = dense.get((case.device, case.input_type, _STRIDES.sub("", case.input_shape)), number)
-        if other != number:
-            base = cases[other - 1]
-            times = {"before": case.before / base.before, "after": case.after / base.after}
-            known = {name: f"{value:.3g}" for name, value in times.items()}
-            lines.append(say("layouts", lang, strided=str(number), dense=str(other), **known))
-    return lines
-
-
-def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
+def _implausible(cases: Sequence[Case]) -> list[str]:
     lines = []
     for number, case in enumerate(cases, 1):
         rate = case.bytes / case.after
@@ -142,7 +95,6 @@ def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
             lines.append(
                 say(
                     "implausible",
-                    lang,
                     number=str(number),
                     size=f"{case.bytes / 1e9:.3g}",
                     ms=f"{case.after * 1e3:.4g}",
@@ -153,23 +105,12 @@ def _implausible(cases: Sequence[Case], lang: str) -> list[str]:
     return lines
 
 
-def cases_of(chosen: Sequence[Chosen], inputs: Sequence[str] = ()) -> list[Case]:
-    """Cases from pairs of runs, BEFORE AFTER BEFORE AFTER ..., one for each shape and layout that both timed; `inputs`:
-    "float32 [16,1024]" for each pair, in the place of what the run recorded.
-
-    The reference of a pair is PyTorch's time. What the runs do not know is left as a gap.
-    """
+def cases_of(chosen: Sequence[Chosen]) -> list[Case]:
+    """Cases from pairs of runs BEFORE AFTER ..., one for each shape and layout that both timed."""
     if len(chosen) < 2 or len(chosen) % 2:
         raise ProfkitError(f"{len(chosen)} runs: --for paddle takes pairs", fix="name BEFORE AFTER [BEFORE AFTER]...")
-    cases = []
-    for index in range(0, len(chosen), 2):
-        before, after = chosen[index], chosen[index + 1]
-        if index // 2 < len(inputs):
-            kind, _, shape = inputs[index // 2].partition(" ")
-            cases.append(_case(before, after, kind, shape))
-        else:
-            cases += [_case(before, after, *_recorded(after.study.manifest.inputs)), *_more(before, after)]
-    return cases
+    pairs = zip(chosen[::2], chosen[1::2], strict=True)
+    return [case for before, after in pairs for case in (_case(before, after), *_more(before, after))]
 
 
 def _more(before: Chosen, after: Chosen) -> Iterator[Case]:
@@ -192,22 +133,15 @@ def _recorded(inputs: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _case(before: Chosen, after: Chosen, kind: str, shape: str) -> Case:
-    old, new = before.study.analysis.impl(before.impl), after.study.analysis.impl(after.impl)
-    reference = next(
-        (
-            float(row["time"])
-            for row in after.study.analysis.impls.to_dict("records")
-            if row["impl"] == after.study.analysis.reference and after.impl != row["impl"]
-        ),
-        math.nan,
-    )
-    torch = reference if before.impl != before.study.analysis.reference else math.nan
+def _case(before: Chosen, after: Chosen) -> Case:
+    analysis = after.study.analysis
+    old, new = before.study.analysis.impl(before.impl), analysis.impl(after.impl)
+    judged = analysis.reference in (before.impl, after.impl) or analysis.reference not in analysis.rows
+    torch = math.nan if judged else float(analysis.rows[analysis.reference]["time"])
     peak = float(new["dram_bandwidth"]) / float(new["dram_fraction"]) if new["dram_fraction"] > 0 else math.nan
     return Case(
         str(after.study.manifest.device.get("name", "")),
-        kind,
-        shape,
+        *_recorded(after.study.manifest.inputs),
         float(old["time"]),
         float(new["time"]),
         torch,
@@ -216,27 +150,4 @@ def _case(before: Chosen, after: Chosen, kind: str, shape: str) -> Case:
     )
 
 
-DIALECT = Dialect(
-    "paddle",
-    write,
-    (
-        click.Option(
-            ["--case", "inputs"],
-            multiple=True,
-            metavar="'TYPE SHAPE'",
-            help="paddle: input type and shape of a pair; repeatable.",
-        ),
-        click.Option(
-            ["--convention"],
-            type=click.Choice(list(RESULT)),
-            default="gain",
-            show_default=True,
-            help="paddle: what the speed-up means.",
-        ),
-        click.Option(
-            ["--lint"], type=FILE, help="paddle: check the arithmetic of the table in this Markdown file instead."
-        ),
-    ),
-    needs_runs=False,
-    markdown=True,
-)
+DIALECT = Dialect("paddle", write, markdown=True)

@@ -1,4 +1,4 @@
-"""--for pr: what goes into a sample's readme or a pull request, with a picture for light and dark pages."""
+"""--for pr: Markdown for a readme or a pull request, with a light and a dark picture."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from profkit.report import sections
 from profkit.report.dialect import Dialect, Written, the_one
 from profkit.report.explain import gain, in_order, runnable, worded
 from profkit.report.layout import code, pipe_table
+from profkit.report.messages import language, say, spoken
 from profkit.report.names import short_name
-from profkit.report.words import say
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -39,76 +39,75 @@ OPTIONS = (
 )
 
 
-def write(runs: Sequence[str | Study], lang: str, name: str = "") -> Written:
-    """The snippet of one run, which goes into the run like report.md: it can be made again. `name`: of its files."""
+def write(runs: Sequence[str | Study], name: str = "") -> Written:
+    """The snippet of one run, written into the run; `name`: of its files."""
     from profkit.report import figures  # pandas and matplotlib stay out of start-up
 
     study, stem = the_one(runs), name or NAME
-    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one, lang)) for one in ("light", "dark")}
-    foreign = figures.spoken(lang) != lang
-    return Written(snippet(study, lang, stem, foreign=foreign), pictures, study.path / f"{name or 'pr'}.md", shown=True)
+    pictures = {f"{stem}-{one}.png": figures.png(figures.scene_of(study, one)) for one in ("light", "dark")}
+    foreign = spoken() != language()
+    return Written(snippet(study, stem, foreign=foreign), pictures, study.path / f"{name or 'pr'}.md", shown=True)
 
 
-def snippet(study: Study, lang: str = "en", name: str = NAME, *, foreign: bool = False) -> str:
-    """Markdown: verdict, table, picture, what to do next, what weakens it, how to do it again. `foreign`: the picture is
-    in English although the text is not."""
-    return "\n".join(_lines(study, lang, name, foreign)).rstrip() + "\n"
+def snippet(study: Study, name: str = NAME, *, foreign: bool = False) -> str:
+    """Markdown of the answer; `foreign`: the picture is in English although the text is not."""
+    return "\n".join(_lines(study, name, foreign)).rstrip() + "\n"
 
 
-def _lines(study: Study, lang: str, name: str, foreign: bool) -> Iterator[str]:
+def _lines(study: Study, name: str, foreign: bool) -> Iterator[str]:
     manifest, device = study.manifest, sections.device(study)
-    yield f"## {say('pr_title', lang, sample=manifest.sample.id, device=device)}\n"
-    for line in sections.first_lines(study, lang):
+    yield f"## {say('pr_title', sample=manifest.sample.id, device=device)}\n"
+    for line in sections.first_lines(study):
         yield f"**{line}**  "
-    missing = sections.counters_line(study, lang)
+    missing = sections.counters_line(study)
     if missing:
-        yield f"\n> {missing}{say('stop', lang)}"
-    table = sections.parts_table(study, lang)
+        yield f"\n> {missing}{say('stop')}"
+    table = sections.parts_table(study)
     if table.rows:
         yield "\n" + pipe_table(table)
-    yield "\n" + say("pr_convention", lang) + "\n" if say("speedup", lang) in table.head else ""
+    yield "\n" + say("pr_convention") + "\n" if say("speedup") in table.head else ""
     yield "<picture>"
     yield f'  <source media="(prefers-color-scheme: dark)" srcset="{name}-dark.png">'
-    yield f'  <img alt="{_alt(study, lang)}" src="{name}-light.png" width="800">'
+    yield f'  <img alt="{_alt(study)}" src="{name}-light.png" width="800">'
     yield "</picture>\n"
-    yield from [f"{say('fig_foreign', lang)}\n"] if foreign else []
-    yield from _findings(study, lang)
-    yield f"- {sections.timing_line(study, lang)}"
-    yield from (f"- {line}" for line in (sections.paired_line(study, lang), sections.below_least(study, lang)) if line)
-    driver = [f"{say('driver', lang)} {manifest.device['driver']}"] if "driver" in manifest.device else []
+    yield from [f"{say('fig_foreign')}\n"] if foreign else []
+    yield from _findings(study)
+    yield f"- {sections.timing_line(study)}"
+    yield from (f"- {line}" for line in (sections.paired_line(study), sections.below_least(study)) if line)
+    driver = [f"{say('driver')} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
-    yield "- " + say("comma", lang).join([device, *driver, *versions, f"profkit {manifest.profkit}"])
-    yield from _doubts(study, lang)
+    yield "- " + say("comma").join([device, *driver, *versions, f"profkit {manifest.profkit}"])
+    yield from _doubts(study)
     again = sections.again(study)
     yield f"\n```sh\n{again}\n```" if again else ""
 
 
-def _doubts(study: Study, lang: str) -> Iterator[str]:
+def _doubts(study: Study) -> Iterator[str]:
     """What the answer rests on and is not sure of; the rest is counted."""
-    matter, colon = sections.that_matter(study, lang), say("colon", lang)
+    matter, colon = sections.that_matter(study), say("colon")
     for one in matter:
-        yield f"- {say('doubt', lang)}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
-    rest = len(sections.doubts(study)) - len(matter)
+        yield f"- {say('doubt')}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
+    rest = [one.what for one in sections.doubts(study) if one not in matter]
     if rest:
-        yield f"- {say('pr_more_doubts', lang, count=str(rest))}"
+        yield f"- {say('pr_more_doubts', what=say('semicolon').join(rest))}"
 
 
-def _alt(study: Study, lang: str) -> str:
-    words = say("semicolon", lang).join(sections.first_lines(study, lang))
-    return escape(" ".join(say("pr_alt", lang, sample=study.manifest.sample.id, words=words).split()))
+def _alt(study: Study) -> str:
+    words = say("semicolon").join(sections.first_lines(study))
+    return escape(" ".join(say("pr_alt", sample=study.manifest.sample.id, words=words).split()))
 
 
-def _findings(study: Study, lang: str) -> Iterator[str]:
+def _findings(study: Study) -> Iterator[str]:
     """The first finding of the best candidate, or of each range."""
     found = study.findings()
     best = study.best.name if study.best is not None else ""
     for impl in [name for name in in_order(study) if name == best or not study.manifest.impls]:
         first = next((one for one in found if one.impl == impl and one.severity == TIME), None)
         if first is not None:
-            title, then, _ = worded(first, lang)
-            said = say("bound_why", lang, bound=title, why=code(short_name(first.kernel))) if first.kernel else title
-            told = say("pr_finding", lang, what=said, gain=gain(first, lang), step=runnable(then, study))
-            yield f"- {impl}{say('colon', lang)}{told}"
+            title, then, _ = worded(first)
+            said = say("bound_why", bound=title, why=code(short_name(first.kernel))) if first.kernel else title
+            told = say("pr_finding", what=said, gain=gain(first), step=runnable(then, study))
+            yield f"- {impl}{say('colon')}{told}"
 
 
 DIALECT = Dialect("pr", write, OPTIONS, markdown=True)

@@ -1,8 +1,6 @@
-"""--for records: a run of a published task as the contest's own records, one JSON line a solution.
+"""--for records: one JSON line a solution, as SOL-ExecBench and FlashInfer-Bench record them.
 
-The schema is the one that SOL-ExecBench and FlashInfer-Bench share (definition, workload, solution, evaluation). What it
-has no field for stands in correctness.extra: the verdict with its interval and conditions, the distance to the floor,
-and the SOL score 1 / (1 + (t - floor) / (reference - floor)) with the floor and the reference as measured here.
+What their schema has no field for stands in correctness.extra: verdict, lower bound, SOL score.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _STATUS = {
 such word."""
 
 
-def write(runs: Sequence[str | Study], lang: str) -> Written:
+def write(runs: Sequence[str | Study]) -> Written:
     """The records of one run, for stdout."""
     return Written("".join(f"{line}\n" for line in lines(the_one(runs))).rstrip("\n"))
 
@@ -109,7 +107,7 @@ def _reference(study: Study) -> float:
 
 
 def sol_score(study: Study, row: Any) -> float | None:
-    """1 at the floor, 0.5 at the reference's time; None where there is no floor below the reference."""
+    """SOL score: 1 at the floor, 0.5 at the reference's time; None without such a floor."""
     time, floor, base = number(row, "time"), number(row, "floor_time"), _reference(study)
     if not (time > 0 and base > floor > 0):
         return None

@@ -1,7 +1,4 @@
-"""--for tensorrt: the hackathon's write-up from runs, trtexec exports and evaluation tables.
-
-Numbers come from files alone. What no file says is left as a marked gap for the author.
-"""
+"""--for tensorrt: the hackathon's write-up; what no file says is a marked gap."""
 
 from __future__ import annotations
 
@@ -15,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-import profkit.report.dialects.tensorrt_tables as tables
 from analyzers.compare import Ladder
+from analyzers.records import number
 from analyzers.rules.rule import TIME
-from analyzers.verdicts.speedup import FORMULAS, shown
+from analyzers.verdicts.speedup import shown
 from profkit.contests.hackathon import encoder_table
 from profkit.contests.hackathon.encoder_table import THRESHOLDS
 from profkit.contests.hackathon.slips import check_evaluation
 from profkit.errors import ProfkitError
 from profkit.report import sections, units
-from profkit.report.chinese import said_in
 from profkit.report.dialect import FILE, Dialect, Written
+from profkit.report.dialects import evaluation
 from profkit.report.explain import gain, headline, proof, runnable, worded
-from profkit.report.ladder import Chosen, choose, ladder_of, moved, scene_of
+from profkit.report.ladder import Chosen, choose, ladder_of, ladder_table, moved, scene_of
 from profkit.report.layout import Table, code, pipe_table
+from profkit.report.messages import language, named, say, spoken, translated
 from profkit.report.names import short_name, short_names
-from profkit.report.words import named, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,33 +35,32 @@ if TYPE_CHECKING:
     from profkit.rundir.manifest import Impl
     from profkit.study.study import Study
 
+TOP = 10
+"""Kernels or layers that a table of hot spots names."""
 FIGURES = ("max_abs", "mean_abs", "median_abs", "max_rel", "mean_rel", "median_rel")
 """Errors of a check that the template asks for: largest, mean and median, absolute and relative."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a write-up is made of; any part may be missing.
+    """Sources of a write-up, any of which may be missing.
 
-    evaluations: (name, parts) in order, baseline first. others: runs of the same steps on other inputs. notes: the
-    author's own words, by the name of the gap they fill.
+    others: runs of the same steps on other inputs; notes: the author's words by the gap they fill.
     """
 
     chosen: Sequence[Chosen] = ()
     ladder: Ladder | None = None
-    layers: pd.DataFrame | None = None
-    evaluations: tables.Evaluations = ()
+    layers: Study | None = None
+    evaluations: evaluation.Evaluations = ()
     others: Sequence[Study] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
-    commands: Sequence[str] = ()
     figure: str = ""
     foreign: bool = False
 
 
 def write(
     runs: Sequence[str | Study],
-    lang: str,
-    trtexec: Sequence[Path] = (),
+    layers: str = "",
     evaluations: Sequence[Path] = (),
     others: Sequence[str] = (),
     notes: Path | None = None,
@@ -75,27 +71,23 @@ def write(
 
     chosen = _expanded(runs) if runs else []
     ladder = ladder_of(chosen) if len(chosen) > 1 else None
-    spoken = figures.spoken(lang)
-    file = "ladder.png" if lang == "en" else f"ladder.{lang}.png"
-    pictures = {file: figures.png(scene_of(chosen, ladder, lang=spoken))} if ladder is not None else {}
+    file = "ladder.png" if language() == "en" else f"ladder.{language()}.png"
+    pictures = {file: figures.png(scene_of(chosen, ladder))} if ladder is not None else {}
     inputs = Inputs(
         chosen=chosen,
         ladder=ladder,
-        layers=tables.read_layers(trtexec),
+        layers=open_study(layers) if layers else None,
         evaluations=[(path.stem, encoder_table.read(path)) for path in evaluations],
         figure=next(iter(pictures), ""),
-        foreign=spoken != lang,
+        foreign=spoken() != language(),
         others=[open_study(name) for name in others],
         notes=read_notes(notes) if notes is not None else {},
     )
-    return Written(write_up(inputs, lang), pictures)
+    return Written(write_up(inputs), pictures)
 
 
 def read_notes(path: Path) -> dict[str, str]:
-    """The author's words from a TOML file: `name = "..."`, and `steps.NAME` under [steps].
-
-    Raises ProfkitError for a file that is not that.
-    """
+    """Read the author's words from TOML: `name = "..."`, and `steps.NAME` under [steps]."""
     try:
         data = msgspec.toml.decode(path.read_bytes(), type=dict[str, str | dict[str, str]])
     except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
@@ -105,19 +97,20 @@ def read_notes(path: Path) -> dict[str, str]:
 
 
 def _expanded(names: Sequence[str | Study]) -> list[Chosen]:
-    """One run alone is its own ladder: the reference, then its candidates from slow to fast."""
+    """Of one run alone the reference, then the candidates that are not slower, from slow to fast."""
     if len(names) != 1 or (isinstance(names[0], str) and ":" in names[0]):
         return choose(names)
     study = choose(names)[0].study
     timed = {str(row["impl"]): float(row["time"]) for row in study.metrics.to_dict("records") if row["time"] > 0}
     sound = {part.name for part in study.parts if part.impl is not None and part.impl.ok}
+    most = timed.get(study.analysis.reference, math.inf)
     order = sorted(timed, key=lambda name: (name != study.analysis.reference, -timed[name]))
-    return [Chosen(study, name, name) for name in order if name in sound]
+    return [Chosen(study, name, name) for name in order if name in sound and timed[name] <= most]
 
 
-def write_up(inputs: Inputs, lang: str = "en") -> str:
-    """The write-up in Markdown; `lang` is en or zh."""
-    writer = _Writer(inputs, lang)
+def write_up(inputs: Inputs) -> str:
+    """The write-up in Markdown."""
+    writer = _Writer(inputs)
     sections = [
         ("environment", writer.environment),
         ("baseline", writer.baseline),
@@ -132,112 +125,98 @@ def write_up(inputs: Inputs, lang: str = "en") -> str:
     ]
     # An engine was built only where its profile or its evaluation says so.
     title = "title" if inputs.layers is not None or inputs.evaluations or not inputs.chosen else "title_plain"
-    lines = [f"# {writer.say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
-    writer.numbers = {key: number for number, (key, _) in enumerate(sections, 1)}
-    for number, (key, section) in enumerate(sections, 1):
-        lines += [f"## {number} {writer.say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
+    lines = [f"# {say(title, sample=writer.sample)}", "", writer.gap("model"), ""]
+    writer.numbers = {key: at for at, (key, _) in enumerate(sections, 1)}
+    for at, (key, section) in enumerate(sections, 1):
+        lines += [f"## {at} {say(key)}", "", "\n".join(section()).rstrip("\n"), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 class _Writer:
-    """The sections, each a list of lines; holds the inputs and the language, nothing else."""
+    """The sections, each a list of lines; holds the inputs, nothing else."""
 
-    def __init__(self, inputs: Inputs, lang: str) -> None:
-        self.inputs, self.lang = inputs, lang
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
         self.studies = list({one.study.path.resolve(): one.study for one in inputs.chosen}.values())
         self.sample = self.studies[0].manifest.sample.id if self.studies else "…"
         self.slipped = [(name, slip) for name, parts in inputs.evaluations for slip in check_evaluation(parts)]
         self.numbers: Mapping[str, int] = {}
 
-    def say(self, key: str, **values: str) -> str:
-        return say(key, self.lang, **values)
-
     def gap(self, key: str, name: str = "") -> str:
         """The author's words for a gap, else a marked place."""
         written = self.inputs.notes.get(name or key, "").strip()
-        return written or self.say("gap", what=self.say(key))
+        return written or say("gap", what=say(key))
 
-    def named(self, key: str, text: str) -> str:
+    def labelled(self, key: str, text: str) -> str:
         """ "key: text"."""
-        return f"{self.say(key)}{self.say('colon')}{text}"
+        return f"{say(key)}{say('colon')}{text}"
 
     def head(self, *keys: str) -> list[str]:
-        return [self.say(key) for key in keys]
+        return [say(key) for key in keys]
 
     def environment(self) -> Iterator[str]:
         if not self.studies:
             yield self.gap("device")
             return
-        for study in self.studies[:1]:
-            manifest = study.manifest
-            device = manifest.device
-            rows = [[self.say("device"), str(device.get("name", "?"))]]
-            rows += [[self.say("driver"), str(device["driver"])]] if "driver" in device else []
-            rows += [[name, version] for name, version in manifest.versions.items() if name != "os"]
-            rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
-            rows.append([self.say("created"), manifest.created])
-            yield pipe_table(Table(self.head("item", "value"), rows))
+        manifest = self.studies[0].manifest
+        device = manifest.device
+        rows = [[say("device"), str(device.get("name", "?"))]]
+        rows += [[say("driver"), str(device["driver"])]] if "driver" in device else []
+        rows += [[name, version] for name, version in manifest.versions.items() if name != "os"]
+        rows += [["Nsight Compute", manifest.counters.version]] if manifest.counters.version else []
+        rows.append([say("created"), manifest.created])
+        yield pipe_table(Table(self.head("item", "value"), rows))
 
     def baseline(self) -> Iterator[str]:
         ladder = self.inputs.ladder
-        evaluation = self.inputs.evaluations[:1]
+        given = self.inputs.evaluations[:1]
         if ladder is not None:
             first = ladder.rungs[0]
-            yield f"- {headline(self.inputs.chosen[0].study, first.impl, self.lang)}"
+            yield f"- {headline(self.inputs.chosen[0].study, first.impl)}"
             if self.studies[0].manifest.inputs:
-                yield f"- {self.named('p_inputs', ', '.join(self.studies[0].manifest.inputs))}"
+                yield f"- {self.labelled('p_inputs', ', '.join(self.studies[0].manifest.inputs))}"
         elif self.inputs.chosen:
             one = self.inputs.chosen[0]
             row = one.study.analysis.impl(one.study.analysis.reference)
-            yield f"- {row['impl']}{self.say('colon')}{units.text(float(row['time']), 's')}"
-        elif evaluation:
-            yield f"- {evaluation[0][0]}"
+            yield f"- {row['impl']}{say('colon')}{units.text(float(row['time']), 's')}"
+        elif given:
+            yield f"- {given[0][0]}"
         else:
             yield self.gap("no_baseline")
 
     def hot(self) -> Iterator[str]:
-        layers = self.inputs.layers
-        if layers is not None and layers["time"].sum() > 0:
-            yield self._hot_table(tables.longest_layers(layers))
-            yield "\n" + self.say("layers_note")
-            for doubt in layers.attrs.get("doubts", ()):
-                yield f"- {sections.doubt_line(doubt, self.lang)}"
+        layers, chosen = self.inputs.layers, self.inputs.chosen
+        if layers is not None:
+            yield self._kernels(layers, layers.kernels)
+            yield "\n" + say("layers_note")
+            yield from (f"- {sections.doubt_line(doubt)}" for doubt in sections.doubts(layers))
             return
-        ends = [(one.impl, self._kernels(one)) for one in self._ends()]
-        if not any(rows for _, rows in ends):
+        ends = chosen if len(chosen) < 2 else (chosen[0], chosen[-1])
+        counted = [(one, mine) for one in ends if len(mine := _of(one))]
+        for one, mine in counted:
+            yield f"**{one.impl}**\n\n{self._kernels(one.study, mine)}\n"
+        if not counted:
             yield self.gap("no_hot")
-            return
-        for label, rows in ends:
-            yield f"**{label}**\n\n{self._hot_table(rows)}\n"
 
-    def _hot_table(self, rows: list[list[str]]) -> str:
-        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by")[: len(rows[0])], rows))
-
-    def _ends(self) -> list[Chosen]:
-        """The first and the last step."""
-        chosen = list(self.inputs.chosen)
-        return chosen if len(chosen) < 2 else [chosen[0], chosen[-1]]
-
-    def _kernels(self, one: Chosen) -> list[list[str]]:
+    def _kernels(self, study: Study, kernels: pd.DataFrame) -> str:
         """The longest; those of a library that compute the same are one row."""
-        kernels = one.study.kernels
-        mine = (kernels[kernels["impl"] == one.impl] if len(kernels) else kernels).to_dict("records")
         groups: dict[str, list[Mapping[Any, Any]]] = {}
-        for row in mine:
+        for row in kernels.to_dict("records"):
             short = short_name(str(row["kernel"]))
             groups.setdefault(short if short.endswith(")") else str(row["kernel"]), []).append(row)
-        longest = sorted(groups.values(), key=lambda rows: -sum(float(row["time"]) for row in rows))[: tables.TOP]
+        longest = sorted(groups.values(), key=lambda rows: -sum(number(row, "time") for row in rows))[:TOP]
         names = short_names(str(rows[0]["kernel"]) for rows in longest)
-        return [
+        cells = [
             [
                 code(names[str(rows[0]["kernel"])]),
-                units.count(sum(float(row["launches"]) for row in rows)),
-                units.text(sum(float(row["time"]) for row in rows), "s"),
-                units.percent(sum(float(row["share"]) for row in rows)),
-                self.say("listed").join(dict.fromkeys(named(str(row["bound_by"]), self.lang) for row in rows)),
+                units.count(sum(number(row, "launches") for row in rows)),
+                units.text(sum(number(row, "time") for row in rows), "s"),
+                units.percent(sum(number(row, "share") for row in rows)),
+                say("listed").join(dict.fromkeys(named(str(row.get("bound_by", units.MISSING))) for row in rows)),
             ]
             for rows in longest
         ]
+        return pipe_table(Table(self.head("layer", "occurrences", "total", "share", "bound_by"), cells))
 
     def findings(self) -> Iterator[str]:
         """The first three of each step. What the callers of a library can do stands once, below."""
@@ -248,22 +227,22 @@ class _Writer:
         for step in self.inputs.chosen:
             for one in [f for f in known[step.study.path.resolve()] if f.impl == step.impl][:3]:
                 told = True
-                title, then, expect = worded(one, self.lang)
+                title, then, expect = worded(one)
                 where = code(short_name(one.kernel))
-                said = self.say("bound_why", bound=title, why=where) if one.kernel else title
-                yield f"- **{step.impl}**{self.say('colon')}{said}"
-                because = self.say("semicolon").join(proof(p, self.lang) for p in one.evidence)
-                yield f"  - {gain(one, self.lang)}{self.say('semicolon')}{self.named('because', because)}"
+                said = say("bound_why", bound=title, why=where) if one.kernel else title
+                yield f"- **{step.impl}**{say('colon')}{said}"
+                because = say("semicolon").join(proof(p) for p in one.evidence)
+                yield f"  - {gain(one)}{say('semicolon')}{self.labelled('because', because)}"
                 library = one.params.get("library", "")
-                expected = self.named("expect", expect)
+                expected = self.labelled("expect", expect)
                 if library:
-                    libraries[library] = f"{runnable(then, step.study)}{self.say('semicolon')}{expected}"
+                    libraries[library] = f"{runnable(then, step.study)}{say('semicolon')}{expected}"
                     continue
-                yield f"  - {self.named('next', runnable(then, step.study))}"
+                yield f"  - {self.labelled('next', runnable(then, step.study))}"
                 yield f"  - {expected}"
         if libraries:
-            yield f"\n{self.say('library')}\n"
-            yield from (f"- **{name}**{self.say('colon')}{then}" for name, then in libraries.items())
+            yield f"\n{say('library')}\n"
+            yield from (f"- **{name}**{say('colon')}{then}" for name, then in libraries.items())
         if not told:
             yield self.gap("no_hot")
 
@@ -272,57 +251,35 @@ class _Writer:
         if ladder is None:
             yield self.gap("no_steps")
             return
-        unit, times = units.column([rung.time for rung in ladder.rungs], "s")
-        head = [
-            self.say("step"),
-            self.say("measure"),
-            f"{self.say('before')} [{unit}]",
-            f"{self.say('after')} [{unit}]",
-            self.say("gain", formula=said_in(self.lang, FORMULAS["ratio"])),
-            self.say("since"),
-            self.say("attainable"),
-        ]
-        rows = [
-            [
-                rung.label,
-                self.say("comma").join(rung.changed) or "-",
-                times[i - 1] if i else "-",
-                times[i],
-                shown(rung.step, "ratio"),
-                shown(rung.total, "ratio"),
-                units.percent(rung.attainable_fraction),
-            ]
-            for i, rung in enumerate(ladder.rungs)
-        ]
-        yield pipe_table(Table(head, rows), (0, 1))
+        yield pipe_table(ladder_table(ladder), (0, 1))
         if len(self.studies) == 1:
-            yield "\n" + self.say("ratios_note", number=str(self.numbers.get("performance", "")))
+            yield "\n" + say("ratios_note", number=str(self.numbers.get("performance", "")))
         if self.inputs.figure:
-            yield f"\n![{self.say('figure')}]({self.inputs.figure})"
-            yield from [f"\n{self.say('fig_foreign')}"] if self.inputs.foreign else []
+            yield f"\n![{say('figure')}]({self.inputs.figure})"
+            yield from [f"\n{say('fig_foreign')}"] if self.inputs.foreign else []
         for before, rung in pairwise(ladder.rungs):
-            yield f"\n**{rung.label}**{self.say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
+            yield f"\n**{rung.label}**{say('colon')}{self.gap('why_step', f'steps.{rung.impl}')}"
             if rung.moved:
-                listed = self.say("semicolon").join(moved(one, self.lang) for one in rung.moved)
-                yield "\n" + self.named("moved", listed)
+                listed = say("semicolon").join(moved(one) for one in rung.moved)
+                yield "\n" + self.labelled("moved", listed)
             if before.kernel != rung.kernel and before.kernel and rung.kernel:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
-                yield "\n" + self.say("other_kernel", **names)
+                yield "\n" + say("other_kernel", **names)
         for doubt in ladder.doubts:
-            yield f"\n- {sections.doubt_line(doubt, self.lang)}"
+            yield f"\n- {sections.doubt_line(sections.Said.of(doubt))}"
 
     def accuracy(self) -> Iterator[str]:
-        rows = tables.errors(self.inputs.evaluations, self.lang)
+        rows = evaluation.errors(self.inputs.evaluations)
         if rows:
-            head = [self.say("part"), "bs", "sl", "a0", "r0", "a1", "r1", self.say("verdict")]
+            head = [say("part"), "bs", "sl", "a0", "r0", "a1", "r1", say("verdict")]
             yield pipe_table(Table(head, rows))
-            yield "\n" + self.say("semicolon").join(
-                (f"a{self.say('colon')}{self.say('max_abs')}", f"r{self.say('colon')}{self.say('median_rel')}")
+            yield "\n" + say("semicolon").join(
+                (f"a{say('colon')}{say('max_abs')}", f"r{say('colon')}{say('median_rel')}")
             )
             parts = {part.name for _, many in self.inputs.evaluations for part in many}
             for part in sorted(parts & set(THRESHOLDS)):
                 limits = ", ".join(f"{key} < {value:g}" for key, value in THRESHOLDS[part].items())
-                yield f"{part}{self.say('colon')}{self.say('thresholds', limits=limits)}"
+                yield f"{part}{say('colon')}{say('thresholds', limits=limits)}"
             yield "\n" + self.gap("mean")
             return
         place = self._place
@@ -341,16 +298,16 @@ class _Writer:
         head, *rows = (list(cells) for cells in zip(*known, strict=True))
         yield pipe_table(Table(head, rows))
         said = sorted({check.tolerance for impl in checked for check in impl.checks if check.tolerance})
-        limits = self.say("semicolon").join(said_in(self.lang, one) for one in said)
-        yield "\n" + self.say("thresholds", limits=limits)
-        yield "\n" + self.say("rel_note")
+        limits = say("semicolon").join(translated(one) for one in said)
+        yield "\n" + say("thresholds", limits=limits)
+        yield "\n" + say("rel_note")
         figures = [getattr(check, name) for impl in checked for check in impl.checks for name in FIGURES]
         if None in figures:
             yield "\n" + self.gap("mean")
 
     def _checks(self, impl: Impl) -> list[str]:
         cells = [_largest(getattr(check, name) for check in impl.checks) for name in FIGURES]
-        return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl, self.lang)]
+        return [impl.name, str(len(impl.checks)), *cells, sections.correctness(impl)]
 
     def _place(self, impl: str) -> int:
         """Where an implementation stands among the steps; those that are no step come last."""
@@ -360,23 +317,23 @@ class _Writer:
     def performance(self) -> Iterator[str]:
         given = self.inputs.evaluations
         if given:
-            yield from (tables.matrix(given, self.lang) if len(given) > 1 else tables.alone(given, self.lang))
+            yield from (evaluation.matrix(given))
         for study in self.studies:
-            data = sections.parts_table(study, self.lang)
+            data = sections.parts_table(study)
             rows = sorted(data.rows, key=lambda row: self._place(row[0]))
             yield pipe_table(Table(data.head, rows)) + "\n"
-            yield f"{sections.timing_line(study, self.lang)}\n"
+            yield f"{sections.timing_line(study)}\n"
         if self.inputs.others:
             steps = list(dict.fromkeys(one.impl for one in self.inputs.chosen))
-            runs = sorted([*self.studies, *self.inputs.others], key=tables.elements)
-            yield tables.by_input(runs, steps, self.lang)
+            runs = sorted([*self.studies, *self.inputs.others], key=evaluation.elements)
+            yield evaluation.by_input(runs, steps)
         elif not given:
             yield self.gap("no_eval")
 
     def slips(self) -> Iterator[str]:
-        """Figures of the evaluations that do not follow from their inputs; there is no such section without one."""
+        """Figures of the evaluations that do not follow from their inputs."""
         rows = [
-            [f"{name}{self.say('colon')}{slip.where}", slip.printed, slip.recomputed, said_in(self.lang, slip.why)]
+            [f"{name}{say('colon')}{slip.where}", slip.printed, slip.recomputed, translated(slip.why)]
             for name, slip in self.slipped
         ]
         yield pipe_table(Table(self.head("where", "printed", "recomputed", "reason"), rows))
@@ -386,15 +343,21 @@ class _Writer:
         if ladder is not None:
             first, last = ladder.rungs[0], ladder.rungs[-1]
             times = f"{units.text(first.time, 's')} -> {units.text(last.time, 's')}"
-            whole = self.say("comma").join((times, f"{self.say('speedup')} {shown(last.total, 'ratio')}"))
-            yield f"- {first.label} -> {last.label}{self.say('colon')}{whole}"
+            whole = say("comma").join((times, f"{say('speedup')} {shown(last.total, 'ratio')}"))
+            yield f"- {first.label} -> {last.label}{say('colon')}{whole}"
         yield self.gap("lessons")
 
     def commands(self) -> Iterator[str]:
         yield self.gap("docker")
-        lines = [*map(sections.again, self.studies), *self.inputs.commands]
+        lines = list(map(sections.again, self.studies))
         if lines:
             yield "\n```sh\n" + "\n".join(dict.fromkeys(lines)) + "\n```"
+
+
+def _of(one: Chosen) -> pd.DataFrame:
+    """The kernels of one step."""
+    kernels = one.study.kernels
+    return kernels[kernels["impl"] == one.impl] if len(kernels) else kernels
 
 
 def _largest(values: Iterable[float | None]) -> str:
@@ -407,7 +370,10 @@ DIALECT = Dialect(
     write,
     (
         click.Option(
-            ["--trtexec"], type=FILE, multiple=True, help="tensorrt: an export of trtexec, nsys or ncu; repeatable."
+            ["--layers"],
+            metavar="RUN",
+            default="",
+            help="tensorrt: a run with the engine's layers, by `profkit import`.",
         ),
         click.Option(
             ["--eval", "evaluations"],

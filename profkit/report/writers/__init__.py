@@ -1,1 +1,1 @@
-"""The form in which a Study is told: terminal, Markdown, page, JSON. What is said stands in sections."""
+"""Terminal, Markdown, JSON, JUnit and notebook output of what sections say."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def metrics(study: Study) -> str:
-    """The analysis as one JSON document; raises ValueError for a NaN, which the analysis writes as null."""
+    """The analysis as one JSON document."""
     return json.dumps(document(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -9,9 +9,7 @@ from xml.etree import ElementTree
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that was judged: `failure` is the sentence that fails it, `skipped` why it could not be judged, both
-    "" for what is fine; `seconds` what it takes; `says` goes into the log.
-    """
+    """One judged thing: `failure`, `skipped` (why), `seconds`, `says` for the log."""
 
     suite: str
     name: str

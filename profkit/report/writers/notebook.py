@@ -7,17 +7,13 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from analyzers.waterfall import WORDS
 from profkit.report import figures, sections, units
-from profkit.report.names import short_name
+from profkit.report.page.shown import shares_of
+from profkit.report.waterfall import blocks
 from roofline.figure.style import THEMES
 
 if TYPE_CHECKING:
-    from analyzers.waterfall import Waterfall
     from profkit.study.study import Study
-
-_LEAST = 0.01
-"""Share of a bar below which a slice is in none of its words."""
 
 
 def html(study: Study) -> str:
@@ -32,20 +28,15 @@ def _bar(study: Study) -> Iterator[str]:
     fall = study.waterfalls.get(study.best.name) if study.best is not None else None
     if fall is None or not fall.time > 0:
         return
-    style = "display:inline-block;height:14px;background:{};width:{:.2f}%"
+    kinds, style = THEMES["light"].kinds, "display:inline-block;height:14px;background:{};width:{}"
+    shares = shares_of(blocks(study, fall.impl), fall.time)
     slices = [
-        f'<span title="{escape(word)}" style="{style.format(THEMES["light"].kinds[kind], 100 * seconds / fall.time)}"></span>'
-        for kind, word, seconds in _told(fall)
+        f'<span title="{escape(one.label)}" style="{style.format(kinds[one.paint], one.share)}"></span>'
+        for one in shares
     ]
-    said = ", ".join(f"{word} {units.text(s, 's')}" for _, word, s in _told(fall) if s >= _LEAST * fall.time)
+    said = ", ".join(f"{one.label} {one.time}" for one in shares)
     yield f'<div style="width:100%;max-width:800px;font-size:0">{"".join(slices)}</div>'
     yield f"<small>{escape(fall.impl)}, {units.text(fall.time, 's')}: {escape(said)}</small>"
-
-
-def _told(fall: Waterfall) -> Iterator[tuple[str, str, float]]:
-    for one in fall.slices:
-        whose = ": ".join(text for text in (short_name(one.kernel) if one.kernel else "", one.cause) if text)
-        yield one.kind, WORDS[one.kind][0] + (f" ({whose})" if whose else ""), one.seconds
 
 
 def _picture(study: Study) -> Iterator[str]:

@@ -27,8 +27,7 @@ def tone(word: str) -> str | None:
 
 
 def summary(study: Study) -> str:
-    """First lines, parts, how it was measured, doubts: the whole answer in a screenful; verdicts in colour, which
-    click.echo takes away where the output is no terminal."""
+    """The whole answer in a screenful, verdicts in colour."""
     tones = {name: tone(one.word) for name, one in study.verdicts.items()}
     blocks = [sections.title(study), "", *_first_lines(study, tones), ""]
     parts = sections.parts_table(study)
@@ -51,9 +50,8 @@ def summary(study: Study) -> str:
 
 
 def _first_lines(study: Study, tones: Mapping[str, str | None]) -> list[str]:
-    """Green for what is faster, red for what is wrong, failed or slower, yellow for what is undecided."""
-    lines = sections.first_lines(study)
-    return [click.style(line, fg=tones.get(line.partition(": ")[0]), bold=True) for line in lines]
+    """First lines in the colours of their verdicts."""
+    return [click.style(line, fg=tones.get(name), bold=True) for name, line in sections.sentences(study)]
 
 
 def _listed(head: str, lines: Sequence[str]) -> list[str]:

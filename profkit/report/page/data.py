@@ -1,21 +1,22 @@
-"""The data that a page's script reads: roofs, kernels, floors, samples, launches. NaN is null, numbers have six digits."""
+"""Data of a page's script: ceilings, kernels, samples, launches; NaN is null, six digits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.waterfall import WORDS
 from profkit.report import lines
-from profkit.report.explain import NO_RANGE, ending, in_order
+from profkit.report.explain import ending, in_order
 from profkit.report.layout import cut
+from profkit.report.messages import bound, catalogue, in_each, named, say
 from profkit.report.names import short_names
 from profkit.report.waterfall import Block
-from profkit.report.words import LANGUAGES, bound, catalogue, named
 from roofline.ceilings import BANDWIDTH, Roofline
 from roofline.figure.style import BANDS, places, shape
 
@@ -34,7 +35,7 @@ MOST_LAUNCHES = 40_000
 
 @dataclass(frozen=True)
 class Shown:
-    """A part of a run on a page: `label` is what it is called there, `colour` its place among the colours."""
+    """A part of a run on a page, its label and the place of its colour."""
 
     study: Study
     impl: str
@@ -44,18 +45,17 @@ class Shown:
 
 
 def shown_of(study: Study) -> list[Shown]:
-    """The parts of one run as they are ranked: colours by place in the run, as the figures have them; of implementations only
-    the best and the reference are drawn until the reader asks for more."""
+    """Parts of one run as ranked; of implementations the best and the reference are drawn first."""
     names = list(dict.fromkeys([*(part.name for part in study.parts), *in_order(study)]))
     first = (study.best.name if study.best is not None else "", study.analysis.reference)
     on = {name: not study.manifest.impls or name in first for name in names}
-    unnamed = NO_RANGE if len(names) > 1 else ""
+    unnamed = say("no_range") if len(names) > 1 else ""
     colours, ranked = places(names), dict.fromkeys([*(part.name for part in study.ranked), *names])
     return [Shown(study, name, name or unnamed, colours[name], on[name]) for name in ranked]
 
 
 def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
-    """What the script needs of these parts, which may be of several runs; `best`: the label drawn in front."""
+    """Data of these parts, which may be of several runs; `best`: the label drawn in front."""
     studies = list(dict.fromkeys(part.study.path for part in parts))
     by_path = {part.study.path: part.study for part in parts}
     first = by_path[studies[0]] if parts else None
@@ -106,22 +106,20 @@ def _kernels(study: Study) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _named_first(study: Study) -> list[str]:
-    """The kernels of a step in the order in which they are numbered where several have one short name."""
+    """Kernels of a step in the order in which equal short names are numbered."""
     return [str(name) for name in study.step["name"][study.step["kind"] == "kernel"].unique()] if by_step(study) else []
 
 
 def _of_step(
     rows: Sequence[dict[Any, Any]], known: Mapping[tuple[str, str], tuple[float, float]], total: float
 ) -> list[dict[Any, Any]]:
-    """The rows of a range with what a step has of each kernel, of (range, kernel) the `known` time [s] and launches, and its
-    `share` of the `total` [s] of all kernels; those that run in no step are left out."""
+    """Rows of kernels with their time [s], share of `total` and launches per step."""
     told = [(row, *known.get((str(row["impl"]), str(row["kernel"])), (0.0, 0.0))) for row in rows]
     return [row | {"time": time, "share": time / total, "launches": count} for row, time, count in told if time > 0]
 
 
 def by_step(study: Study) -> bool:
-    """Whether the rows of its kernels are told of a step: where they are the timeline's own, and not those counted by
-    another tool."""
+    """Whether kernels are told per step: the timeline's own, not those of another tool."""
     frame, launches = study.captured.timeline, study.launches
     if not study.stepwise or frame is None or launches is None or not len(launches):
         return False
@@ -138,7 +136,7 @@ def _heads(study: Study) -> dict[str, list[str]]:
 def _lines(found: Sequence[Line]) -> dict[str, Any]:
     """The source lines that hold a kernel up, as sentences; nothing where none were recorded."""
     told = lines.shown_of(found)
-    return {"lines": [[lines.sentence(one, lang) for lang in LANGUAGES] for one in told]} if told else {}
+    return {"lines": [in_each(partial(lines.sentence, one)) for one in told]} if told else {}
 
 
 def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
@@ -153,12 +151,12 @@ def _kernel(row: Mapping[Any, Any], short: str) -> dict[str, Any]:
         "dramf": six(number(row, "dram_fraction")),
         "ai": {level: six(number(row, f"intensity_{level}")) for level in BANDWIDTH},
         "frac": six(number(row, "roof_share")),
-        "roof": [named(str(row.get("roof") or ""), lang) for lang in LANGUAGES],
+        "roof": in_each(lambda: named(str(row.get("roof") or ""))),
         "of": str(row.get("roof") or ""),
         "at": str(row.get("roof") or "") == str(row.get("bound_by")),
         "occ": six(number(row, "occupancy")),
         "pipe": str(row.get("compute") or ""),
-        "bound": [bound(row, lang) for lang in LANGUAGES],
+        "bound": in_each(lambda: bound(row)),
     }
 
 
@@ -220,10 +218,7 @@ def stack(blocks: Sequence[Block]) -> list[tuple[str, float]]:
 
 
 def timeline_of(study: Study) -> dict[str, Any] | None:
-    """The launches over time, in units of 10 ns: starts as differences, lengths, kernels by number, lanes (a stream of a
-    device of a process); ranges and the steady state. None without a timeline, or of implementations, whose calls
-    were timed one by one.
-    """
+    """Launches over time in units of 10 ns; None without a timeline, or of implementations."""
     import numpy as np  # stays out of start-up
 
     frame = study.captured.timeline
@@ -270,7 +265,7 @@ MOST_RANGES = 600
 
 
 def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
-    """[name, depth, first start, last end] of each stretch of launches inside one range, in units of 10 ns."""
+    """[name, depth, first start, last end] of launches inside one range, in units of 10 ns."""
     import numpy as np  # stays out of start-up
 
     paths = frame["range"].astype(str).to_numpy()
@@ -289,7 +284,6 @@ def _ranges(frame: pd.DataFrame, begin: float) -> list[list[Any]]:
 
 
 def _steady(study: Study, begin: float) -> list[int]:
-    """When each step of the steady state of the first device begins, and when the last one ends, in units of 10 ns; []
-    where nothing repeats."""
+    """Edges of the steady steps of the first device in units of 10 ns, [] for none."""
     first = next(iter(study.budgets.values()), None)
     return [round((at - begin) * 1e8) for at in first.edges] if first is not None else []

@@ -1,0 +1,309 @@
+"""First screen of a run's page: verdict, cards, table of the parts, notes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from analyzers.records import number
+from analyzers.rules.rule import COLLECT, HOST, TIME, Finding
+from profkit.report import sections, units
+from profkit.report.explain import gain, runnable, unexplained, worded
+from profkit.report.layout import Column, Table, column, cut
+from profkit.report.messages import bound, language, named, of_roof, say, translated
+from profkit.report.names import short_name
+
+if TYPE_CHECKING:
+    from analyzers.timeline.budget import Budget
+    from analyzers.verdicts.verdict import Verdict
+    from profkit.rundir.manifest import Impl
+    from profkit.study.study import Part, Study
+
+WHOLLY = 0.99
+"""Share of the kernels' time from which a program counts as counted."""
+SAME = 0.01
+"""Relative difference below which a share of a ceiling and a distance to the lower bound are one number."""
+NEAR = 0.8
+"""Share of a ceiling from which a kernel without a finding counts as near it."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A question, its answer and evidence; `share`: of the bar below, NaN for none."""
+
+    question: str
+    answer: str
+    note: str = ""
+    share: float = math.nan
+    kind: str = ""
+    link: str = ""
+
+    @property
+    def bar(self) -> str:
+        return f"{min(1.0, self.share):.1%}" if math.isfinite(self.share) else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Content of the first screen."""
+
+    lead: str
+    mood: str
+    cards: list[Card]
+    parts: Table
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, study: Study, found: Sequence[Finding]) -> Answer:
+        first, best = sections.sentences(study), study.best
+        (own, lead), *others = sorted(first, key=lambda one: best is not None and one[0] != best.name)
+        skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
+        lines = [line for name, line in others if name not in skipped and not _in_table(study, name)]
+        missing, fix = sections.counters_line(study), translated(study.manifest.counters.fix)
+        if missing:
+            lines.append(say("p_note_fix", note=missing, fix=fix) if fix else missing)
+        lines += [uncounted] if (uncounted := sections.uncounted_line(study)) else []
+        beside = (
+            sections.paired_line(study),
+            sections.below_least(study),
+            *(line for name, line in others if name in skipped),
+        )
+        whole = next((one for one in study.budgets.values() if one.window > 0), None)
+        notes = [line for line in (*beside, _baseline_note(study, whole) if whole is not None else "") if line]
+        mood = study.verdicts[best.name].word if best is not None and best.name in study.verdicts else ""
+        cards = _cards(study, found)
+        parts = _parts_table(study) if study.manifest.impls else sections.parts_table(study)
+        return cls(_lead(study, own) or lead, mood, cards, parts, lines, notes)
+
+
+def _lead(study: Study, name: str) -> str:
+    """The verdict alone, where the cards have the numbers; "" for none on right answers."""
+    verdict = study.verdicts.get(name)
+    if verdict is None or not verdict.right or verdict.word in ("void", "impossible"):
+        return ""
+    return name + say("colon") + say("comma").join([say("is_correct"), verdict.text(language())])
+
+
+def _in_table(study: Study, name: str) -> bool:
+    """Whether the table says it, too: a candidate that was timed and is right."""
+    one = study.verdicts.get(name)
+    return one is not None and one.word in ("faster", "slower", "same", "undecided")
+
+
+def _parts_table(study: Study) -> Table:
+    """Implementations as they are ranked."""
+    rows = [part.row or {} for part in study.ranked]
+    words = {name: one.word for name, one in study.verdicts.items() if one.word in ("void", "impossible")}
+    return Table.of(
+        [
+            Column("", [part.name for part in study.ranked]),
+            Column(say("correct"), [words.get(one.name) or sections.correctness(one.impl) for one in study.ranked]),
+            Column(say("speedup"), [sections.speedup(part.row) for part in study.ranked]),
+            column(say("time"), rows, "time", "s"),
+            column(say("x_floor"), rows, "floor_ratio", ""),
+            Column(say("js_frac"), [of_roof(row) for row in rows]),
+            Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
+        ]
+    )
+
+
+# ---- the cards of a sample
+
+
+def _cards(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Cards of the best implementation, or of a program."""
+    if not len(study.metrics):
+        return []
+    return _of_part(study, study.best, found) if study.best is not None else _of_program(study, found)
+
+
+def _of_part(study: Study, part: Part, found: Sequence[Finding]) -> list[Card]:
+    row, verdict = part.row or {}, study.verdicts.get(part.name)
+    first = next((one for one in found if one.impl == part.name and one.severity == TIME), None)
+    return [
+        _right_card(part.impl, verdict),
+        _faster_card(verdict, row),
+        _time_card(row),
+        _bound_card(row, say("p_bound")),
+        _trust_card(study, found),
+        _next_card(study, first, row, found),
+    ]
+
+
+def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
+    question = say("p_right")
+    if impl is None or verdict is None:
+        return Card(question, say("p_not_compared"))
+    if verdict.word == "void":
+        return Card(question, say("p_right_void"), verdict.text(language()), kind="bad")
+    if not verdict.right:
+        return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
+    passed = str(sum(check.passed for check in impl.checks))
+    tolerances = "; ".join(dict.fromkeys(translated(check.tolerance) for check in impl.checks if check.tolerance))
+    within = re.sub(r"(?<=\de)([+-])0(?=\d)", r"\1", tolerances)
+    key = "p_right_within" if within else "p_right_note"
+    note = say(key, passed=passed, count=str(len(impl.checks)), tolerance=within)
+    limits = say("semicolon").join(map(translated, impl.fragile))
+    return Card(question, say("yes"), say("p_right_fragile", note=note, what=limits) if limits else note, kind="good")
+
+
+def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
+    question = say("p_faster")
+    if verdict is None or not verdict.right:
+        return Card(question, say("p_not_compared"))
+    if verdict.word in ("void", "impossible"):
+        why = verdict.text(language()) if verdict.word == "impossible" else ""
+        return Card(question, say("p_faster_none"), why, kind="bad")
+    held = [one for one in verdict.conditions if one.code != "fragile"]  # which is said of being right
+    conditions = say("comma").join(one.text(language()) for one in held)
+    ends = sections.speedup(row).partition(" ")[2].strip("[]")
+    value = verdict.headline(language())
+    count = units.count(number(row, "n"))
+    sure = say("p_sure", low_high=ends, count=count) if ends else say("p_sure_narrow", count=count)
+    mood = {"faster": "good", "slower": "bad"}.get(verdict.word, "")
+    return Card(question, value, say("p_both", one=sure, other=conditions) if conditions else sure, kind=mood)
+
+
+def _time_card(row: Mapping[Any, Any]) -> Card:
+    """How long it takes, and how far that is from the lower bound."""
+    ratio, time = number(row, "floor_ratio"), units.text(number(row, "time"), "s")
+    if not math.isfinite(ratio):
+        return Card(say("p_time"), time, say("p_no_floor_note"))
+    note = say("p_far_note", ratio=units.digits(ratio), floor=units.text(number(row, "floor_time"), "s"))
+    return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
+
+
+def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
+    """What binds it. The bar is the share of the ceiling that does; what waits is bound by none."""
+    share, nearest = number(row, "roof_share"), str(row.get("roof", ""))
+    answer = bound(row) or say("p_unknown")
+    if not math.isfinite(share):
+        return Card(question, answer)
+    shown = units.percent(share)
+    if nearest != str(row.get("bound_by", "")):
+        return Card(question, answer, say("p_of_nearest", share=shown, roof=named(nearest)))
+    # Where the ceiling that binds sets the lower bound, too, and no more was done than must be, both are one fact; so are
+    # they where a cache kept bytes from being counted.
+    times, key = number(row, "floor_ratio"), "p_of_roof"
+    if row.get("floor_bound_by") == nearest and times > 0 and share * times < 1 + SAME:
+        key = "p_of_floor" if share * times > 1 - SAME else "p_of_counted"
+    told = {"share": shown, "moved": units.percent(1 / times) if times > 0 else "", "ratio": units.digits(times)}
+    return Card(question, answer, say(key, **told), share)
+
+
+def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
+    matter, every = sections.that_matter(study), sections.doubts(study)
+    notes = [cut(one.what, 90) for one in matter[:1]]
+    left = len(matter) - len(notes), len(every) - len(matter)
+    keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
+    notes += [say(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
+    missing = unrun(study, found)
+    notes += [say("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))] if missing else []
+    kind = "doubt trust" if matter else "good trust"
+    return Card(say("p_trust"), trust(matter), say("semicolon").join(notes), kind=kind, link="#doubts")
+
+
+def trust(matter: Sequence[object]) -> str:
+    """How many caveats matter."""
+    key = "p_trust_none" if not matter else "p_trust_one" if len(matter) == 1 else "p_trust_some"
+    return say(key, count=str(len(matter)))
+
+
+def unrun(study: Study, found: Sequence[Finding]) -> int:
+    """Checks of the best implementation, or of a program, whose counters were not collected."""
+    best = study.best.name if study.best is not None else None
+    return len({one.rule for one in found if one.severity == COLLECT and best in (None, one.impl)})
+
+
+def _next_card(study: Study, first: Finding | None, row: Mapping[Any, Any], found: Sequence[Finding]) -> Card:
+    question = say("p_next")
+    if first is None:
+        best = study.best.name if study.best is not None else None
+        mine = [one for one in found if best in (None, one.impl)]
+        near = number(row, "roof_share") >= NEAR
+        return Card(question, say("p_near") if near else unexplained(mine), kind="wide")
+    title, then, _ = worded(first)
+    worth = gain(first)
+    if first.kernel:
+        worth = say("bound_why", bound=worth, why=short_name(first.kernel, 48))
+    return Card(question, runnable(then, study), worth + say("colon") + title, kind="wide", link="#findings")
+
+
+# ---- the cards of a program
+
+
+def _of_program(study: Study, found: Sequence[Finding]) -> list[Card]:
+    """Cards of a program: step, idle time, distance, hottest kernel, caveats, next step."""
+    kernels = study.hottest.to_dict("records")
+    if not kernels:
+        return [Card(say("p_which"), say("p_no_kernel"))]
+    hot = kernels[0]
+    first = next((one for one in found if one.severity in (TIME, HOST)), None)
+    whole = next((one for one in study.budgets.values() if one.window > 0), None)
+    return [
+        *([] if whole is None else _wall_cards(study, whole)),
+        _hottest_card(study, kernels),
+        *([_bound_card(hot, say("p_bound_kernel"))] if str(hot.get("bound_by", "unknown")) != "unknown" else []),
+        _trust_card(study, found),
+        _next_card(study, first, hot, found),
+    ]
+
+
+def _baseline_note(study: Study, whole: Budget) -> str:
+    """What a run after a change is to be held against."""
+    noise = sections.spread(whole)
+    note = sections.per(study, "p_baseline", time=units.text(whole.step, "s"))
+    return note + (say("p_baseline_spread", range=noise) if noise else "")
+
+
+def _hottest_card(study: Study, kernels: Sequence[Mapping[Any, Any]]) -> Card:
+    share, name = number(kernels[0], "share"), short_name(str(kernels[0]["kernel"]), 60)
+    if study.stepwise:
+        total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+        shares = {"share": units.percent(share), "wall": units.percent(number(kernels[0], "wall_share"))}
+        shares["time"] = units.text(total, "s")
+        note = say("p_of_program", **shares) if study.filtered else sections.per(study, "p_of_kernel", **shares)
+    else:
+        total = sum(number(one, "time") for one in kernels)
+        note = say("p_of_all", share=units.percent(share), time=units.text(total, "s"))
+    alike = [one for one in kernels if short_name(str(one["kernel"]), 60) == name]
+    if len(alike) > 1:
+        together = units.percent(sum(number(one, "share") for one in alike))
+        note += say("p_same_name", count=str(len(alike)), share=together)
+    return Card(say("p_which"), name, note, share, "small")
+
+
+def _wall_cards(study: Study, one: Budget) -> Iterator[Card]:
+    """Time of a step, idle share and distance to the lower bound, of the first device."""
+    known = {"steps": str(one.steady.steps), "range": sections.spread(one), "work": sections.launched(one)}
+    yield Card(sections.per(study, "p_one"), units.text(one.step, "s"), sections.per(study, "p_note", **known))
+    share, gaps = one.idle / one.window, f"{one.gaps / one.parts:.0f}"
+    note = sections.per(study, "p_idle", time=units.text(one.idle / one.parts, "s"), gaps=gaps)
+    yield Card(say("p_idle"), units.percent(share), note, share)
+    yield _far_card(study, one)
+
+
+def _far_card(study: Study, one: Budget) -> Card:
+    """Distance to a step that never idles and whose counted kernels run at their ceilings."""
+    kernels = study.hottest
+    counted = kernels[kernels["roof_share"].notna()] if {"roof_share", "step_time"} <= set(kernels) else kernels[:0]
+    spent = float(counted["step_time"].sum()) if len(counted) else 0.0
+    spare = float((counted["step_time"] * (1 - counted["roof_share"].clip(0, 1))).sum()) if len(counted) else 0.0
+    several = sum(1 for other in study.budgets.values() if other.window > 0) > 1
+    least = one.busy - (0.0 if several else min(spare, one.computing / one.parts))
+    if not least > 0:
+        return Card(say("p_allows"), say("p_unknown"))
+    times = {"step": units.text(one.step, "s"), "busy": units.text(one.busy, "s"), "least": units.text(least, "s")}
+    total = float(study.step["time"][study.step["kind"] == "kernel"].sum())
+    share = spent / total if total > 0 and not several else 0.0
+    note = say("p_allows_counted", share=units.percent(share), **times) if share else say("p_allows_busy", **times)
+    ratio, low = units.digits(one.step / least), units.digits(max(one.least, one.busy) / least)
+    answer = say("p_at_least", ratio=ratio) if share < WHOLLY else f"{ratio}x"
+    if sections.slowed(study):
+        answer = say("p_at_least_recorded", ratio=ratio)
+        note += say("p_allows_traced", least=low)
+    return Card(say("p_allows"), answer, note, least / one.step)

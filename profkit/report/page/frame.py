@@ -1,0 +1,109 @@
+"""Frame of every page: template, texts in both languages, data of its script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from analyzers.waterfall import WORDS
+from profkit.report.messages import LANGUAGES, catalogue, in_each, language, say
+from roofline.figure.style import THEMES
+
+SCRIPTS = ("core", "roofline", "kernels", "times", "timeline", "page")
+"""The parts of the script, in the order in which they stand in the page."""
+TAGS = ("en", "zh-CN")
+"""Of LANGUAGES, as HTML calls them."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A sentence in both languages; the page shows the one that is chosen."""
+
+    en: str
+    zh: str
+
+    def __html__(self) -> str:
+        pairs = zip(TAGS, (self.en, self.zh), strict=True)
+        return "".join(f'<span lang="{tag}">{escape(text)}</span>' for tag, text in pairs)
+
+    def __bool__(self) -> bool:
+        return bool(self.en)
+
+
+def paired(one: Any, other: Any) -> Any:
+    """Merge two trees that differ in their words; differing strings become Text."""
+    if one is other:
+        return one
+    if isinstance(one, str):
+        return one if one == other else Text(one, other)
+    if isinstance(one, list | tuple):
+        return type(one)(paired(*pair) for pair in zip(one, other, strict=True))
+    if isinstance(one, dict):
+        return {key: paired(value, other[key]) for key, value in one.items()}
+    if is_dataclass(one) and not isinstance(one, type):
+        return replace(one, **{name: paired(getattr(one, name), getattr(other, name)) for name in _names(type(one))})
+    return one
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+def told(key: str, **values: str | Text) -> Text:
+    """A message of the catalogue in both languages, for templates."""
+
+    def make() -> str:
+        own = {name: getattr(one, language()) if isinstance(one, Text) else one for name, one in values.items()}
+        return say(key, **own)
+
+    return Text(*in_each(make))
+
+
+def render(name: str, data: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]) -> str:
+    """Render a template; `data`: of its script, `make`: its values in the language in force."""
+    words = {tag: _words(column) for column, tag in enumerate(TAGS)}
+    pages = in_each(make)
+    at = LANGUAGES.index(language())
+    values = {**paired(*pages), "tag": TAGS[at], "bare_title": pages[at]["title"]}
+    return _environment().get_template(name).render(data=_embedded({**data, "words": words}), **values)
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("profkit.report", "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    script = "\n".join(loader.get_source(made, f"{name}.js")[0] for name in SCRIPTS)
+    css = _colours() + loader.get_source(made, "page.css")[0]
+    kinds = [(kind, Text(*words)) for kind, words in WORDS.items()]
+    made.globals |= {"css": Markup(css), "js": Markup(script), "t": told, "kinds": kinds}
+    return made
+
+
+def _colours() -> str:
+    """The colours of the figures as variables of the page: one map, in every output."""
+
+    def rule(theme: str) -> str:
+        look = THEMES[theme]
+        series = "".join(f"--s{index}:{colour};" for index, colour in enumerate(look.series))
+        kinds = "".join(f"--{kind}:{colour};" for kind, colour in look.kinds.items())
+        return f":root{{{series}{kinds}--ref:{look.reference}}}"
+
+    return f"{rule('light')}\n@media (prefers-color-scheme:dark){{{rule('dark')}}}\n@media print{{{rule('light')}}}\n"
+
+
+def _words(column: int) -> dict[str, str]:
+    """The script's words, without their prefix; places are numbers."""
+    return {key[3:]: texts[column] for key, texts in catalogue().items() if key.startswith("js_")}
+
+
+def _embedded(data: Mapping[str, Any]) -> Markup:
+    """JSON that cannot end its script element, whatever a kernel is called."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))

@@ -1,0 +1,216 @@
+"""First lines of every report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyzers.records import number
+from analyzers.verdicts.verdict import brief
+from collectors.doubt import SLOWED, TARGET_FAILED
+from profkit.report import units
+from profkit.report.explain import ending
+from profkit.report.layout import cut
+from profkit.report.messages import bound_why, language, say
+from profkit.report.names import short_name
+
+if TYPE_CHECKING:
+    from analyzers.timeline.budget import Budget
+    from analyzers.verdicts.verdict import Verdict
+    from profkit.study.study import Part, Study
+
+LEAST_SLOWED = 0.01
+"""Share of a step that recording it must have taken to be told."""
+
+
+def device(study: Study) -> str:
+    """The name of the device the run was made on."""
+    return str(study.manifest.device.get("name", "unknown device"))
+
+
+def title(study: Study) -> str:
+    """What was measured, on what."""
+    return f"{study.manifest.sample.id} on {device(study)}"
+
+
+def first_lines(study: Study) -> list[str]:
+    """The sentences that every report begins with."""
+    return [line for _, line in sentences(study)]
+
+
+def sentences(study: Study) -> list[tuple[str, str]]:
+    """(candidate, sentence), the best first, skipped ones last; the name is "" of ranges."""
+    reference, verdicts = study.manifest.reference, study.verdicts
+    if reference is not None and not reference.ok:
+        return [("", say("reference_failed", status=reference.status, reason=brief(reference.reason)))]
+    if not study.manifest.impls:
+        ran = _how_much(study)
+        failed = any(doubt.code == TARGET_FAILED for doubt in study.analysis.doubts)
+        return [("", line) for line in (*wall_time(study), say("cap_failed", said=ran) if failed else ran)]
+    tried = [part for part in study.ranked if part.impl is not None and part.impl.role != "reference"]
+    said = [(part.name, _sentence(part, verdicts.get(part.name))) for part in tried]
+    nothing = [] if said else [("", say("no_candidate" if reference is not None else "nothing_timed"))]
+    skipped = [one.name for one in study.manifest.candidates if one.status == "skipped"]
+    return [*said, *nothing, *((name, name + say("colon") + verdicts[name].text(language())) for name in skipped)]
+
+
+def _sentence(part: Part, verdict: Verdict | None) -> str:
+    head = part.name + say("colon")
+    if verdict is not None and not verdict.right:
+        return head + verdict.text(language())
+    if part.row is None:
+        return head + say("not_timed")
+    time, distance = units.text(float(part.row["time"]), "s"), _distance(part.row)
+    if verdict is None:
+        return say("comma").join([head + time, *distance])
+    # Of a time that means nothing neither the distance to a floor nor correctness is said.
+    sound = verdict.word not in ("void", "impossible")
+    said = [say("is_correct")] if sound else []
+    far = distance if sound else []
+    return head + say("comma").join([*said, verdict.text(language()), say("takes", time=time), *far])
+
+
+def _distance(row: Mapping[str, Any]) -> list[str]:
+    ratio, roof = float(row["floor_ratio"]), bound_why(row)
+    shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
+    said = [say("times_floor", ratio=shown)] if math.isfinite(ratio) else []
+    return said + ([say("is_bound_by", roof=roof)] if roof else [])
+
+
+def wall_time(study: Study) -> list[str]:
+    """Where the wall time of a program's steady state went, one line a process and device."""
+    within = study.manifest.window.range
+    recorded = slowed(study)
+    lines = (_budget(name, one, within, slowed=recorded) for name, one in study.budgets.items())
+    return [line for line in lines if line]
+
+
+def slowed(study: Study) -> bool:
+    """Whether recording a program took it time of its own."""
+    return any(doubt.code == SLOWED for doubt in study.analysis.doubts)
+
+
+def _budget(name: str, one: Budget, within: str, *, slowed: bool) -> str:
+    """Parts of the window, the largest first; `slowed`: whether recording took time."""
+    if not one.window > 0:
+        return ""
+    comma = say("comma")
+    causes = [
+        (_why_idle(one, key), getattr(one, key))
+        for key in ("away", "host", "waiting", "allocating", "loading", "queued")
+    ]
+    why = comma.join(f"{text} {units.percent(v / one.window)}" for text, v in _large(causes, one.window))
+    shares = [(say(f"wall_{key}"), getattr(one, key)) for key in ("computing", "communicating", "copying", "idle")]
+    idle = say("wall_idle")
+    told = [
+        f"{text} {units.percent(v / one.window)}" + (say("wall_of_idle", why=why) if text == idle and why else "")
+        for text, v in _large(shares, one.window)
+    ]
+    took = units.text(one.step, "s")
+    if slowed and one.step - one.least >= LEAST_SLOWED * one.step:
+        took = say("as_recorded", time=took)
+    known = {"steps": str(one.steady.steps), "time": took, "range": within or spread(one)}
+    head = say({"all": "wall_whole", "range": "wall_range"}.get(one.steady.found, "wall_steps"), **known)
+    return (name + say("colon") if name else "") + head + comma.join(told)
+
+
+def spread(one: Budget) -> str:
+    """ "70.8 to 83.6 ms", of the steps; "" where nothing repeats."""
+    if math.isnan(one.shortest):
+        return ""
+    unit, (low, high) = units.column([one.shortest, one.longest], "s")
+    return say("spread", low=low, high=high, unit=unit)
+
+
+def _why_idle(one: Budget, kind: str) -> str:
+    """What the GPU was idle for, and where if the host was away."""
+    why = say(f"wall_{kind}")
+    if kind != "away" or not one.hole_before:
+        return why
+    doing = next((hole.doing for hole in one.named if hole.cause == kind), "")
+    why = f"{why} [{cut(doing, 60)}]" if doing else why
+    return say("wall_away_where", away=why, before=short_name(one.hole_before))
+
+
+def _large(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float]]:
+    return sorted((one for one in parts if one[1] >= 0.01 * whole), key=lambda one: -one[1])
+
+
+def _step_work(study: Study) -> str:
+    """What a step launches, how long its kernels run, and the one that takes most of that."""
+    step, ran = study.step, study.step[study.step["kind"] == "kernel"]
+    counts = {str(kind): float(count) for kind, count in step.groupby("kind")["count"].sum().items()}
+    time, own = float(ran["time"].sum()), float(ran["own"].sum())
+    apart = say("cap_beside", time=units.text(time - own, "s")) if time - own > 0.01 * time else ""
+    said = per(study, "cap_in") + say(
+        "cap_step",
+        launches=say("comma").join(_launched(counts, kinds=ran["name"].nunique())),
+        time=units.text(time, "s"),
+        beside=apart,
+    )
+    hot = next(iter(study.hottest.to_dict("records")), {})
+    if not number(hot, "share") > 0:
+        return said
+    return said + _hottest(hot, say("cap_of_that", share=units.percent(float(hot["share"]))))
+
+
+def _hottest(kernel: Mapping[Any, Any], share: str) -> str:
+    roof = bound_why(kernel)
+    parts = [short_name(str(kernel["kernel"])), share, *([say("is_bound_by", roof=roof)] if roof else [])]
+    return say("cap_hottest", what=say("comma").join(parts))
+
+
+def _launched(counts: Mapping[str, float], *, kinds: int = 0) -> list[str]:
+    """ "719 kernels (72 different)", "2.25 copies", "17 fills"; kinds: 0 leaves that out."""
+    names = (("kernel", "different" if kinds > 1 else "kernels"), ("memcpy", "copies"), ("memset", "fills"))
+    told = [(name, many(counts[kind])) for kind, name in names if counts.get(kind, 0)]
+    return [
+        say(f"count_{name}_one" if count == "1" else f"count_{name}", count=count, kinds=str(kinds))
+        for name, count in told
+    ]
+
+
+def many(value: float) -> str:
+    """A count per step, whole where only rounding keeps it from it."""
+    return units.count(round(value, 6))
+
+
+def launched(one: Budget) -> str:
+    """ "719 kernels, 2.25 copies, 17 fills" of a step."""
+    counts = {"kernel": one.launches, "memcpy": one.copies, "memset": one.fills}
+    return say("comma").join(_launched({kind: count / one.parts for kind, count in counts.items()}))
+
+
+def per(study: Study, key: str, **values: str) -> str:
+    """The words of `key` for a step, a passage of a range, or a record in which nothing repeats."""
+    return say(key + ending(study), **values)
+
+
+def _how_much(study: Study) -> str:
+    if study.stepwise and not study.filtered:
+        return _step_work(study)
+    kernels = study.hottest
+    if not len(kernels):
+        return say("cap_nothing_imported" if study.manifest.sample.kind == "import" else "cap_nothing")
+    total = float(kernels["time"].sum()) or math.nan if "time" in kernels else math.nan
+    layers = tool(study) == "trtexec"
+    many = say("cap_layers" if layers else "cap_kernels", count=str(len(kernels)))
+    if len(kernels) == 1:
+        many = say("cap_layers_one" if layers else "cap_kernels_one")
+    launches = f"{float(kernels['launches'].sum()):.0f}"
+    ran = say("cap_launches_one" if launches == "1" else "cap_launches", launches=launches, kernels=many)
+    if not total > 0:
+        return say("cap_untimed", ran=ran)
+    said = say("cap_least" if study.overlapping else "cap_timed", ran=ran, time=units.text(total, "s"))
+    frame = study.captured.timeline
+    if study.filtered and frame is not None:
+        said = say("cap_counted", counted=said, total=units.text(float(frame["time"].sum()), "s"))
+        kernels = kernels.sort_values("share", ascending=False, kind="stable")
+    hot = kernels.iloc[0].to_dict()
+    return said + _hottest(hot, units.percent(float(hot["share"])))
+
+
+def tool(study: Study) -> str:
+    launches = study.launches
+    return str(launches["tool"].iloc[0]) if launches is not None and len(launches) else ""

@@ -1,0 +1,124 @@
+"""What weakens a run's numbers, and what went wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyzers.verdicts.verdict import brief
+from profkit.report.messages import language, say, translated
+from profkit.report.sections.kernels import placed
+
+if TYPE_CHECKING:
+    from collectors.doubt import Doubt
+    from profkit.rundir.manifest import Finding, Impl
+    from profkit.study.study import Study
+
+ASIDE = (
+    "work-differs",
+    "fp16-vectors",
+    "floor-without-launch",
+    "no-counters",
+    "luck-below-lead",
+    "excessive-explained",
+)
+"""Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
+OF_ROOFS = ("datasheet-roofs",)
+"""Doubts about roofs: they are told where something is held against one."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A caveat in words; `about`: its parts, "" for the whole run."""
+
+    what: str
+    how_much: str
+    fix: str
+    about: tuple[str, ...] = ()
+    code: str = ""
+
+    @classmethod
+    def of(cls, one: Doubt) -> Said:
+        """A caveat as it came, in the language in force."""
+        return cls(translated(one.what), translated(one.how_much), translated(one.fix), (one.about,), one.code)
+
+
+def doubts(study: Study) -> list[Said]:
+    """Each doubt once; where one concerns several parts, how much stands after the name of each."""
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
+    roofs = placed(study)
+    for one in study.analysis.doubts:
+        if one.code in OF_ROOFS and not roofs:
+            continue
+        about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
+        what = one.what.removeprefix(f"{about}: ") if about else one.what
+        groups.setdefault((what, one.fix, one.code), []).append((about, one.how_much))
+    return [_told(what, fix, code, concerned) for (what, fix, code), concerned in groups.items()]
+
+
+def that_matter(study: Study) -> list[Said]:
+    """Caveats of the best candidate, the reference or the whole run, without minor ones."""
+    return concerning(study, study.best.name if study.best is not None else "")
+
+
+def concerning(study: Study, name: str) -> list[Said]:
+    """The doubts about a part, the reference or the whole, without those beside the answer."""
+    mine = {"", study.analysis.reference, name}
+    return [one for one in doubts(study) if one.code not in ASIDE and mine & set(one.about)]
+
+
+def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:
+    about = tuple(name for name, _ in concerned)
+    what, fix = translated(what), translated(fix)
+    amounts = [(name, translated(how_much)) for name, how_much in concerned]
+    if len(amounts) == 1:
+        ((name, how_much),) = amounts
+        return Said(f"{name}{say('colon')}{what}" if name else what, how_much, fix, about, code)
+    told = [(say("colon") if language() == "zh" else " ").join(part for part in pair if part) for pair in amounts]
+    return Said(what, say("semicolon").join(told), fix, about, code)
+
+
+def doubt_line(one: Said) -> str:
+    """What is doubtful and by how much, as a sentence's half."""
+    return one.what + (say("colon") + one.how_much if one.how_much else "")
+
+
+def more_doubts(study: Study) -> str:
+    """How many doubts the answer does not rest on, and where they are; "" for none."""
+    count = len(doubts(study)) - len(that_matter(study))
+    whose = f"about {'other implementations and ' if study.manifest.impls else ''}figures beside the answer"
+    return f"{count} more, {whose}, in metrics.json" if count else ""
+
+
+def sanitizer_lines(study: Study) -> list[str]:
+    """Faults by compute-sanitizer, and one line for every clean candidate."""
+    found = []
+    for impl in study.manifest.candidates:
+        clean = [one.tool for one in impl.sanitized if one.state == "clean"]
+        found += [f"{impl.name}: clean under {', '.join(clean)}"] if clean else []
+        for one in impl.sanitized:
+            found += [_fault(impl.name, finding) for finding in one.findings]
+            found += [f"{impl.name}: {one.tool} could not check it: {one.why}"] if one.state == "failed" else []
+    return found
+
+
+def _fault(name: str, finding: Finding) -> str:
+    where = f" at {finding.place}" if finding.place else ""
+    detail = f" ({finding.detail})" if finding.detail else ""
+    level = "" if finding.severity == "error" else f", {finding.severity}"
+    foreign = "" if finding.own else ", a library's kernel"
+    once = "" if finding.again else ", seen once and not again"
+    return (
+        f"{name}: {finding.tool}: {finding.kind} in {finding.kernel or 'no kernel'}{where}, "
+        f"{finding.count} times{level}{foreign}{once}{detail}"
+    )
+
+
+def last_lines(study: Study) -> list[tuple[Impl, str]]:
+    """Failed implementations with the last lines they printed."""
+    gone = [impl for impl in study.manifest.impls if not impl.ok and impl.status != "skipped"]
+    whole = [(impl, impl.reason if brief(impl.reason) != impl.reason else "") for impl in gone]
+    told = [(impl, "\n".join(part for part in (impl.tail, reason) if part)) for impl, reason in whole]
+    return [(impl, text) for impl, text in told if text]

@@ -1,0 +1,135 @@
+"""Kernels, what the host did in idle times, and the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyzers.records import number
+from profkit.report import units
+from profkit.report.layout import Column, Table, code, column
+from profkit.report.messages import say
+from profkit.report.names import short_name, short_names
+from profkit.report.sections.answer import many, per
+from profkit.report.sections.method import counted
+from profkit.report.sections.parts import placed_columns
+
+if TYPE_CHECKING:
+    from analyzers.timeline.budget import Budget
+    from analyzers.timeline.summary import Timeline
+    from profkit.study.study import Study
+
+TOP_KERNELS = 12
+LEAST_HOLE = 0.005
+"""Share of the wall time from which idle time of a kind is listed."""
+_Rows = Sequence[Mapping[Any, Any]]
+
+
+def kernels_table(study: Study, *, spans: bool = False) -> Table:
+    """Longest kernels of each implementation or of all ranges; `spans`: names as code spans."""
+    kernels = study.hottest
+    if study.manifest.impls and len(kernels):
+        kernels = kernels.groupby("impl", sort=False, group_keys=False).head(TOP_KERNELS)
+    else:
+        # What runs in no step is not among those of a step.
+        stepwise = "step_time" in kernels and not study.filtered
+        kernels = (kernels[kernels["step_time"] > 0] if stepwise else kernels).head(TOP_KERNELS)
+    rows: _Rows = kernels.to_dict("records")
+    names = short_names(str(row["kernel"]) for row in rows)
+    told = [names[str(row["kernel"])] for row in rows]
+    owners = [str(row["impl"]) or say("no_range") for row in rows]
+    owner = say("implementation" if study.manifest.impls else "range")
+    return Table.of(
+        [
+            Column("kernel", [code(name) for name in told] if spans else told),
+            Column(owner, [] if set(owners) == {say("no_range")} else owners, 4),
+            *_amounts(study, rows),
+            *placed_columns(rows),
+        ]
+    )
+
+
+def _amounts(study: Study, rows: _Rows) -> list[Column]:
+    """How often, how long, and what share: of a step of a program, else of what was recorded."""
+    if not study.stepwise:
+        return [
+            Column(say("js_launches"), [units.count(number(row, "launches")) for row in rows], 4),
+            column(say("share"), rows, "share", "%", 1),
+            column(say("time"), rows, "time", "s"),
+        ]
+    return [
+        Column(per(study, "col_launches"), [many(number(row, "step_launches")) for row in rows], 4),
+        column(say("program_share" if study.filtered else "kernel_share"), rows, "share", "%", 1),
+        column(say("wall_share") if study.filtered else per(study, "col_wall"), rows, "wall_share", "%", 2),
+        column(per(study, "col_time"), rows, "step_time", "s"),
+    ]
+
+
+def kernel_note(study: Study) -> str:
+    """Where the figures of the kernels of a sample come from; "" where they were not counted."""
+    if not study.manifest.impls or not counted(study):
+        return ""
+    kernels = study.kernels
+    several = "call_time" in kernels and bool((kernels["call_time"].notna() & (kernels["share"] < 1)).any())
+    return say("kernel_note") + (say("kernel_note_share") if several else "")
+
+
+def placed(study: Study) -> bool:
+    """Whether any kernel or part has a place under the ceilings."""
+    hottest = study.hottest.reindex(columns=["achieved_flops", "dram_bandwidth"])
+    rows: list[Mapping[Any, Any]] = [*hottest.to_dict("records"), *(part.row or {} for part in study.parts)]
+    roofed = bool(study.roofline.ceilings)
+    return any(number(row, "achieved_flops") > 0 or (roofed and number(row, "dram_bandwidth") >= 0) for row in rows)
+
+
+def holes_table(study: Study, one: Budget) -> Table:
+    """Largest idle times of a step by what the host did; no rows if unknown."""
+    told = [hole for hole in one.named if hole.seconds >= LEAST_HOLE * one.window]
+    rows: _Rows = [{"time": hole.seconds / one.parts, "share": hole.seconds / one.window} for hole in told]
+    if not rows:
+        return Table([], [])
+    between = [f"{short_name(hole.after, 40)} -> {short_name(hole.before, 40)}" for hole in told]
+    unnamed = say("hole_unnamed")
+    return Table.of(
+        [
+            Column(say("hole_why"), [say(f"wall_{hole.cause}") for hole in told]),
+            column(per(study, "col_idle"), rows, "time", "s"),
+            column(per(study, "col_wall"), rows, "share", "%", 1),
+            Column(per(study, "col_times"), [many(hole.count / one.parts) for hole in told], 2),
+            Column(say("hole_between"), between, 3),
+            Column(say("hole_doing"), [hole.doing or unnamed for hole in told]),
+        ]
+    )
+
+
+def holes_tables(study: Study) -> list[Table]:
+    """That of each process and device that has one."""
+    return [table for one in study.budgets.values() if (table := holes_table(study, one)).rows]
+
+
+def timeline_lines(study: Study) -> list[str]:
+    """Busy, idle, overlap, copies and launch cost, of the whole or of one call each."""
+    return [line for name, found in study.timelines.items() for line in _timeline(name, found)]
+
+
+def _timeline(name: str, found: Timeline) -> Iterator[str]:
+    for one in found.devices:
+        gaps, longest = one.gaps, {"time": units.text(one.gaps.largest, "s"), "kernel": short_name(one.gaps.after)}
+        longest["before"] = short_name(one.gaps.before)
+        yield say(
+            "line_tl",
+            name=name or one.device or say("the_gpu"),
+            span=units.text(one.span, "s"),
+            busy=units.percent(1 - one.idle),
+            idle=units.percent(one.idle),
+            gaps=str(gaps.count),
+            after=say("line_tl_after", **longest) if gaps.count else "",
+            beside=say("line_tl_beside", time=units.text(one.overlap, "s")) if one.overlap else "",
+        )
+    copied = sum(one.time for one in found.copies)
+    if copied:
+        share = units.percent(copied / found.total)
+        yield say("line_tl_copies" if name else "line_tl_copies_all", time=units.text(copied, "s"), share=share)
+    if found.api is not None and found.api.launch_calls and not name:
+        each = units.text(found.api.per_launch, "s")
+        yield say("line_tl_launch", calls=str(found.api.launch_calls), each=each)

@@ -1,0 +1,167 @@
+"""How it was measured: times, counters, processes, and the command that does it again."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from itertools import chain
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from analyzers.verdicts.verdict import PACED
+from profkit.report import units
+from profkit.report.messages import language, named, say, translated
+from profkit.report.sections.answer import tool
+from roofline.ceilings import BANDWIDTH
+
+if TYPE_CHECKING:
+    from profkit.study.study import Study
+
+_TOOLS = ("ncu", "nsys", "cupti", "nvprof", "trtexec")
+
+
+def counters_line(study: Study) -> str:
+    """Why hardware counters are missing; "" when they are there."""
+    if counted(study):
+        return ""
+    why = translated(study.manifest.counters.why) or say("cap_only_times")
+    return say("counters_missing" if study.manifest.impls else "cap_missing", why=why)
+
+
+def inferred_lines(study: Study) -> list[str]:
+    """What binds each implementation by time alone, a line each; [] without --perturb."""
+    return [f"{name}{say('colon')}{one.text(language(), named(one.bound_by))}" for name, one in study.inferred.items()]
+
+
+def uncounted_line(study: Study) -> str:
+    """Implementations whose FLOP or bytes are not counted although others' are."""
+    if not counted(study):
+        return ""
+    rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
+    listed = [
+        say("bound_why", bound=str(row["impl"]), why=translated(str(row["work_source"] or "unknown")))
+        for row in rows
+        if row["work_source"] != "counted"
+    ]
+    return say("uncounted", impls=say("listed").join(listed)) if listed else ""
+
+
+def counted(study: Study) -> bool:
+    return study.manifest.counters.state == "collected"
+
+
+def below_least(study: Study) -> str:
+    """Counted bytes below the compulsory ones, and why; "" for none."""
+    rows = [part.row for part in study.ranked if part.impl is not None and part.row is not None]
+    short = [row for row in rows if row["work_source"] == "counted" and row["bytes"] < row["compulsory_bytes"]]
+    if not short:
+        return ""
+    least = units.text(float(short[0]["compulsory_bytes"]), "B")
+    fewer = [(str(row["impl"]), units.text(float(row["bytes"]), "B")) for row in short]
+    fewer = [(impl, moved) for impl, moved in fewer if moved != least]
+    written = min((work.written for work in study.analysis.works if work.written > 0), default=0.0)
+    kept = min(written, float(study.manifest.device.get("l2_bytes") or 0.0))
+    late = all(row["compulsory_bytes"] - row["bytes"] <= kept for row in short)
+    impls = say("listed").join(say("below_of", impl=impl, bytes=moved) for impl, moved in fewer)
+    why = say("below_written" if late else "below_kept")
+    return say("below_least", least=least, impls=impls, why=why) if fewer else ""
+
+
+def paired_line(study: Study) -> str:
+    """Speed-ups that differ from the quotient of the two times beside them; "" for none."""
+    rows = {part.name: part.row for part in study.ranked if part.row is not None}
+    base = rows.get(study.analysis.reference)
+    if base is None:
+        return ""
+    told = []
+    for name, row in rows.items():
+        if row is base or row.get("verdict") not in PACED or not row["time"] > 0:
+            continue
+        plain = units.digits(base["time"] / row["time"])
+        if plain != units.digits(float(row["speedup"])):
+            told.append(say("paired_of", impl=name, ratio=plain))
+    return say("paired", ratios=say("listed").join(told)) if told else ""
+
+
+def timing_line(study: Study) -> str:
+    """How the times were taken."""
+    timing = study.manifest.timing
+    if not timing.method:
+        return say("nothing_timed") if study.manifest.impls else kernel_times_line(study)
+    method = study.analysis.method or timing.method
+    rows = [part.row for part in study.parts if part.row is not None and part.row["n"] > 0]
+    half = [(row["time_high"] - row["time_low"]) / 2 / row["time"] for row in rows]
+    cache = cache_of(study)
+    flush = timing.flush_bytes if cache == timing.l2 else 0.0
+    flushed = say("flushed", size=units.text(flush, "B")) if flush else ""
+    return say(
+        "timing",
+        count=str(min((int(row["n"]) for row in rows), default=0)),
+        state=named(cache),
+        flushed=flushed,
+        note=translated(timing.notes.get(method, timing.note)),
+        reached=units.percent(max(half)) if half and math.isfinite(max(half)) else say("unknown_share"),
+        where=_processes(study),
+    )
+
+
+def cache_of(study: Study) -> str:
+    """The state of the L2 cache in which the samples that count were taken, "cold" or "warm"."""
+    taken = {str(part.row["l2"]) for part in study.parts if part.row is not None and part.row["n"] > 0}
+    return taken.pop() if len(taken) == 1 else study.manifest.timing.l2
+
+
+def _processes(study: Study) -> str:
+    """Whether candidates ran apart from the judge; "" where there is none."""
+    manifest = study.manifest
+    if not manifest.candidates:
+        return ""
+    said = say("isolated" if manifest.isolated else "trusted")
+    rows = [part.row for part in study.parts if part.row is not None and part.row["processes"] > 1]
+    if rows:
+        widest = max(rows, key=lambda row: row["within"] ** 2 + row["between"] ** 2)
+        shares = {name: units.percent(widest[name]) for name in ("within", "between")}
+        said += say("processes", count=f"{widest['processes']:.0f}", impl=str(widest["impl"]), **shares)
+    return said
+
+
+def kernel_times_line(study: Study) -> str:
+    """How the times of single kernels were taken."""
+    name = tool(study)
+    return say(f"cap_{name}" if name in _TOOLS else "cap_other")
+
+
+def again(study: Study) -> str:
+    """Command line that measures this again; "" for a callable."""
+    manifest = study.manifest
+    if manifest.sample.kind == "callable":
+        return ""
+    if manifest.sample.kind == "import":
+        # What was read together with a file is named with it.
+        files = [[one.origin or one.file, *map(basename, one.companions.values())] for one in manifest.captures]
+        return f"profkit import {shlex.join(dict.fromkeys(chain.from_iterable(files)))} -o NEW"
+    if manifest.program:
+        tools = {one.tool for one in manifest.captures}
+        flags = [flag for tool, flag in (("ncu", "--ncu"), ("nsys", "--nsys"), ("cupti", "--nsys")) if tool in tools]
+        # The ranking of --hot records a timeline as well.
+        flags = ["--hot", str(manifest.hot)] if manifest.hot else list(dict.fromkeys(flags))
+        flags += ["--deep"] if study.deep else []
+        return shlex.join(["profkit", "profile", *flags, *manifest.window.words()[:-1], "--", *manifest.program])
+    flags = {"collected": ["--ncu"], "off": ["--events"]}.get(manifest.counters.state, [])
+    cpu = ["--device", "cpu"] if manifest.device.get("kind") == "cpu" else []
+    return shlex.join(["profkit", "profile", manifest.sample.path, *flags, *(["--deep"] if study.deep else []), *cpu])
+
+
+def ceilings_of(study: Study) -> dict[str, list[str]]:
+    """Source -> "dram 4.47 TB/s" of the ceilings in use."""
+    rows = study.kernels.to_dict("records") if len(study.kernels) else []
+    pipes = {str(row.get("compute") or "") for row in rows} - {""}
+    pipes |= {name for work in study.analysis.works for name in work.flops}
+    found: dict[str, list[str]] = {}
+    for name in (*BANDWIDTH, *sorted(pipes)):
+        one = study.roofline.get(name)
+        if one is not None:
+            peak = units.text(one.peak, "B/s" if one.kind == "bandwidth" else "FLOP/s")
+            source = one.source + (f", {one.note}" if one.note else "")
+            found.setdefault(source, []).append(f"{one.name} {peak}")
+    return found

@@ -1,0 +1,222 @@
+"""Tables of implementations, ranges, shapes, passes and many runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyzers.records import number
+from analyzers.verdicts.verdict import PACED
+from profkit.report import units
+from profkit.report.layout import Column, Table, column
+from profkit.report.messages import named, say, translated
+from profkit.report.sections.answer import many, per
+from profkit.report.sections.method import counters_line
+
+if TYPE_CHECKING:
+    from analyzers.verdicts.statistics import Ratio
+    from profkit.rundir.manifest import Impl
+    from profkit.study.study import Part, Study
+
+TOP_RANGES = 24
+MANY_ALIKE = 3
+"""Ranges whose names differ in numbers alone, from which they are told as one."""
+_Rows = Sequence[Mapping[Any, Any]]
+
+
+def parts_table(study: Study) -> Table:
+    """One row an implementation or a range; no rows for a single undeclared range."""
+    if study.stepwise:
+        return _ranges_table(study)
+    parts = _shown(study)
+    rows: _Rows = [part.row or {} for part in parts]
+    ranges: _Rows = [{} if part.impl is not None else part.row or {} for part in parts]
+    total = float(study.hottest["time"].sum()) or math.nan if "time" in study.hottest else math.nan
+    shares = [{"share": number(row, "time") / total} for row in ranges]
+    launches = [units.count(number(row, "kernels")) for row in ranges]
+    ranged = any(ranges)
+    return Table.of(
+        [
+            Column(say("range") if ranged else "", [part.name or say("no_range") for part in parts]),
+            Column(say("correct"), [correctness(part.impl) for part in parts], 2),
+            Column(say("speedup"), [speedup(part.row) for part in parts], 1),
+            Column(say("js_launches"), launches, 5),
+            column(say("time"), rows, "time", "s"),
+            column(say("share"), shares, "share", "%", 1),
+            *(_declared(study, [part.name for part in parts]) if ranged else ()),
+            column(say("x_floor"), [row if study.declared else {} for row in ranges], "floor_ratio", "", 3),
+            *placed_columns(rows),
+        ]
+    )
+
+
+def _ranges_table(study: Study) -> Table:
+    """Ranges of a step, inner ones included; names that differ in numbers are one row."""
+    inside = study.in_ranges
+    if set(inside) <= {""} and not study.analysis.works:
+        return Table([], [])
+    whole = float(study.step["time"][study.step["kind"] == "kernel"].sum()) or math.nan
+    parts = {part.name: part for part in study.parts}
+    told = dict(_alike(inside))
+    sums = {name: [sum(inside[path][at] for path in paths) for at in (0, 1)] for name, paths in told.items()}
+    shown = sorted(told, key=lambda name: (-round(sums[name][0], 12), name.count("/"), name))[:TOP_RANGES]
+    alone = [parts.get(told[name][0]) if len(told[name]) == 1 else None for name in shown]
+    rows: _Rows = [part.row or {} if part is not None else {} for part in alone]
+    times: _Rows = [{"time": sums[name][0], "share": sums[name][0] / whole} for name in shown]
+    return Table.of(
+        [
+            Column(say("range"), [name or say("no_range") for name in shown]),
+            Column(per(study, "col_kernels"), [many(sums[name][1]) for name in shown], 5),
+            column(per(study, "col_time"), times, "time", "s"),
+            column(say("kernel_share"), times, "share", "%", 1),
+            *_declared(study, [part.name if part is not None else "" for part in alone]),
+            column(say("x_floor"), rows if study.declared else [{}] * len(rows), "floor_ratio", "", 3),
+            *placed_columns(rows),
+        ]
+    )
+
+
+def _alike(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """(name, ranges); many names that differ in numbers alone as one, "Step #"."""
+    kinds: dict[str, list[str]] = {}
+    for path in paths:
+        kinds.setdefault(re.sub(r"\d+", "#", path), []).append(path)
+    for kind, mine in kinds.items():
+        yield from [(kind, mine)] if len(mine) >= MANY_ALIKE else [(path, [path]) for path in mine]
+
+
+def echoes(study: Study) -> set[str]:
+    """Ranges that hold just what the range around them holds."""
+    rows = {part.name: part.row or {} for part in study.parts if part.impl is None}
+
+    def same(name: str) -> bool:
+        around = rows.get(name.rpartition("/")[0]) if "/" in name else None
+        return around is not None and all(rows[name].get(key) == around.get(key) for key in ("time", "kernels"))
+
+    return {name for name in rows if name not in study.declared and same(name)}
+
+
+def _shown(study: Study) -> Sequence[Part]:
+    """All implementations, or the longest ranges where there are several."""
+    if study.manifest.impls:
+        return study.ranked
+    if len(study.parts) < 2 and not study.analysis.works:
+        return ()
+    own = [part for part in study.parts if part.name not in echoes(study)]
+    longest = sorted(own, key=lambda part: -number(part.row or {}, "time"))[:TOP_RANGES]
+    return [part for part in study.parts if part in longest]
+
+
+def _declared(study: Study, names: Iterable[str]) -> Iterator[Column]:
+    """What a program said that its ranges must do."""
+    said = [study.declared.get(name) for name in names]
+    rows = [
+        {
+            "flops": sum(one.flops.values()) if one is not None and one.flops else math.nan,
+            "bytes": math.nan if one is None or one.bytes is None else one.bytes,
+        }
+        for one in said
+    ]
+    yield column(say("declared"), rows, "flops", "FLOP", 6)
+    yield column(say("declared"), rows, "bytes", "B", 6)
+
+
+def placed_columns(rows: _Rows) -> list[Column]:
+    """Where rows stand under the roofs; intensity is of DRAM's bytes."""
+    own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
+    moved = any(math.isfinite(number(row, "dram_bandwidth")) for row in rows)
+    return [
+        column(say("achieved"), rows, "achieved_flops", "FLOP/s", 4),
+        column("DRAM", rows, "dram_bandwidth", "B/s", 5),
+        column(say("of_peak" if moved else "dram_of_peak"), rows, "dram_fraction", "%", 5),
+        column("FLOP/B", own, "intensity", "", 6),
+        column(say("attainable"), rows, "attainable_fraction", "%", 3),
+        Column(say("bound_by"), [named(str(row.get("bound_by", units.MISSING))) for row in rows], 2),
+    ]
+
+
+def correctness(impl: Impl | None) -> str:
+    """ "yes (5/5)", the name of what is wrong, or "reference"; a dash for a range."""
+    if impl is None:
+        return units.MISSING
+    if impl.role == "reference":
+        return say("reference") if impl.ok else translated(impl.status)
+    if impl.role == "callable":
+        return say("not_checked")
+    passed = sum(check.passed for check in impl.checks)
+    if not impl.ok:
+        return translated(impl.status)
+    return say("passed", passed=str(passed), count=str(len(impl.checks)))
+
+
+def speedup(row: Mapping[str, Any] | None) -> str:
+    """ "1.23x [1.21, 1.25]", or a dash for the reference and the unmeasured."""
+    if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "undecided"):
+        return units.MISSING
+    value, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
+    for places in (3, 4, 5):
+        ends = units.digits(low, places), units.digits(high, places)
+        if ends[0] != ends[1]:
+            return f"{units.digits(value, places)}x [{ends[0]}, {ends[1]}]"
+    return f"{units.digits(value)}x"
+
+
+def tried(studies: Iterable[Study]) -> list[tuple[Study, Part]]:
+    """The parts of many runs, each with its run: the rows of their overview."""
+    return [(study, part) for study in studies for part in study.parts]
+
+
+def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
+    """One row a candidate of many runs, and what is missing."""
+    studies = list(studies)
+    parts = tried(studies)
+    rows: _Rows = [part.row or {} for _, part in parts]
+    table = Table.of(
+        [
+            Column("sample", [study.manifest.sample.id for study, _ in parts]),
+            Column("candidate", [part.name for _, part in parts]),
+            Column("correct", [correctness(part.impl) for _, part in parts], 2),
+            Column("speedup", [speedup(part.row) for _, part in parts], 1),
+            Column("time", [units.text(number(row, "time"), "s") for row in rows]),
+            column("x floor", rows, "floor_ratio", "", 3),
+            column("DRAM of peak", rows, "dram_fraction", "%", 5),
+            column("FLOP/B", rows, "intensity", "", 6),
+            column("of attainable", rows, "attainable_fraction", "%", 4),
+            Column("bound by", [str(row.get("bound_by", units.MISSING)) for row in rows], 2),
+        ]
+    )
+    return table, sorted({counters_line(study) for study in studies} - {""})
+
+
+def shapes_table(study: Study) -> Table:
+    """Speed-ups by shape with their geometric mean; no rows for one shape."""
+    shapes = study.shapes
+    if not shapes:
+        return Table([], [])
+    means = study.over_shapes
+    names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for one in shapes)]
+    rows = [["; ".join(one.inputs), *(_ratio(one.ratios.get(name)) for name in names)] for one in shapes]
+    rows.append([say("geomean"), *(_ratio(means.get(name)) for name in names)])
+    return Table([say("inputs"), *names], rows)
+
+
+def passes_table(study: Study) -> Table:
+    """Times and speed-ups by pass; no rows without gradients."""
+    passes = study.passes
+    if not passes:
+        return Table([], [])
+    names = [impl.name for impl in study.manifest.candidates if any(impl.name in one.ratios for _, one in passes)]
+    head = [say("pass"), say("reference"), *(part for n in names for part in (n, say("speedup")))]
+    rows = []
+    for name, one in passes:
+        times = {who: units.text(seconds, "s") for who, seconds in one.times.items()}
+        mine = (part for who in names for part in (times.get(who, ""), _ratio(one.ratios.get(who))))
+        rows.append([say(f"pass_{name}"), times.get("reference", ""), *mine])
+    return Table(head, rows)
+
+
+def _ratio(one: Ratio | None) -> str:
+    known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
+    return speedup({**known, "verdict": "undecided"})
