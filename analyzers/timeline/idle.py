@@ -7,7 +7,6 @@ compiling), `queued` (asked for, not begun: dependencies, launch latency); all i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,11 +212,11 @@ def _pending(calls: pd.DataFrame, part: pd.DataFrame, window: tuple[float, float
 
 
 def _ready(part: pd.DataFrame, asked: pd.Series[float]) -> pd.Series[float]:
-    """When each launch was asked for and its stream was free, as far as known [s]."""
+    """When each launch was asked for and its stream was free [s]; its start where the asking is unknown."""
     streams = part["stream"] if "stream" in part else pd.Series("", index=part.index)
     ended = (part["start"] + part["time"]).groupby(streams, sort=False, observed=True).cummax()
     before = ended.groupby(streams, sort=False, observed=True).shift()
-    known: pd.Series[float] = before.where(~(asked > before), asked).fillna(asked).fillna(-math.inf)
+    known: pd.Series[float] = before.where(before > asked, asked).fillna(part["start"])
     return known.clip(upper=part["start"])
 
 
