@@ -152,11 +152,6 @@ def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
     return told
 
 
-def empty(tool: str) -> pd.DataFrame:
-    """A valid frame without rows."""
-    return build({"kernel": []}, tool=tool)
-
-
 def role_of(frame: pd.DataFrame) -> Role:
     """What a frame is good for by its columns: counters where one was collected, else times.
 

@@ -113,19 +113,6 @@ class Roofline(msgspec.Struct, frozen=True):
         """The intensity [FLOP/B] at which bandwidth and compute roof meet; NaN when a roof is unknown."""
         return self.peak(compute) / self.peak(level)
 
-    def explain(self, compute: str = "fp32", level: str = "dram") -> str:
-        """Where both roofs come from, or why there is none; one sentence for people."""
-        parts = [self._explain(name) for name in (compute, level)]
-        return "; ".join(parts)
-
-    def _explain(self, name: str) -> str:
-        ceiling = self.get(name)
-        if ceiling is not None:
-            return f"{name}: {ceiling.source}" + (f" ({ceiling.note})" if ceiling.note else "")
-        known = sorted({c.name for c in self.ceilings})
-        have = ", ".join(known) if known else "none at all"
-        return f"{name}: no ceiling known for {self.device or 'this device'} (known: {have})"
-
     def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:
         """A roofline with these ceilings added; one of the same name and source is replaced."""
         merged = {(c.name, c.source): c for c in (*self.ceilings, *ceilings)}

@@ -84,20 +84,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     names = _names(header)
     if set(names) >= _SUMMARY:
         return _summary(path, names, lines, rows, doubts, partial)
-    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
-        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
-    pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
-    if lost := [other for one, other in pairs if one in names and other not in names]:
-        raise CollectError(
-            f"{path}, line 1: no column {_COLUMNS[lost[0]][0]}", fix="give the file as the tool wrote it"
-        )
-    for line, row in zip(lines, rows, strict=True):
-        kernel = row[names.index("kernel")]
-        if not kernel or kernel.isdecimal() or any(not row[names.index(at)] for at in ("start", "end") if at in names):
-            raise CollectError(
-                f"{path}, line {line}: a row without its kernel or its times",
-                fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
-            )
+    _check(path, names, lines, rows)
     if "counter" in names:
         rows, lines, counted = _by_dispatch(path, names, rows, lines)
     else:
@@ -143,6 +130,24 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
     frame = build(columns, tool="rocprof", doubts=doubts)
     frame.attrs["untaken"] = sorted(set(counted) - metric_names(vendor="amd"))
     return frame
+
+
+def _check(path: Path, names: Sequence[str], lines: Sequence[int], rows: Sequence[list[str]]) -> None:
+    """Raise CollectError where a column stands twice or lacks its pair, or a row is no dispatch."""
+    if twice := next((name for at, name in enumerate(names) if name in names[:at]), ""):
+        raise CollectError(f"{path}, line 1: two columns {twice}", fix="give the file as the tool wrote it")
+    pairs = (("start", "end"), ("end", "start"), ("counter", "value"))
+    if lost := [other for one, other in pairs if one in names and other not in names]:
+        raise CollectError(
+            f"{path}, line 1: no column {_COLUMNS[lost[0]][0]}", fix="give the file as the tool wrote it"
+        )
+    for line, row in zip(lines, rows, strict=True):
+        kernel = row[names.index("kernel")]
+        if not kernel or kernel.isdecimal() or any(not row[names.index(at)] for at in ("start", "end") if at in names):
+            raise CollectError(
+                f"{path}, line {line}: a row without its kernel or its times",
+                fix="leave out what is no dispatch (a total), or give the file as the tool wrote it",
+            )
 
 
 def _summary(

@@ -138,18 +138,14 @@ def _ridge_label(sheet: Sheet, axes: Any, lang: str, x: float, y: float, limits:
     write(sheet, sides[chosen], text, SMALL, color=sheet.look.muted)
 
 
-def draw_roof_labels(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Board) -> list[str]:
-    """Labels along the lines at their on-screen angle; returns those for which there was no room."""
-    homeless = []
+def draw_roof_labels(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Board) -> None:
+    """Labels along the lines at their on-screen angle, where there is room."""
     for line in sorted(lines(scene, limits), key=lambda line: (line.slope, -line.end[1])):
         width, height = (v * DPI for v in measure(line.label, LABEL))
         candidates = list(_along(axes, line, limits, width, height))
         chosen = first_free(board, candidates)
-        if chosen is None:
-            homeless.append(line.label)
-        else:
+        if chosen is not None:
             write(sheet, candidates[chosen], line.label, LABEL, color=sheet.look.roof)
-    return homeless
 
 
 def _along(axes: Any, line: Line, limits: View, width: float, height: float) -> Iterator[Box]:

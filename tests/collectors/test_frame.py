@@ -8,7 +8,7 @@ from frames import validate
 from collectors import CollectError
 from collectors.counters import COUNTERS
 from collectors.doubt import Doubt
-from collectors.frame import KEYS, OPTIONAL, build, empty, host_of, key_order, set_host, uncollected
+from collectors.frame import KEYS, OPTIONAL, build, host_of, key_order, set_host, uncollected
 
 
 def test_build_fills_keys_orders_columns_and_keeps_doubts():
@@ -25,10 +25,6 @@ def test_integers_become_floats_and_none_becomes_nan():
     frame = build({"time": [1, None]}, tool="ncu")
     assert frame["time"].dtype == np.float64
     assert np.isnan(frame["time"][1])
-
-
-def test_empty_frame_is_valid():
-    assert len(validate(empty("ncu"))) == 0
 
 
 @pytest.mark.parametrize(
