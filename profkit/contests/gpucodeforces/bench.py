@@ -48,15 +48,8 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
     with temporary() as place:
         out, err = Path(place) / "stdout", Path(place) / "stderr"
         # The shell splits the streams: build chatter belongs to stderr, the contest's lines to stdout.
-        argv = [
-            "/bin/sh",
-            "-c",
-            'exec "$1" run_code.py >"$2" 2>"$3"',
-            "sh",
-            sys.executable,
-            str(out),
-            str(err),
-        ]
+        shell = ["/bin/sh", "-c", 'exec "$1" run_code.py >"$2" 2>"$3"', "sh"]
+        argv = [*shell, sys.executable, str(out), str(err)]
         env = {
             **os.environ,
             "PYTHONUTF8": "1",
