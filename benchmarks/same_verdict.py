@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from profkit.cli.kernelbench import command
+from profkit.cli.contests.kernelbench import command
 from profkit.launch import warm
 
 PROBLEM = """

@@ -21,8 +21,8 @@ from typing import IO
 
 import msgspec
 
-from profkit.campaign.piece import decoded, encoded
-from profkit.campaign.task import Answer, Task, interrupted, perform, warm
+from profkit.campaign.stages import Answer, Task, interrupted, perform, warm
+from profkit.campaign.work_item import decoded, encoded
 from profkit.launch import process
 from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE
@@ -151,7 +151,7 @@ def main() -> int:
 
 
 def _end_with_parent() -> None:
-    """The line that tasks come on is closed by the parent's end alone, whatever this process is doing then."""
+    """End this process when its parent has ended."""
     line = select.poll()
     line.register(sys.stdin.fileno(), 0)
     line.poll()

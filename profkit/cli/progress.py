@@ -117,7 +117,7 @@ class Drawn(Progress):
             self._console.print(f"  {name}: {took:.1f} s", style="dim", overflow="ellipsis", no_wrap=True)
 
     def _draw(self) -> Any:
-        """ "  1:05 ━━━━╸━━━ 3 of 12 ICVXKH: checking cuda, for 8 s"; without the bar where there is no room."""
+        """ "  1:05 ━━━━╸━━━ 3 of 12 ICVXKH: checking cuda, for 8 s"; no bar where room is short."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -136,7 +136,7 @@ class Drawn(Progress):
         return line
 
     def _far(self) -> tuple[float, float, str]:
-        """(how much is done, of how much, in words); 0 of 0 where nobody counts."""
+        """(done, total, in words); 0 of 0 where there is no count."""
         if self._of:
             return self._count, self._of, f"{self._count + 1} of {self._of}"
         if self._total:

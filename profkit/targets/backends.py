@@ -76,7 +76,7 @@ def _does_without(handler: ast.ExceptHandler) -> bool:
 
 
 def missing(backend: str) -> str:
-    """Why a backend cannot run here ("tilelang is not installed: pip install tilelang"); "" when it can."""
+    """Why a backend cannot run here ("tilelang is not installed: ..."); "" when it can."""
     package, install = _PACKAGES.get(backend, ("", ""))
     if not package or importlib.util.find_spec(package) is not None:
         return ""

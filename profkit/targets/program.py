@@ -1,4 +1,4 @@
-"""Any program by its command line, and a Python program's rewritten to run under profkit.runner.trace."""
+"""Any program by its command line; a Python program's rewritten for profkit.runner.trace."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _launched(argv: Sequence[str]) -> int | None:
 
 
 def _split(argv: Sequence[str], begin: int) -> tuple[list[str], list[str]] | None:
-    """(the launcher's own options, what every rank runs as Python would take it); None where that is no Python."""
+    """(the launcher's own options, what every rank runs); None where that is no Python."""
     options: list[str] = []
     at, module = begin, False
     while at < len(argv) and argv[at].startswith("-"):

@@ -1,4 +1,4 @@
-"""What can be measured: a sample's folder, a program's command line, a callable of this process."""
+"""Targets: a sample's folder, a program's command line, a callable of this process."""
 
 from __future__ import annotations
 

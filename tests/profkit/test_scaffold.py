@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli.bench import command as bench
-from profkit.cli.new import command as new
-from profkit.cli.prompt import command as prompt
+from profkit.cli.contests.bench import command as bench
+from profkit.cli.contests.new import command as new
+from profkit.cli.contests.prompt import command as prompt
 from profkit.contests.gpucodeforces.form import check
 from profkit.contests.gpucodeforces.scaffold import FUNCTIONS, WHOLE, understand
 from profkit.contests.gpucodeforces.transcript import parse

@@ -36,7 +36,7 @@ class Entry:
 
 
 def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
-    """Run the folder's run_code.py in its own session; killed with all it started after `limit` seconds.
+    """Run the folder's run_code.py in its own session; kill it after `limit` seconds.
 
     Raises ProfkitError when there is no run_code.py.
     """
@@ -101,7 +101,7 @@ def bench(
 
 
 def _candidate(name: str, status: str, reason: str, row: dict[str, Any]) -> dict[str, Any]:
-    """One candidate's figures in SI: throughput is FLOP/s where the task has FLOP, else compulsory bytes/s."""
+    """One candidate's figures in SI; throughput is FLOP/s, else compulsory bytes/s."""
     time, flops = number(row.get("time")), number(row.get("flops"))
     needed = number(row.get("compulsory_bytes"))
     counted = "counted" in str(row.get("work_source", "")) and number(row.get("dram_bandwidth")) > 0

@@ -1,4 +1,4 @@
-"""The form of a GPUCodeForces submission: which files, what they define, which lines the entry prints."""
+"""The form of a GPUCodeForces submission: its files, their definitions, the entry's lines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Checked:
 
 
 def submissions(folder: Path) -> list[Path]:
-    """`folder` when it is a submission; else those in it, or in the seasons in it, broken and misnamed ones too.
+    """The submissions at a path: itself, or those in it or in its seasons, broken ones too.
 
     A season is a folder called S1, S2, ..., or one with a folder named after an issue. [folder] when there is no
     submission: what it lacks is then the answer.
@@ -199,7 +199,7 @@ def _needs(function: ast.FunctionDef) -> int:
 
 
 def _prompt(path: Path, reference: str) -> Iterator[Defect]:
-    """What keeps a prompt from being answered: it is cut, or lacks the reference as it is in the folder."""
+    """Why a prompt cannot be answered: it is cut, or lacks the reference."""
     fix = "`profkit prompt FOLDER` writes one that ends with the reference"
     found = blocks(path.read_text("utf-8", "replace"))
     cut = next((block for block in found if not block.closed), None)

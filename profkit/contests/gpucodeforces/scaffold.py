@@ -38,7 +38,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Function:
-    """One element-wise function. `flops`: operations an element, a special function counted as one."""
+    """One element-wise function. `flops`: per element, a special function counted as one."""
 
     torch: str
     c: str
@@ -81,7 +81,7 @@ WHOLE = {
 
 @dataclass
 class Operation:
-    """`inputs`: names; `torch`: one expression; `c`: statements, the last defines `result`; `flops` an element."""
+    """`torch`: one expression; `c`: statements, the last defines `result`; `flops`: per element."""
 
     text: str
     inputs: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Operation:
 
 
 def create(wish: Wish) -> list[Path]:
-    """Write the folder; the files written. Raises ProfkitError when it exists or the wish is not understood."""
+    """Write the folder and return its files. Raises ProfkitError when it exists."""
     if wish.path.exists() and any(wish.path.iterdir()):
         raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another name, or remove it yourself")
     whole = wish.op.replace(" ", "").replace("layernorm", "layer_norm")
@@ -115,7 +115,7 @@ def create(wish: Wish) -> list[Path]:
 
 
 def understand(text: str) -> Operation:
-    """Parse an element-wise operation. Raises ProfkitError with the list of known functions when it is none."""
+    """Parse an element-wise operation. Raises ProfkitError with the known functions."""
     expression = _chain(text) or text
     try:
         tree = ast.parse(expression.strip(), mode="eval")
@@ -274,7 +274,7 @@ def _read(file: Path) -> str:
 
 
 def _from_reference(wish: Wish, reference: str) -> dict[str, str]:
-    """The reference as it is; the candidate starts as the same operators under the name ModelNew."""
+    """The reference as it is, and its operators under the name ModelNew as the candidate."""
     candidate = _without_getters(rename_names(reference, {"Model": "ModelNew"}))
     title = wish.op or (wish.reference.stem if wish.reference is not None else "")
     values = _common(wish, title) | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}

@@ -122,7 +122,7 @@ def score(folder: Path, run: Study | None) -> Scored:
 
 
 def ordered(rows: Iterable[Scored]) -> list[Scored]:
-    """Earlier issues first; a later sample of the same case and contestant that is similar is not accepted."""
+    """Sort by issue; a later sample of the same case that is similar is not accepted."""
     done: list[Scored] = []
     for row in sorted(rows, key=lambda scored: scored.id):
         earlier = next((old for old in reversed(done) if row.case and old.case == row.case), None)
@@ -219,7 +219,7 @@ def _printed_speedup(log: str) -> Speedup:
 
 
 def _log(folder: Path) -> str:
-    """A saved transcript in the folder: any .log or .txt, other than the prompt, with the contest's lines."""
+    """A saved transcript in the folder: a .log or .txt with the contest's lines."""
     for file in sorted([*folder.glob("*.log"), *folder.glob("*.txt")]):
         text = _text(file)
         if file.name != "prompt.txt" and "精度对齐验证" in text:

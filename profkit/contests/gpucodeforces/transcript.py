@@ -1,4 +1,4 @@
-"""What a contest entry printed: on a terminal, in a file, or pasted into a comment by the contest's CI.
+"""Transcript of a contest entry: from a terminal, a file, or a comment of the contest's CI.
 
 Printed times are rounded, the printed ratio is made from unrounded ones; so a ratio is judged against the
 interval that the rounded times allow, never against their quotient.
@@ -40,7 +40,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Transcript:
-    """`passed`: the accuracy verdict, None when there is none. Times in SI; NaN where not printed.
+    """`passed`: the accuracy verdict, None without. Times in SI; NaN where not printed.
 
     `low`, `high`: ratios the rounded times allow; `consistent`: the printed ratio lies among them (its own
     rounding counted). `notes`: what deserves a word.
@@ -65,7 +65,7 @@ class Transcript:
 
 
 def parse(text: str) -> Transcript:
-    """Read a transcript; wrapped lines, colour codes and whatever stands around the lines do not matter."""
+    """Parse a transcript; wrapped lines, colour codes and surrounding text do not matter."""
     text = unwrapped(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", ""))
     times = [_printed(found) for found in _TIME.finditer(text)][-2:]
     reference, candidate = (times[0], times[1]) if len(times) == 2 else (None, None)
@@ -94,7 +94,7 @@ def parse(text: str) -> Transcript:
 
 
 def unwrapped(text: str) -> str:
-    """Lines that a comment box broke, put together again: one of ours that lacks its end takes the next."""
+    """Join lines that a comment box broke."""
     out: list[str] = []
     for line in text.split("\n"):
         if out and _half(out[-1]) and line.strip():

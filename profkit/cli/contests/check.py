@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 from profkit.contests.gpucodeforces.form import Checked, check, submissions
 from profkit.rundir import harmless
@@ -16,7 +17,7 @@ SCHEMA = "profkit-check/1"
 
 @click.command("check", short_help="What gets a submission rejected.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 def command(folder: Path, as_json: bool) -> int:
     """Check FOLDER, a GPUCodeForces submission, every submission of a season, or of the seasons in it; runs nothing.
 
