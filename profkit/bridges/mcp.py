@@ -30,7 +30,7 @@ HOW = (
 
 
 class Tools:
-    """What the server offers. roots: folders that paths may lie in; seconds: how long one measurement may take."""
+    """The server's tools. roots: folders that paths may lie in; seconds: limit of a measurement."""
 
     def __init__(self, roots: Sequence[Path], seconds: float) -> None:
         self._roots = [root.resolve() for root in roots]

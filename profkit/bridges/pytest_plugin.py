@@ -80,7 +80,7 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
 
 
 class Measured:
-    """Measures for one test. home: where its baselines lie, one for each call of `measure`; runs: where runs go."""
+    """Measure for one test. home: its baselines, one per call; runs: where runs go."""
 
     def __init__(self, home: Path, runs: Path, limit: float, device: str, *, update: bool, budget: float) -> None:
         self._home, self._runs, self._limit = home, runs, limit

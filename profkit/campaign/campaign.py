@@ -23,8 +23,9 @@ from profkit.record.request import Request
 
 @dataclass(frozen=True)
 class Done:
-    """What became of an item. `run`: its directory, None when nothing was measured; then, and when it could not be
-    reported whole, `error`, `fix` and the exit `code` say why.
+    """Result of an item. `run`: its directory, None when nothing was measured.
+
+    `error`, `fix` and the exit `code` say why it was not measured, or not reported whole.
     """
 
     item: WorkItem
@@ -36,8 +37,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Campaign:
-    """`name`: the command for people; two with the same command and the same request are one campaign. `jobs`: how many
-    build at once, 0 for what the machine can do; `dask`: the address of a scheduler that is to run it, "" for here.
+    """Items to measure; the same `name` and request are the same campaign.
+
+    `name`: the command for people. `jobs`: parallel builds, 0 for what the machine can do; `dask`: address of a scheduler,
+    "" for this machine.
     """
 
     name: str

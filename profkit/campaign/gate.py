@@ -45,8 +45,10 @@ RULES = {
 
 @dataclass(frozen=True)
 class Judged:
-    """One implementation before and after. `word`: slower (for sure, beyond the limit), wrong, gone, faster, same,
-    undecided, new, or apart (measured otherwise: no comparison). `ratio`: old time / new time with its interval.
+    """One implementation before and after. `ratio`: old time / new time with its interval.
+
+    `word`: slower (for sure, beyond the limit), wrong, gone, faster, same, undecided, new, or apart (measured otherwise: no
+    comparison).
     """
 
     sample: str

@@ -111,7 +111,7 @@ class Ledger:
         return not any(self.folder.glob("work/*"))
 
     def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
-        """Key of an item -> its run, of those that are done."""
+        """Key -> run of the items that are done."""
         # A day earlier: the clocks of other machines may differ.
         since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
         wanted = {f"{self.begun.id}/{item.key}": item.key for item in items}
@@ -175,9 +175,7 @@ def seen(folder: Path) -> Seen | None:
 
 
 def _begun(folder: Path) -> Begun | None:
-    """What campaign.json says; None where it is not there. Raises ProfkitError where it is damaged: what is done could not
-    be told from what is not.
-    """
+    """campaign.json, None without. Raises ProfkitError where it is damaged."""
     file = folder / "campaign.json"
     try:
         begun = msgspec.json.decode(file.read_bytes(), type=Begun)

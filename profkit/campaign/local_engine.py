@@ -30,8 +30,9 @@ _CORES_OF_A_GPU = 3
 
 @dataclass(frozen=True)
 class Heard:
-    """What an engine says. `kind`: begin, say (of task `what`), end, or failed; only the end of a report, or failed, is
-    the last of an item. `where` it is done.
+    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker.
+
+    The end of a report, or failed, is the last of an item.
     """
 
     kind: str
@@ -229,7 +230,7 @@ class _Queues:
 
 
 def _digest(files: Sequence[str]) -> str:
-    """Of the contents of these files; "" parts for those that are gone."""
+    """SHA-256 of the contents of these files; missing ones are left out."""
     digest = hashlib.sha256()
     for name in files:
         with contextlib.suppress(OSError):

@@ -209,8 +209,10 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
 
 
 def season_scene(runs: Path, device: str, rows: Sequence[Row], lang: str = "en") -> Scene:
-    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them. lang:
-    of its words; English where no font has Chinese."""
+    """The best candidates of many samples under the ceilings of their device.
+
+    The ceilings are those of the newest run. lang: English where no font has Chinese.
+    """
     from profkit.study.ceilings import roofline_of
     from roofline.scene import Point, Scene
 

@@ -46,8 +46,9 @@ _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`what`: build, measure or report. `folder`: of this item alone, on the disk of `runs`. `device`: cuda or cpu,
-    auto for what is there; `cc`: the compute capability that is built for. `campaign`: its id.
+    """`what`: build, measure or report. `folder`: of this item, on the disk of `runs`.
+
+    `device`: cuda or cpu, auto for what is there; `cc`: compute capability of builds; `campaign`: its id.
     """
 
     what: str
@@ -61,9 +62,10 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of a task. `run`: the run's directory, "" when there is none; `error`, `fix`, `code`: why, and its
-    exit code; `full`: for want of room on a disk, so that nothing else can go on; `line`: the verdict; `seconds` it
-    took; `where`: host and process; `memory`: bytes that the process has now.
+    """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
+
+    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `seconds` it took; `where`: host and process;
+    `memory`: bytes of the process.
     """
 
     what: str
@@ -189,7 +191,8 @@ def _measure(task: Task, say: Say) -> Answer:
 
 
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process of a measurement was killed from outside: a candidate's, or of one that has failed the judge's.
+    """Whether a process of a measurement was killed from outside.
+
     What profkit itself has ended for its time or its memory was measured, and would be again as it was.
     """
     return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(

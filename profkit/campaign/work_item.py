@@ -26,11 +26,11 @@ _EACH = 10.0
 
 
 class WorkItem(msgspec.Struct, frozen=True):
-    """`key`: of its files and of what is asked; `label`: for people; `sample`: the name its runs most likely get.
+    """One sample of a campaign. `key`: digest of files and request; `label`: for people.
 
-    `path`: a sample's folder or a task of somebody else's. With a `candidate`, a file, `path` is the file of its
-    reference. `built`: files whose extensions are built ahead, `reference`: the file whose get_init_inputs() they are constructed
-    with. `cost`: seconds it may take; only the order hangs on it.
+    `sample`: the likely name of its runs; `path`: a sample's folder or a task in another format. With a `candidate`, a file,
+    `path` is its reference. `built`: files whose extensions are built ahead; `reference`: whose get_init_inputs() they are
+    constructed with. `cost`: estimated seconds, for the order.
     """
 
     key: str

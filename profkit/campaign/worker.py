@@ -49,8 +49,9 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """A worker, started when it is first asked and again after it has ended or grown. Not for two threads: it ends with
-    the thread that started it. lent: descriptor of the servers that it and others have runners of; `nice`: its niceness.
+    """A worker process, restarted when it has ended or grown; for one thread.
+
+    lent: descriptor of the shared runner servers; nice: its niceness.
     """
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:

@@ -44,7 +44,7 @@ class Amount(click.FloatRange):
 
 
 class Sectioned(click.Command):
-    """A verb whose help shows each option in its section."""
+    """A command with the options of its help in sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -102,8 +102,9 @@ def sanitizers(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Field:
-    """How a field of Request stands on the command line. `names`: its options, --field unless given; `read`: what makes
-    its value of a text; `settings`: further ones of click's.
+    """How a field of Request stands on the command line.
+
+    `names`: its options, --field unless given; `read`: parses its value; `settings`: further ones of click's.
     """
 
     section: str

@@ -274,9 +274,7 @@ def document(run: Study) -> dict[str, Any]:
 
 
 def exit_code(run: Study) -> int:
-    """0 when a program ended well, or when every implementation that ran is right and no sanitizer found an error in
-    its kernels; else 1.
-    """
+    """0 when a program ended well, or all implementations are right and sound; else 1."""
     if run.manifest.program:
         return int(run.manifest.status != "done")
     ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]

@@ -1,5 +1,6 @@
-"""What a long command shows while it works: in a pipe a line a step; on a terminal one line that is drawn again and
-again, with a clock, a bar, and what is waited for since when, and a line that stays for each step that took its time.
+"""Progress of a long command: a line per step in a pipe, one live line on a terminal.
+
+The live line has a clock, a bar and the current step; a line stays for each step that took long.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _OF = re.compile(r"\[(\d+)/(\d+)\] ")
 
 
 class Progress:
-    """A line a step on standard error, or nothing. Call it with the step that begins now; `[3/12] name` is one of a
-    number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and all.
+    """A line per step on standard error, or nothing. Call it with the step that begins.
+
+    `[3/12] name` is one of a number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and
+    all.
     """
 
     def __init__(self, quiet: bool = False) -> None:

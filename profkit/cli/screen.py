@@ -37,8 +37,7 @@ def with_plain(command: click.Command) -> click.Command:
 
 
 def settle(context: click.Context) -> None:
-    """Colour by the environment: never with NO_COLOR, always with FORCE_COLOR, not on a dumb terminal; else where a
-    terminal is."""
+    """Colour by NO_COLOR, FORCE_COLOR and TERM; else where a terminal is."""
     if os.environ.get("NO_COLOR"):
         context.color = False
     elif context.color is None and os.environ.get("FORCE_COLOR"):

@@ -1,4 +1,4 @@
-"""Other people's formats and rules, one folder each; VERBS are what it offers the command line."""
+"""Other people's formats and rules, one folder each; VERBS are for the command line."""
 
 from __future__ import annotations
 

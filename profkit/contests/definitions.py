@@ -40,9 +40,10 @@ _LFS = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class Dialect:
-    """What the two differ in. `promised`: source of _promised(name, tensor), which makes a random input what its name
-    promises; `allocate`: how an output that a solution writes into is made; `root`: where paths of workloads begin;
-    `name`: of the format.
+    """The differences of the two formats.
+
+    `promised`: source of _promised(name, tensor), which makes a random input what its name promises; `allocate`: how an
+    output that a solution writes into is made; `root`: where paths of workloads begin; `name`: of the format.
     """
 
     promised: str
@@ -136,9 +137,7 @@ def _derived(definition: Json) -> dict[str, int | str]:
 def _cases(
     definition: Json, workloads: Sequence[Json], root: Path, where: Path
 ) -> tuple[list[Json], Json, list[Doubt]]:
-    """The workloads whose inputs can be had, the largest first; that one as it is published; a doubt about each that
-    cannot.
-    """
+    """The workloads whose inputs are there, the largest first; that one as published; doubts."""
     found, published, doubts = [], [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)

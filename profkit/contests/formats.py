@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """`tasks`: the tasks of this format at a path, that alone when it is one. `read`: the sources of such a task for a
-    device ("cuda" or "cpu").
-    """
+    """`tasks`: those of this format at a path. `read`: the sources of one for "cuda" or "cpu"."""
 
     tasks: Callable[[Path], list[Path]]
     read: Callable[[Path, str], Sources]

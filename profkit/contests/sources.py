@@ -44,10 +44,9 @@ def get_init_inputs():
 
 @dataclass(frozen=True)
 class Sources:
-    """`reference`: the text with Model, get_inputs and get_init_inputs; `candidates`: name -> the text with ModelNew.
+    """`reference`: the text with Model and the getters; `candidates`: name -> text with ModelNew.
 
-    `doubts`: what a reader of the run should know about how these texts came about. `beside`: further files that the
-    texts import, by name.
+    `doubts`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
     """
 
     name: str

@@ -36,8 +36,9 @@ def of_tensors(source: str) -> bool:
 
 
 def detect(source: str) -> str:
-    """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch. A DSL that is not
-    installed, and that the source can do without, is none it is written in here.
+    """One of BACKENDS: the imported DSL, else the compiled language, torch.compile or torch.
+
+    A DSL that is not installed, and that the source can do without, does not count.
     """
     imported = dict(sorted(_imports(source), reverse=True))
     for backend, (package, _) in _PACKAGES.items():

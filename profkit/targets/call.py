@@ -15,9 +15,7 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Call:
-    """`function(*arguments)`; the arguments are used as they are, every time. `reference`: what it is compared with on
-    the same arguments, None for nothing.
-    """
+    """`function(*arguments)`, always with these arguments. `reference`: compared with, or None."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]

@@ -68,11 +68,10 @@ def name_of(argv: Sequence[str]) -> str:
 
 
 def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> list[str] | None:
-    """The command that runs `argv` and writes its GPU activity to `out`; None when it is no Python program. window: what
-    of it, in profkit.runner.trace's words; with - for `out` a tool outside is told.
+    """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun, whose
-    ranks write a file each.
+    window: words of profkit.runner.trace; `out` "-": a tool outside is notified. Known are python [options] FILE, -m MODULE
+    and -c CODE, scripts with python in their first line, and torchrun, whose ranks write a file each.
     """
     launched = _launched(argv)
     if launched is not None:

@@ -133,9 +133,7 @@ def _document(
 
 
 def _table(runs: Path, rows: Sequence[Row]) -> str:
-    """Where, when, on what, how long, how far from the floor, and the verdict in words; on a terminal as much of them as
-    leaves room for the rest.
-    """
+    """The rows as a table; on a terminal the verdicts are cut to leave room for the rest."""
     from profkit.report.writers.terminal import tone
 
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT

@@ -125,9 +125,7 @@ def _candidate(name: str, status: str, reason: str, row: dict[str, Any]) -> dict
 
 
 def lines(document: dict[str, Any]) -> list[str]:
-    """The lines that complete run_code.py's: throughput and bandwidth of each candidate that ran, where the
-    script does not print them itself.
-    """
+    """Throughput and bandwidth lines of each candidate, where run_code.py does not print them."""
     out = []
     printed = document["run_code"]
     labels = printed.get("candidate") or {}

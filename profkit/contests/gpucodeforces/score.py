@@ -49,8 +49,9 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Scored:
-    """One sample. `accepted`: None when nothing was measured. `similar_to`: an earlier issue of the same case,
-    with `similar` saying improved, similar (相近优化), undecided or unknown.
+    """One sample. `accepted`: None when nothing was measured.
+
+    `similar_to`: an earlier issue of the same case; `similar`: improved, similar (相近优化), undecided or unknown.
     """
 
     id: str

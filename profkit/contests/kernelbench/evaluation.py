@@ -136,9 +136,7 @@ def _text(file: Path) -> str:
 
 
 def unfit(generated: Generated) -> Record | None:
-    """The row of one that is no Python, has no ModelNew, or is of a backend that is not installed here: it has not
-    compiled. None for one that can be measured.
-    """
+    """The row of a candidate that cannot be measured: no Python, no ModelNew, no backend here."""
     source = _text(generated.path)
     backend = backends.detect(source)
     reason, absent = not_a_candidate(source), backends.missing(backend)

@@ -31,9 +31,7 @@ NO_SPEED = ("impossible", "void")
 
 @dataclass(frozen=True)
 class Rated:
-    """One problem's speed-up with the interval it is known to lie in (NaN when it is not), and the share of
-    the attainable one.
-    """
+    """One problem's speed-up with its interval (NaN without), and share of the attainable."""
 
     problem: int
     name: str
@@ -142,8 +140,9 @@ def _pass(n: int, c: int, k: int) -> float:
 
 
 def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> list[Rated]:
-    """Each aligned problem's sample 0 with the interval of its speed-up: profkit's own, measured against the
-    reference in the same run, or one made of the means and deviations of both files.
+    """Sample 0 of each aligned problem with the interval of its speed-up.
+
+    profkit's own, measured against the reference in the same run, or one made of the means and deviations of both files.
     """
     rows = []
     for problem in problems:
@@ -197,8 +196,9 @@ def _log_error(stats: Record) -> float:
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
-    """p -> {"sure", "possible", "undecided"}: the first two are shares of n, the last a count. A speed-up
-    without an interval is undecided, unless it was wrong.
+    """p -> shares that are "sure" and "possible", and the count of "undecided".
+
+    A speed-up without an interval is undecided, unless it was wrong.
     """
     n = len(rows)
     found = {}

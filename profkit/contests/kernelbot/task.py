@@ -78,7 +78,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder. `device`: on "cpu" the texts' "cuda" becomes "cpu", which a doubt says.
+    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a doubt.
 
     Raises ProfkitError naming the file and what is missing, or what cannot be measured here.
     """
