@@ -26,8 +26,8 @@ import msgspec
 
 from analyzers.records import number
 from profkit.api import Run, profile
-from profkit.campaign.piece import of_folder
-from profkit.campaign.task import Task, perform
+from profkit.campaign.stages import Task, perform
+from profkit.campaign.work_item import of_folder
 from profkit.contests import formats
 from profkit.errors import ProfkitError
 from profkit.launch import warm
@@ -79,9 +79,9 @@ def _built(tasks: list[Path], asked: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(asked.jobs) as pool:
         for task in tasks:
             with contextlib.suppress(ProfkitError):
-                piece = of_folder(stack.enter_context(formats.opened(task, asked.device)), request)
-                for file in piece.built:
-                    alone = msgspec.structs.replace(piece, built=(file,))
+                item = of_folder(stack.enter_context(formats.opened(task, asked.device)), request)
+                for file in item.built:
+                    alone = msgspec.structs.replace(item, built=(file,))
                     pool.submit(perform, Task("build", alone, request, "", "", "", asked.device))
 
 

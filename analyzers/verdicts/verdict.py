@@ -180,7 +180,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     of it where they contradict each other. `time` [s] of a call; `hard` [s]: the least that the task's model allows;
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
-    kernel of its own source ran (None: not known); `fallback`: the place in the source of the way round it, `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
+    kernel of its own source ran (None: not known); `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
     timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
     `switched`: it sets torch's switches in its calls.
     `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
@@ -207,7 +207,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     used: str = ""
     task: str = ""
     own_ran: bool | None = None
-    fallback: str = ""
     unbuilt: bool = False
     by_caller: bool = False
     frozen: bool = False
@@ -253,8 +252,7 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
     if known.used:
         found.append(Condition("reduced", {"used": known.used, "task": known.task}))
     if known.own_ran is False:
-        other = Condition("fallback", {"place": known.fallback}) if known.fallback else Condition("library")
-        found.append(Condition("unbuilt") if known.unbuilt else other)
+        found.append(Condition("unbuilt" if known.unbuilt else "library"))
     if known.by_caller:
         found.append(Condition("caller"))
     if below:

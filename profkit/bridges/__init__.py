@@ -1,1 +1,1 @@
-"""Where people already are: notebooks, pytest, pull requests, clients of the Model Context Protocol."""
+"""Bridges to notebooks, pytest, pull requests and the Model Context Protocol."""

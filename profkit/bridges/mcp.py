@@ -1,4 +1,4 @@
-"""A server of the Model Context Protocol: few tools, each answers with one short JSON document.
+"""A server of the Model Context Protocol: few tools, each with a short JSON answer.
 
 Paths lie below the roots that the server was given, and nothing is measured that was not asked for. An answer has at
 most LIMIT characters; a measurement ends after `seconds`. Times are seconds, shares 0 to 1, null is not known.
@@ -30,7 +30,7 @@ HOW = (
 
 
 class Tools:
-    """What the server offers. roots: folders that paths may lie in; seconds: how long one measurement may take."""
+    """The server's tools. roots: folders that paths may lie in; seconds: limit of a measurement."""
 
     def __init__(self, roots: Sequence[Path], seconds: float) -> None:
         self._roots = [root.resolve() for root in roots]
@@ -106,7 +106,7 @@ class Tools:
         return study
 
     def _started(self, arguments: Sequence[str]) -> str:
-        """The document that a command line of ours prints. It ends with its children when it takes too long."""
+        """The document that a profkit command prints; it is ended when it takes too long."""
         argv = [sys.executable, "-m", "profkit", *arguments]
         done = subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, cwd=self._roots[0]
@@ -136,7 +136,7 @@ def _short(content: dict[str, Any]) -> str:
 
 
 def _told(tool: Callable[..., str]) -> Callable[..., str]:
-    """The tool, whose failures are documents like every other answer."""
+    """The tool with its failures as documents like every other answer."""
 
     @functools.wraps(tool)
     def told(*arguments: Any, **options: Any) -> str:

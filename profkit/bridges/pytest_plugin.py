@@ -14,7 +14,6 @@ Loaded in every pytest session: nothing heavy on top.
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 import shutil
 import sys
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from profkit.api import Run
 
 MARK = "profkit"
+LIMIT = 1.05
+"""A time over the reference's or the baseline's that passes where no max_ratio is given."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARK}(max_ratio=1.05): measures; its time over the reference's, else over the baseline's, stays below it",
+        f"{MARK}(max_ratio={LIMIT}): measures; its time over the reference's, else over the baseline's, stays below it",
     )
 
 
@@ -65,7 +66,7 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
     if not present and not config.getoption("--profkit-cpu"):
         pytest.skip("no GPU here: --profkit-cpu measures on the CPU")
     marks = list(request.node.iter_markers(MARK))
-    limit = next((float(mark.kwargs["max_ratio"]) for mark in marks if "max_ratio" in mark.kwargs), math.inf)
+    limit = next((float(mark.kwargs["max_ratio"]) for mark in marks if "max_ratio" in mark.kwargs), LIMIT)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.nodeid).strip("-.")
     root = config.rootpath / str(config.getoption("--profkit-baselines"))
     return Measured(
@@ -79,7 +80,7 @@ def profkit(request: pytest.FixtureRequest) -> Measured:
 
 
 class Measured:
-    """Measures for one test. home: where its baselines lie, one for each call of `measure`; runs: where runs go."""
+    """Measure for one test. home: its baselines, one per call; runs: where runs go."""
 
     def __init__(self, home: Path, runs: Path, limit: float, device: str, *, update: bool, budget: float) -> None:
         self._home, self._runs, self._limit = home, runs, limit
@@ -138,7 +139,7 @@ class Measured:
 
 
 def _judge(low: float, high: float, limit: float, what: str) -> None:
-    """Fail when the interval of the ratio lies above the limit; warn when the limit lies inside it."""
+    """Fail when the interval lies above the limit; warn when the limit lies inside it."""
     said = f"{what}: {low:.3g} to {high:.3g} times the time, {limit:g} allowed"
     if low > limit:
         pytest.fail(said, pytrace=False)

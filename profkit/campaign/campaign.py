@@ -1,4 +1,4 @@
-"""A list of samples, each measured once: what is done already, what is left, and how it went."""
+"""A list of samples, each measured once; resumable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profkit.campaign.dask import Dask
+from profkit.campaign.dask_engine import Dask
 from profkit.campaign.ledger import Ledger
-from profkit.campaign.local import Engine, Heard, Local, Place, pool
-from profkit.campaign.piece import Piece, encoded
+from profkit.campaign.local_engine import Engine, Heard, Local, Place, pool
 from profkit.campaign.progress import Count, board
-from profkit.campaign.task import Task
+from profkit.campaign.stages import Task
+from profkit.campaign.work_item import WorkItem, encoded
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import gpu
 from profkit.record.prepare import expected_device
@@ -23,11 +23,12 @@ from profkit.record.request import Request
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a piece. `run`: its directory, None when nothing was measured; then, and when it could not be
-    reported whole, `error`, `fix` and the exit `code` say why.
+    """Result of an item. `run`: its directory, None when nothing was measured.
+
+    `error`, `fix` and the exit `code` say why it was not measured, or not reported whole.
     """
 
-    piece: Piece
+    item: WorkItem
     run: Path | None
     error: str = ""
     fix: str = ""
@@ -36,29 +37,31 @@ class Done:
 
 @dataclass(frozen=True)
 class Campaign:
-    """`name`: the command for people; two with the same command and the same request are one campaign. `jobs`: how many
-    build at once, 0 for what the machine can do; `dask`: the address of a scheduler that is to run it, "" for here.
+    """Items to measure; the same `name` and request are the same campaign.
+
+    `name`: the command for people. `jobs`: parallel builds, 0 for what the machine can do; `dask`: address of a scheduler,
+    "" for this machine.
     """
 
     name: str
-    pieces: Sequence[Piece]
+    items: Sequence[WorkItem]
     request: Request
     jobs: int = 0
     dask: str = ""
 
     def run(self, say: Callable[[str], None], *, quiet: bool = False) -> Generator[Done, None, None]:
-        """Each piece as it is done, those of an earlier start first.
+        """Each item as it is done, those of an earlier start first.
 
         Raises CannotProfileError when the device asked for is not here; ProfkitError when the campaign runs already,
         and when it cannot go on: what is done stays, and the same command goes on.
         """
         device = self.request.device if self.dask else expected_device(self.request)
-        with Ledger(self.request.runs, self._key(), self.name, len(self.pieces)) as ledger:
-            there = ledger.delivered(self.pieces)
-            for piece in self.pieces:
-                if piece.key in there:
-                    yield Done(piece, there[piece.key])
-            todo = [piece for piece in self.pieces if piece.key not in there]
+        with Ledger(self.request.runs, self._key(), self.name, len(self.items)) as ledger:
+            there = ledger.delivered(self.items)
+            for item in self.items:
+                if item.key in there:
+                    yield Done(item, there[item.key])
+            todo = [item for item in self.items if item.key not in there]
             try:
                 yield from self._rest(
                     ledger, todo, self._engine(ledger, device), self._tasks(ledger, device), say, quiet
@@ -77,13 +80,13 @@ class Campaign:
     def _rest(
         self,
         ledger: Ledger,
-        todo: Sequence[Piece],
+        todo: Sequence[WorkItem],
         engine: Engine,
-        task: Callable[[str, Piece], Task],
+        task: Callable[[str, WorkItem], Task],
         say: Callable[[str], None],
         quiet: bool,
     ) -> Generator[Done, None, None]:
-        count = Count(self.pieces, len(self.pieces) - len(todo))
+        count = Count(self.items, len(self.items) - len(todo))
         count.expect(todo)
         ledger.note(count.state(os.getpid()), at_once=True)
         with board(count, say, quiet=quiet) as shown, closing(engine.run(todo, task)) as hearing:
@@ -109,28 +112,28 @@ class Campaign:
         gpus = len(gpu.visible()) if device == "cuda" else 0
         return Local(places(device), pool(self.jobs, gpus), ledger.folder / "workers.log")
 
-    def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, Piece], Task]:
+    def _tasks(self, ledger: Ledger, device: str) -> Callable[[str, WorkItem], Task]:
         runs, cc = self.request.runs.resolve(), gpu.compute_capability() if device == "cuda" else ""
 
-        def task(what: str, piece: Piece) -> Task:
-            folder = str(ledger.work(piece).resolve())
-            return Task(what, piece, self.request, folder, str(runs), ledger.begun.id, device, cc)
+        def task(what: str, item: WorkItem) -> Task:
+            folder = str(ledger.work(item).resolve())
+            return Task(what, item, self.request, folder, str(runs), ledger.begun.id, device, cc)
 
         return task
 
 
 def _done(heard: Heard, ledger: Ledger) -> Done | None:
-    """The end of a piece; None for anything else."""
+    """The end of an item; None for anything else."""
     answer = heard.answer
     if not heard.last or answer is None:
         return None
     run = Path(answer.run) if answer.run else None
     if run is None and answer.what == "report":
         # Who delivered it may have died before saying so, or was asked by a command that did.
-        run = ledger.delivered([heard.piece]).get(heard.piece.key)
+        run = ledger.delivered([heard.item]).get(heard.item.key)
         if run is not None:
-            return Done(heard.piece, run)
-    return Done(heard.piece, run, answer.error, answer.fix, answer.code)
+            return Done(heard.item, run)
+    return Done(heard.item, run, answer.error, answer.fix, answer.code)
 
 
 _FEWEST, _MOST = 3, 12
@@ -140,7 +143,7 @@ _A_CORE, _ROOM = 0.75, 6 << 30
 
 
 def places(device: str) -> list[Place]:
-    """Who measures on this machine: a few for every GPU that is visible, of which one times, or one for the CPU."""
+    """Workers that measure on this machine: several for every visible GPU, one for the CPU."""
     if device != "cuda":
         return [Place("cpu", {})]
     cards: list[Mapping[str, str]] = list(gpu.visible())

@@ -30,7 +30,7 @@ Values = NDArray[np.float64]
 
 
 def cuts(values: Sequence[float], seed: int = SEED) -> list[int]:
-    """The places before which the level of a series changes, in order; none in fewer than 2 SHORTEST values.
+    """Indices at which the level of a series changes; none in fewer than 2 SHORTEST values.
 
     The newest LONGEST values alone are looked at. The same series has the same cuts: permutations are drawn from `seed`.
     """

@@ -1,14 +1,15 @@
-"""Two folders of runs, before a change and after it: what a pull request is told, and whether it may pass.
+"""Regression gate: two folders of runs, before a change and after it.
 
-Runs are paired by sample, the newest of each, and by implementation. What fails: an implementation that was right and is
-wrong or failed now, and one whose whole interval lies above the limit. What cannot be told apart passes, and says so.
+Runs are paired by sample, the newest of each, and by implementation. What fails: an implementation that is wrong, failed
+or skipped now, one that is gone, and one whose whole interval lies above the limit. What cannot be told apart passes,
+and says so, unless the gate is strict.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analyzers.compare import Ladder, Rung
@@ -21,7 +22,7 @@ from profkit.report.layout import Table, pipe_table, without_markup, words
 from profkit.report.programs import compared
 from profkit.report.writers.junit import Case
 from profkit.rundir.directory import find_runs
-from profkit.study.study import Study
+from profkit.study.study import Part, Study
 
 MARK = "<!-- profkit -->"
 """By which a comment is found again."""
@@ -34,8 +35,10 @@ BEYOND_TIME = ("void", "impossible")
 
 @dataclass(frozen=True)
 class Judged:
-    """One implementation before and after. `word`: slower (for sure, beyond the limit), wrong, faster, same, undecided,
-    new, or apart (measured otherwise: no comparison). `ratio`: old time / new time with its interval.
+    """One implementation before and after. `ratio`: old time / new time with its interval.
+
+    `word`: slower (for sure, beyond the limit), wrong, gone, faster, same, undecided, new, or apart (measured otherwise: no
+    comparison).
     """
 
     sample: str
@@ -48,14 +51,15 @@ class Judged:
     high: float = math.nan
     floor: float = math.nan
     why: str = ""
-
-    @property
-    def fails(self) -> bool:
-        return self.word in ("slower", "wrong")
+    fails: bool = False
 
 
-def judge(before: Path, after: Path, limit: float) -> tuple[list[Judged], list[Study]]:
-    """Every implementation of the runs below `after`, and those runs. Raises ProfkitError where there is nothing to
+def judge(
+    before: Path, after: Path, limit: float, *, allow_missing: bool = False, strict: bool = False
+) -> tuple[list[Judged], list[Study]]:
+    """Every implementation of the runs below the two folders, and the runs below `after`.
+
+    allow_missing: what is gone passes; strict: what cannot be told fails. Raises ProfkitError where there is nothing to
     compare: an empty measurement passes no gate.
     """
     old, new = _newest(before), _newest(after)
@@ -64,7 +68,27 @@ def judge(before: Path, after: Path, limit: float) -> tuple[list[Judged], list[S
         raise ProfkitError(
             f"{after}: no implementation that {before} has, too", fix="measure the same samples before and after"
         )
-    return found, list(new.values())
+    there = {(one.sample, one.impl) for one in found}
+    found += [one for name, study in old.items() for one in _gone(name, study, there)]
+    failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("undecided", "apart") if strict else ())}
+    return [replace(one, fails=one.word in failing) for one in found], list(new.values())
+
+
+def _gone(name: str, old: Study, there: set[tuple[str, str]]) -> list[Judged]:
+    """What was timed before and is not in the runs after."""
+    if old.stepwise:
+        parts = [STEP]
+    else:
+        parts = [part.name for part in _tried(old) if number(_row(old, part.name), "time") > 0]
+    return [
+        Judged(name, impl, "gone", number(_row(old, impl), "time"), why="not in the runs after")
+        for impl in parts
+        if (name, impl) not in there
+    ]
+
+
+def _tried(study: Study) -> list[Part]:
+    return [part for part in study.parts if part.impl is None or part.impl.role != "reference"]
 
 
 def _newest(folder: Path) -> dict[str, Study]:
@@ -81,8 +105,7 @@ def _newest(folder: Path) -> dict[str, Study]:
 def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judged]:
     if new.stepwise:
         return [_program(name, old, new, limit)]
-    tried = [part for part in new.parts if part.impl is None or part.impl.role != "reference"]
-    return [_judged(name, old, new, part.name, limit) for part in tried]
+    return [_judged(name, old, new, part.name, limit) for part in _tried(new)]
 
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
@@ -133,7 +156,7 @@ def _row(study: Study, impl: str) -> dict[str, float]:
 
 
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:
-    """What goes below a pull request: the verdict, a row an implementation, the doubts. `picture`: its address."""
+    """Comment of a pull request: verdict, a row per implementation, doubts. picture: address."""
     failed = [one for one in found if one.fails]
     head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
     table = Table(

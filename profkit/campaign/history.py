@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from profkit.campaign.change_points import SHORTEST, cuts
-from profkit.campaign.index import Index, Row
+from profkit.campaign.index import Index
+from profkit.campaign.rows import Row
 from profkit.errors import ProfkitError
 from profkit.launch import gpu
 from profkit.rundir.directory import open_run
@@ -39,7 +40,7 @@ Facts = Mapping[str, Any]
 
 
 class Level(msgspec.Struct, frozen=True):
-    """Runs between two changes: `first` of them the index in the series, `time` [s] and `floor` their medians."""
+    """Runs between two changes: `first` is an index, `time` [s] and `floor` are medians."""
 
     first: int
     runs: int
@@ -49,7 +50,7 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A change of the level: `ratio` = time after / time before; `reference`: the same of the reference.
+    """A change of the level: `ratio` = time after / before; `reference`: that of the reference.
 
     `causes`: what changed with it, in words. `measured`: it was measured otherwise, so the times do not compare.
     `newest`: only the newest runs are slower, too few for a level of their own.
@@ -66,7 +67,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One implementation of a sample on one device, the oldest run first; `references`: times [s] of theirs, or NaN."""
+    """One implementation of a sample on one device, oldest run first; `references`: their [s]."""
 
     sample: str
     impl: str
@@ -92,7 +93,7 @@ class Again(msgspec.Struct, frozen=True):
 
 
 def histories(index: Index, *, sample: str = "", device: str = "", since: str = "") -> list[Series]:
-    """The series of one sample or of all, with the changes since a moment; runs before it are looked at, too."""
+    """The series of one sample or of all, with the changes since a moment."""
     rows = [row for row in index.rows(sample=sample, device=device, references=True) if _counts(row)]
     by_sample: dict[str, list[Row]] = {}
     for row in reversed(rows):
@@ -138,7 +139,7 @@ def _judged(
 
 
 def level_changes(times: Sequence[float]) -> list[int]:
-    """The change points that are large enough to be said; those that are not are taken back, the smallest first."""
+    """Change points of at least LEAST; smaller ones are merged, the smallest first."""
     found = cuts([math.log(time) for time in times])
     while found:
         edges = [0, *found, len(times)]
@@ -152,7 +153,7 @@ def level_changes(times: Sequence[float]) -> list[int]:
 
 
 def newest_slower(times: Sequence[float]) -> int:
-    """How many of the newest runs, fewer than make a level, are all slower than those before ever were by chance."""
+    """Number of newest runs, too few for a level, that are all outliers on the slow side."""
     for count in range(SHORTEST - 1, 0, -1):
         before, newest = times[:-count], times[-count:]
         if len(before) < BEFORE:
@@ -172,14 +173,8 @@ def _level(rows: Sequence[Row], first: int, end: int) -> Level:
 
 def _known(row: Row, facts: Facts) -> Facts:
     """All that may explain a change, the first named first."""
-    own = {
-        "source": row.source[:12],
-        "GPU": row.uuid,
-        "driver": row.driver,
-        "profkit": row.profkit,
-        "method": row.method,
-    }
-    return {name: value for name, value in own.items() if value} | dict(facts)
+    own = {"GPU": row.uuid, "driver": row.driver, "profkit": row.profkit, "method": row.method}
+    return {name: value for name, value in {"source": row.source[:12], **own}.items() if value} | dict(facts)
 
 
 def _change(
@@ -211,7 +206,7 @@ def _ratio(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _words(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[tuple[str, str]]:
-    """(name, "driver 580.1 -> 590.2") of what none of the runs next to the change has on both sides."""
+    """(name, "driver 580.1 -> 590.2") of facts that differ across the change."""
     near = before[-SHORTEST:], after[:SHORTEST]
     for name in dict.fromkeys(name for one in (*near[0], *near[1]) for name in one):
         old, new = ([one[name] for one in part if name in one] for part in near)
@@ -220,7 +215,7 @@ def _words(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[tuple[st
 
 
 def _numbers(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
-    """Counters, clocks and counts whose values before and after lie apart, what moved the most first."""
+    """Counters, clocks and counts whose ranges lie apart, the largest change first."""
     found = []
     for name in dict.fromkeys(name for one in (*before, *after) for name in one):
         old, new = (
@@ -247,7 +242,7 @@ def _short(text: str) -> str:
 
 
 def confirm(index: Index, series: Series, progress: Callable[[str], None] = lambda _: None) -> Again:
-    """Measure the newest run of a series again, AGAIN times, where its device and its sources are still here.
+    """Measure the newest run of a series again, AGAIN times.
 
     The new runs join the others below the index's folder. Confirmed: their median is nearer to the slower level.
     """
@@ -268,7 +263,7 @@ def confirm(index: Index, series: Series, progress: Callable[[str], None] = lamb
 
 
 def _measured(index: Index, series: Series, progress: Callable[[str], None]) -> Iterator[tuple[Row, float]]:
-    """(row, time [s] of the reference) of new runs of the same sources on the same device by the same method.
+    """(row, time [s] of the reference) of new runs of the same sources and method.
 
     Raises ProfkitError where these are not to be had.
     """

@@ -1,9 +1,9 @@
-"""What a campaign keeps on disk while it is not finished, so that the same command goes on where it stopped.
+"""On-disk state of an unfinished campaign, by which the same command resumes it.
 
-    RUNS/.campaigns/KEY/campaign.json      its id, its command line, how many pieces
+    RUNS/.campaigns/KEY/campaign.json      its id, its command line, how many items
                         state.json         what is done, what runs where, what failed; for `profkit list`
                         lock               held by the process that runs it
-                        work/PIECE/        what is measured now, or was measured and is not reported yet
+                        work/ITEM/        what is measured now, or was measured and is not reported yet
 
 The folder goes when nothing is left to do. What is done is known from the runs themselves: each names its campaign.
 """
@@ -29,7 +29,7 @@ from profkit.rundir.files import unwritable, write_atomic
 from profkit.rundir.manifest import read_manifest
 
 if TYPE_CHECKING:
-    from profkit.campaign.piece import Piece
+    from profkit.campaign.work_item import WorkItem
 
 FOLDER = ".campaigns"
 _GONE = ".gone-"
@@ -47,17 +47,16 @@ class Begun(msgspec.Struct):
 
 
 class State(msgspec.Struct):
-    """state.json. `running`: where -> what; `failed`: what -> why. `begun`: what campaign.json says, should that be damaged."""
+    """state.json. `running`: where -> what; `failed`: what -> why."""
 
     done: int = 0
     running: dict[str, str] = {}
     failed: dict[str, str] = {}
     pid: int = 0
-    begun: Begun | None = None
 
 
 class Ledger:
-    """The folder of one campaign. Use as a context manager: it is nobody else's in the block."""
+    """The folder of one campaign. A context manager: it holds the lock."""
 
     def __init__(self, runs: Path, key: str, command: str, total: int) -> None:
         self.runs, self._command, self._total = runs, command, total
@@ -102,20 +101,20 @@ class Ledger:
                 return handle
             os.close(handle)
 
-    def work(self, piece: Piece) -> Path:
-        """The folder of a piece while it is not delivered."""
-        return self.folder / "work" / piece.key
+    def work(self, item: WorkItem) -> Path:
+        """The folder of an item while it is not delivered."""
+        return self.folder / "work" / item.key
 
     @property
     def untouched(self) -> bool:
-        """Whether no piece was begun."""
+        """Whether no item was begun."""
         return not any(self.folder.glob("work/*"))
 
-    def delivered(self, pieces: Sequence[Piece]) -> dict[str, Path]:
-        """Key of a piece -> its run, of those that are done."""
+    def delivered(self, items: Sequence[WorkItem]) -> dict[str, Path]:
+        """Key -> run of the items that are done."""
         # A day earlier: the clocks of other machines may differ.
         since = f"{datetime.fromisoformat(self.begun.created[:19]) - timedelta(days=1):%Y%m%dT%H%M%S}"
-        wanted = {f"{self.begun.id}/{piece.key}": piece.key for piece in pieces}
+        wanted = {f"{self.begun.id}/{item.key}": item.key for item in items}
         found: dict[str, Path] = {}
         for path in self.runs.glob("*/*Z*"):
             if path.name >= since and (path / "run.json").exists():
@@ -130,8 +129,7 @@ class Ledger:
         if at_once or time.monotonic() - self._written > _EVERY:
             self._written = time.monotonic()
             with contextlib.suppress(ProfkitError):
-                kept = msgspec.structs.replace(state, begun=self.begun)
-                write_atomic(self.folder / "state.json", msgspec.json.encode(kept))
+                write_atomic(self.folder / "state.json", msgspec.json.encode(state))
 
     def remove(self) -> None:
         """Nothing is left to do."""
@@ -164,9 +162,7 @@ class Seen:
 
     def document(self) -> Mapping[str, object]:
         """For programs."""
-        state = msgspec.structs.asdict(self.state)
-        del state["begun"]
-        return {**msgspec.structs.asdict(self.begun), **state, "alive": self.alive}
+        return {**msgspec.structs.asdict(self.begun), **msgspec.structs.asdict(self.state), "alive": self.alive}
 
 
 def seen(folder: Path) -> Seen | None:
@@ -175,28 +171,20 @@ def seen(folder: Path) -> Seen | None:
         begun = _begun(folder)
     except ProfkitError:
         begun = Begun("", f"damaged, {folder / 'campaign.json'}", "", 0)
-    except OSError:
-        return None
     return None if begun is None else Seen(begun, _state(folder), _held(folder / "lock"))
 
 
 def _begun(folder: Path) -> Begun | None:
-    """What campaign.json says, or state.json where that is damaged; None where neither is there. Raises ProfkitError where
-    both are damaged: what is done could not be told from what is not.
-    """
+    """campaign.json, None without. Raises ProfkitError where it is damaged."""
     file = folder / "campaign.json"
     try:
         begun = msgspec.json.decode(file.read_bytes(), type=Begun)
         datetime.fromisoformat(begun.created[:19])
-    except FileNotFoundError:
-        return _state(folder).begun
+    except OSError:
+        return None
     except ValueError as error:
-        if (kept := _state(folder).begun) is not None:
-            return kept
-        raise ProfkitError(
-            f"{file}: {error}",
-            fix=f"remove {folder}: the same command then begins anew, and the runs that are done stay",
-        ) from error
+        fix = f"remove {folder}: the same command then begins anew, and the runs that are done stay"
+        raise ProfkitError(f"{file}: {error}", fix=fix) from error
     return begun
 
 

@@ -1,4 +1,4 @@
-"""What a campaign shows while it runs: on a terminal a table with a clock, else a line for each thing that is done."""
+"""Progress of a campaign: a table with a clock on a terminal, else a line per item."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from profkit.campaign.ledger import State
-from profkit.campaign.local import Heard
-from profkit.campaign.piece import Piece
+from profkit.campaign.local_engine import Heard
+from profkit.campaign.work_item import WorkItem
+from profkit.errors import CannotProfileError
 from profkit.rundir import harmless
 
 _SHOWN_FAILURES = 5
@@ -24,32 +25,32 @@ def duration(seconds: float) -> str:
 
 
 class Count:
-    """Who does what since when, what is done and what failed, and how long the rest will take."""
+    """Running, done and failed items, and an estimate of the remaining time."""
 
-    def __init__(self, pieces: Sequence[Piece], done: int, now: Callable[[], float] = time.monotonic) -> None:
-        self.total, self.done = len(pieces), done
+    def __init__(self, items: Sequence[WorkItem], done: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.done = len(items), done
         self.failed: dict[str, str] = {}
         self.running: dict[str, tuple[str, str, float]] = {}
         self._now, self._began = now, now()
         self._cost = self._left = 0.0
         self._measured: set[str] = set()
 
-    def expect(self, todo: Sequence[Piece]) -> None:
+    def expect(self, todo: Sequence[WorkItem]) -> None:
         """What is left to be measured from now on."""
-        self._cost = self._left = sum(piece.cost for piece in todo)
+        self._cost = self._left = sum(item.cost for item in todo)
 
     def hear(self, heard: Heard) -> None:
-        piece = heard.piece
+        item = heard.item
         if heard.kind in ("begin", "say"):
             since = self.running.get(heard.where, ("", "", self._now()))[2] if heard.kind == "say" else self._now()
-            self.running[heard.where] = (piece.label, heard.text or heard.what, since)
+            self.running[heard.where] = (item.label, heard.text or heard.what, since)
             return
         self.running.pop(heard.where, None)
-        if heard.what == "measure" and piece.key not in self._measured:
-            self._measured.add(piece.key)
-            self._left -= piece.cost
+        if heard.what == "measure" and item.key not in self._measured:
+            self._measured.add(item.key)
+            self._left -= item.cost
         if heard.kind == "failed":
-            self.failed[piece.label] = heard.text
+            self.failed[item.label] = heard.text
         elif heard.what == "report":
             self.done += 1
 
@@ -90,12 +91,13 @@ class Lines:
 
     def hear(self, heard: Heard) -> None:
         if heard.kind == "failed":
-            self._tell(heard, f"failed: {heard.text}")
+            here = heard.answer is None or heard.answer.code != CannotProfileError.exit_code
+            self._tell(heard, f"{'failed' if here else 'skipped'}: {heard.text}")
         elif heard.reported and heard.answer is not None:
             self._tell(heard, heard.answer.line)
 
     def _tell(self, heard: Heard, what: str) -> None:
-        self._say(f"{self._count.head()}: {harmless.line(f'{heard.piece.label}: {what}')}")
+        self._say(f"{self._count.head()}: {harmless.line(f'{heard.item.label}: {what}')}")
 
 
 class Screen:
@@ -121,7 +123,7 @@ class Screen:
 
     def hear(self, heard: Heard) -> None:
         if heard.reported and heard.answer is not None:
-            told = harmless.line(f"{heard.piece.label}: {heard.answer.line}")
+            told = harmless.line(f"{heard.item.label}: {heard.answer.line}")
             self._console.print(told, markup=False, highlight=False)
 
     def _draw(self) -> Any:

@@ -1,4 +1,4 @@
-"""A static site of many runs: leaderboard, rankings, rooflines, and the page of every run; opens from disk.
+"""Static site of many runs: leaderboard, rankings, rooflines, and a page per run.
 
 `index.html` and `index.zh.html` share one `data.js`. Pages of single runs lie in `runs/`: a run's own report.html is
 copied, others are made, the best first, some each time; until then a run's row and its facts stand for it.
@@ -21,7 +21,8 @@ import msgspec
 from analyzers.errors import AnalyzeError
 from analyzers.verdicts.analysis import Analysis
 from profkit._version import __version__
-from profkit.campaign.index import Index, Row
+from profkit.campaign.index import Index
+from profkit.campaign.rows import Row
 from profkit.contests.gpucodeforces import score
 from profkit.contests.kernelbench import fastp
 from profkit.errors import ProfkitError
@@ -41,34 +42,17 @@ POINTS = 40
 FIGURES = 4
 """Devices that have one."""
 RIGHT = ("undecided", "faster", "slower", "same")
-FIELDS = (
-    "path",
-    "sample",
-    "impl",
-    "created",
-    "status",
-    "word",
-    "line",
-    "wins",
-    "speedup",
-    "low",
-    "high",
-    "time",
-    "floor",
-    "share",
-    "bound",
-    "method",
-    "device",
-    "doubts",
-    "newest",
-    "page",
+_PLAIN = (
+    *("path", "sample", "impl", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
+    *("time", "floor", "share", "bound", "method"),
 )
+FIELDS = (*_PLAIN, "device", "doubts", "newest", "page")
 """What data.js holds of a row, in this order; `device` and `doubts` are places in lists of their own."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was written: `pages` of runs that are there, of them `fresh` made or copied this time."""
+    """What was written: `pages` of runs, of them `fresh` made or copied this time."""
 
     index: Path
     runs: int
@@ -107,16 +91,13 @@ def build(
 
 
 def best_of(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
-    """(device, sample) -> the best candidate of its newest finished run there; right ones before others, wins first."""
-    newest: dict[tuple[str, str], list[Row]] = {}
+    """(device, sample) -> the best candidate of the newest finished run."""
+    found: dict[tuple[str, str], Row] = {}
     for row in rows:
         if row.status == "done" and row.word:
-            known = newest.setdefault((row.device, row.sample), [])
-            if not known or (row.created, row.path) == (known[0].created, known[0].path):
-                known.append(row)
-            elif (row.created, row.path) > (known[0].created, known[0].path):
-                newest[row.device, row.sample] = [row]
-    return {key: max(found, key=_merit) for key, found in newest.items()}
+            key = row.device, row.sample
+            found[key] = max(found.get(key, row), row, key=lambda one: (one.created, one.path, _merit(one)))
+    return found
 
 
 def _merit(row: Row) -> tuple[bool, bool, float]:
@@ -124,7 +105,7 @@ def _merit(row: Row) -> tuple[bool, bool, float]:
 
 
 def fast_p(best: dict[tuple[str, str], Row]) -> list[dict[str, Any]]:
-    """A row a device: over how many samples, and at each p the shares that are faster for sure and possibly."""
+    """A row per device: number of samples, and at each p the sure and possible shares."""
     found = []
     for device in sorted({device for device, _ in best}):
         rows = [row for (one, _), row in best.items() if one == device]
@@ -153,7 +134,7 @@ def _free(out: Path) -> None:
 def _pages(
     runs: Path, out: Path, rows: Sequence[Row], best: dict[tuple[str, str], Row], limit: int, lang: str
 ) -> tuple[dict[str, str], int]:
-    """(run -> the address of its page, how many were made or copied now); pages of runs that are gone are removed."""
+    """(run -> address of its page, how many were made now); pages of gone runs are removed."""
     ahead = [row.path for row in sorted(best.values(), key=_merit, reverse=True)]
     own = {row.path for row in rows if row.page}
     there: dict[str, str] = {}
@@ -206,7 +187,7 @@ def _make(run: Path, file: Path, lang: str) -> bool:
 
 
 def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[dict[str, str]]:
-    """roofline-N.svg of the devices with the most samples; those that are not drawn any more are removed."""
+    """Draw roofline-N.svg of the devices with the most samples; remove stale ones."""
     from roofline.figure.plot import draw, save
 
     by_device: dict[str, list[Row]] = {}
@@ -228,7 +209,7 @@ def _figures(runs: Path, out: Path, best: dict[tuple[str, str], Row]) -> list[di
 
 
 def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
-    """The best candidates of many samples under the roofs of their device, as the newest of their runs knew them."""
+    """The best candidates of many samples under the ceilings of their device, as the newest run knew them."""
     from profkit.study.ceilings import roofline_of
     from roofline.figure.scene import Point, Scene
 
@@ -260,7 +241,7 @@ def season_scene(runs: Path, device: str, rows: Sequence[Row]) -> Scene:
 
 
 class _Recorded(Study):
-    """A run whose analysis is the one that was written down when it was made; analysed again where there is none."""
+    """A run with its recorded analysis; analysed again where there is none."""
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -281,7 +262,7 @@ def _scored(season: Path, runs: Path, rows: Sequence[Row]) -> list[score.Scored]
 
 
 def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
-    """data.js: the rows as lists, what repeats in lists of its own; nothing in it can end a script or is markup."""
+    """data.js: the rows as lists, repeated values by index; free of markup."""
     devices = {name: place for place, name in enumerate(sorted({row.device for row in rows}))}
     doubts: dict[str, int] = {}
     newest: dict[tuple[str, str], tuple[str, str]] = {}
@@ -292,7 +273,7 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
     for row in rows:
         said = [doubts.setdefault(what, len(doubts)) for what in row.doubts]
         last = newest[row.device, row.sample] == (row.created, row.path)
-        values = [_plain(getattr(row, name)) for name in FIELDS[:16]]
+        values = [_plain(getattr(row, name)) for name in _PLAIN]
         listed.append([*values, devices[row.device], said, int(last), pages.get(row.path, "")])
     document = {
         "fields": FIELDS,

@@ -34,13 +34,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, repr=False)
 class Swept:
-    """`frame`: a row a point and implementation: the `axes` of the grid, then COLUMNS in SI units, and `run`, its path."""
+    """`frame`: a row per point and implementation: `axes`, COLUMNS in SI units, path of the run."""
 
     frame: pd.DataFrame
     axes: tuple[str, ...]
 
     def plot(self, y: str = "time") -> Figure:
-        """A column over the first axis that is a number, a line for each implementation and point of the other axes."""
+        """Plot a column over the first numeric axis, a line per implementation and other axes."""
         from matplotlib.figure import Figure
 
         x = next((one for one in self.axes if pd.api.types.is_numeric_dtype(self.frame[one])), self.axes[0])
@@ -72,7 +72,7 @@ def at(call: Callable[..., Any], point: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def over(measured: Callable[..., Study], grid: Mapping[str, Sequence[Any]]) -> Swept:
-    """The points of the grid in order, the last axis fastest. Raises ProfkitError for an empty grid."""
+    """Measure the points of the grid, the last axis fastest. Raises ProfkitError without any."""
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     if not grid or not points:
         raise ProfkitError("a grid without points", fix='give values: {"n": [1024, 2048]}')

@@ -21,8 +21,8 @@ from typing import IO
 
 import msgspec
 
-from profkit.campaign.piece import decoded, encoded
-from profkit.campaign.task import Answer, Task, interrupted, perform, warm
+from profkit.campaign.stages import Answer, Task, interrupted, perform, warm
+from profkit.campaign.work_item import decoded, encoded
 from profkit.launch import process
 from profkit.launch.environment import environment
 from profkit.launch.protocol import BARE
@@ -49,8 +49,9 @@ class WorkerDiedError(Exception):
 
 
 class Worker:
-    """A worker, started when it is first asked and again after it has ended or grown. Not for two threads: it ends with
-    the thread that started it. lent: descriptor of the servers that it and others have runners of; `nice`: its niceness.
+    """A worker process, restarted when it has ended or grown; for one thread.
+
+    lent: descriptor of the shared runner servers; nice: its niceness.
     """
 
     def __init__(self, log: Path, extra: Mapping[str, str], lent: int, nice: int = 0) -> None:
@@ -151,7 +152,7 @@ def main() -> int:
 
 
 def _end_with_parent() -> None:
-    """The line that tasks come on is closed by the parent's end alone, whatever this process is doing then."""
+    """End this process when its parent has ended."""
     line = select.poll()
     line.register(sys.stdin.fileno(), 0)
     line.poll()

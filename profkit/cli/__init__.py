@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _flushed(code: int) -> int:
-    """The exit code; another when what was said cannot be written, which Python would tell at its end with a traceback."""
+    """The exit code after flushing; another when stdout cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -50,7 +50,7 @@ def _flushed(code: int) -> int:
 
 
 def _speak_utf8() -> None:
-    """On Windows a pipe or a file gets UTF-8 as everywhere; its console takes every letter as it is."""
+    """Write UTF-8 to pipes and files on Windows, too."""
     for stream in (sys.stdout, sys.stderr):
         if sys.platform == "win32" and isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8")

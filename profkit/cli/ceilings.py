@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
+from profkit.cli import options as shared
 from profkit.errors import CannotProfileError
 from profkit.launch.gpu import identity
 from profkit.record import ceilings
 from profkit.record.ceilings import Measured
+from profkit.report import units
+from profkit.report.layout import Column, Table, terminal_table
+from roofline.ceilings import UNITS
+from roofline.device import DeviceSpec, derived_peaks, find_spec
 
 
 @click.command("ceilings", short_help="Measure this device's roofs.")
 @click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--sustained", is_flag=True, help="Hold each tensor roof for 30 s as well, and meet it after idling.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
     """Measure DRAM, cache and arithmetic roofs of this GPU (half a minute on an H200) and keep them for later runs.
 
@@ -57,35 +63,29 @@ def _known(kind: str) -> Measured | None:
 
 
 def _table(found: Measured) -> str:
-    from profkit.report.layout import Table, terminal_table
-    from roofline.device import derived_peaks, find_spec
-
-    device = found.device
+    device, rows = found.device, found.ceilings
     spec = find_spec(str(device.get("name", "")), cc=device.get("cc"), sms=device.get("sms"))
-    rows = []
-    for row in found.ceilings:
-        clock = float(row.get("clock", math.nan))
-        derived = derived_peaks(spec, clock=clock).get(row["name"], math.nan) if spec and clock == clock else math.nan
-        sheet = (
-            spec.bandwidth
-            if spec and row["name"].startswith("dram")
-            else (spec.peaks.get(row["name"], math.nan) if spec else math.nan)
-        )
-        rows.append(_row(row, derived, sheet))
-    head = [
-        "ceiling",
-        "measured",
-        "derived",
-        "datasheet",
-        "of datasheet",
-        "spread",
-        "SM clock",
-        "power",
-        "variant",
+
+    def texts(values: Iterable[float]) -> list[str]:
+        return [units.text(value, UNITS[row["kind"]]) for row, value in zip(rows, values, strict=True)]
+
+    peaks, spreads = [_figure(row, "peak") for row in rows], [_figure(row, "spread") for row in rows]
+    clocks, powers = [_figure(row, "clock") for row in rows], [_figure(row, "power") for row in rows]
+    sheets = [_sheet(spec, row["name"]) for row in rows]
+    columns = [
+        Column("ceiling", [row["name"] for row in rows]),
+        Column("measured", texts(peaks)),
+        Column("derived", texts(_derived(spec, row) for row in rows), 3),
+        Column("datasheet", texts(sheets), 2),
+        Column("of datasheet", [units.percent(peak / sheet) for peak, sheet in zip(peaks, sheets, strict=True)], 1),
+        Column("spread", [units.percent(one) for one in spreads], 4),
+        Column("SM clock", [units.text(one, "Hz") for one in clocks], 5),
+        Column("power", [f"{one:.0f} W" if one == one else units.MISSING for one in powers], 5),
+        Column("variant", [str(row.get("variant", "")) for row in rows], 6),
     ]
     lines = [
         f"{device.get('name', 'unknown device')}, measured {found.created} ({_age(found.age)} ago)",
-        terminal_table(Table(head, rows, (0, 0, 3, 2, 1, 4, 5, 5, 6))),
+        terminal_table(Table.of(columns)),
     ]
     lines += [f"refused: {reason}" for reason in found.refused]
     if spec is None:
@@ -93,24 +93,23 @@ def _table(found: Measured) -> str:
     return "\n".join(lines)
 
 
-def _row(row: dict[str, Any], derived: float, sheet: float) -> list[str]:
-    from profkit.report import units
-    from roofline.ceilings import UNITS
+def _figure(row: dict[str, Any], name: str) -> float:
+    return float(row.get(name, math.nan))
 
-    unit = UNITS[row["kind"]]
-    peak = float(row["peak"])
-    power = float(row.get("power", math.nan))
-    return [
-        row["name"],
-        units.text(peak, unit),
-        units.text(derived, unit),
-        units.text(sheet, unit),
-        units.percent(peak / sheet),
-        units.percent(float(row.get("spread", math.nan))),
-        units.text(float(row.get("clock", math.nan)), "Hz"),
-        f"{power:.0f} W" if power == power else units.MISSING,
-        str(row.get("variant", "")),
-    ]
+
+def _sheet(spec: DeviceSpec | None, name: str) -> float:
+    """The datasheet's figure of a ceiling, NaN without one."""
+    if spec is None:
+        return math.nan
+    return spec.bandwidth if name.startswith("dram") else spec.peaks.get(name, math.nan)
+
+
+def _derived(spec: DeviceSpec | None, row: dict[str, Any]) -> float:
+    """SMs x rate x the clock of the measurement."""
+    clock = _figure(row, "clock")
+    if spec is None or clock != clock:
+        return math.nan
+    return derived_peaks(spec, clock=clock).get(row["name"], math.nan)
 
 
 def _age(seconds: float) -> str:

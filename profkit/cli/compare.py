@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from profkit.cli.options import vacant
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 from profkit.report import ladder as view
 from profkit.report.messages import LANGUAGES, speaking
@@ -55,9 +55,9 @@ def fraction(_: click.Context, __: click.Parameter, value: str | None) -> float 
     show_default=True,
     help="Language of what is said of programs, and that the page opens in.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing output.")
+@shared.force
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the gate as JUnit's XML.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 def command(
     runs: tuple[str, ...],
     limit: float | None,
@@ -114,7 +114,7 @@ def _case(rung: Any, slower: list[Any], unsure: list[Any]) -> Case:
 
 def _write(done: Any, output: Path, force: bool, limit: float | None) -> None:
     """The page, or the figure, by the extension."""
-    vacant(output, force)
+    shared.vacant(output, force)
     if output.suffix in PAGES:
         from profkit.report.page.compare import page_of  # pandas stays out of start-up
 

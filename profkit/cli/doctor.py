@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 
 if TYPE_CHECKING:
@@ -20,15 +21,9 @@ _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "r
 
 
 @click.command("doctor", short_help="What works on this machine.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 @click.option("--probe", is_flag=True, help="Also run ncu once, on a tiny program.")
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("profkit-runs"),
-    show_default=True,
-    help="Where runs go.",
-)
+@shared.runs
 def command(as_json: bool, probe: bool, runs: Path) -> int:
     """Check this machine: driver, GPU, torch, compilers, Nsight tools, counter permission, disks.
 

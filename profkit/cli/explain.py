@@ -22,7 +22,7 @@ LINES = "record them: profkit profile SAMPLE --lines"
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--kernel", default="", metavar="NAME", help="Only kernels whose name contains NAME.")
 @click.option("--lines", is_flag=True, help="The source lines that its kernels wait for.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 @shared.reader
 def command(run: Path, kernel: str, lines: bool, as_json: bool, reader: str | None) -> int:
     """Findings about the newest run at RUN or below, ranked by the time each could win at most.

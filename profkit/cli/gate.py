@@ -27,19 +27,23 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml and roofline.png here.")
 @click.option("--junit", type=FOLDER, metavar="FILE", help="Write JUnit's XML here.")
+@click.option("--allow-missing", is_flag=True, help="What is gone from AFTER passes.")
+@click.option("--strict", is_flag=True, help="What cannot be told fails: undecided, or measured otherwise.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
-def command(before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str) -> int:
+def command(
+    before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str, **how: bool
+) -> int:
     """Compare the newest run of every sample below AFTER with the one below BEFORE; the comment goes to stdout.
 
     \b
     profkit gate runs-of-main runs-of-this-branch --fail-on-regression 5% -o out
 
-    Exit code 1 when something is wrong, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
+    Exit code 1 when something is wrong, gone, or slower for sure; 2 when there is nothing to compare. Needs no GPU.
     """
     from profkit.campaign.gate import cases, comment, judge
     from profkit.report.figures import gate_scene, png
 
-    found, studies = judge(before, after, limit)
+    found, studies = judge(before, after, limit, **how)
     text = comment(found, studies, limit, picture)
     suite = document("profkit", cases(found))
     if output is not None:

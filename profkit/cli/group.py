@@ -1,4 +1,4 @@
-"""The verbs, loaded when used, and the one place that turns exceptions into words and exit codes.
+"""The verbs, loaded when used, and the one place that turns exceptions into exit codes.
 
 Exit codes: 0 fine; 1 measured and found wanting; 2 usage or bad input; 3 cannot profile here; 130 interrupted
 (Ctrl-C); 143 terminated (SIGTERM, after the same tidying up); 70 a bug of profkit, with its traceback.
@@ -42,6 +42,8 @@ VERBS = {
     "doctor": "What works on this machine, and the fix for what does not.",
 }
 ALL = {**VERBS, **contests.VERBS}
+_MANY = ("history", "list", "site")
+"""Verbs about many runs, whose files lie in a folder of their own, as do those of the contests."""
 
 
 class Verbs(click.Group):
@@ -53,8 +55,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in ALL:
             return None
+        folder = "contests." if cmd_name in contests.VERBS else "runs." if cmd_name in _MANY else ""
         file = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        command = import_module(f"profkit.cli.{file}").command
+        command = import_module(f"profkit.cli.{folder}{file}").command
         return screen.with_plain(command) if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -132,7 +135,7 @@ def complain(what: str, fix: str = "", reader: str = "", exit_code: int = 1) -> 
 
 
 def failed_for(reader: str, message: str, fix: str, exit_code: int) -> None:
-    """What a reader (`--for`) that cannot read prose is told of a failure, on stdout; nothing for others."""
+    """Report a failure on stdout to a reader (`--for`) that cannot read prose."""
     dialect = import_module("profkit.report.dialects").DIALECTS.get(reader) if reader else None
     if dialect is not None and dialect.failed is not None:
         click.echo(dialect.failed(message, fix, exit_code))
@@ -155,7 +158,7 @@ def _terminate(number: int, frame: object) -> None:
 
 @contextlib.contextmanager
 def _tidy_when_terminated() -> Iterator[None]:
-    """SIGTERM raises Terminated in the block; off the main thread, where no handler may be set, it does not."""
+    """SIGTERM raises Terminated in the block, on the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,28 +1,31 @@
-"""Every option that more than one verb has, once; and help that shows options in sections."""
+"""Shared options of the verbs; those of a measurement follow from Request's fields."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
 from profkit.record.request import NARROW, Request
 from profkit.vendor.nvidia.sanitizer import TOOLS
 
 PATH = click.Path(path_type=Path)
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+WHAT, RIGHT, TIMING, NSIGHT, WHERE = "What to measure", "Correctness", "Timing", "Tools", "Where and output"
 
 
 class Option(click.Option):
     """An option that stands in a section of the help."""
 
-    def __init__(self, *arguments: Any, section: str = "Options", **settings: Any) -> None:
+    def __init__(self, *arguments: Any, section: str = WHERE, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.section = section
 
@@ -41,7 +44,7 @@ class Amount(click.FloatRange):
 
 
 class Sectioned(click.Command):
-    """A verb whose help shows each option in its section."""
+    """A command with the options of its help in sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -49,12 +52,12 @@ class Sectioned(click.Command):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
                 sections.setdefault(getattr(param, "section", WHERE), []).append(record)
-        for name, rows in sections.items():
+        for name in filter(sections.get, (WHAT, RIGHT, TIMING, NSIGHT, WHERE)):
             with formatter.section(name):
-                formatter.write_dl(rows)
+                formatter.write_dl(sections[name])
 
 
-def option(*names: str, section: str = "Options", **settings: Any) -> Callable[[Verb], Verb]:
+def option(*names: str, section: str = WHERE, **settings: Any) -> Callable[[Verb], Verb]:
     """click.option, in a section."""
     return click.option(*names, cls=Option, section=section, **settings)
 
@@ -71,7 +74,7 @@ def shared(*options: Callable[[Verb], Verb]) -> Callable[[Verb], Verb]:
 
 
 def size(text: str) -> int:
-    """Bytes, as in 8GiB, 512M or 1000000; K, M, G and T are powers of 1024 with and without iB or B.
+    """Bytes, as in 8GiB, 512M or 1000000; K, M, G and T are powers of 1024.
 
     Raises click.BadParameter.
     """
@@ -81,183 +84,201 @@ def size(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def tools(text: str) -> tuple[str, ...]:
-    """compute-sanitizer's tools, separated by commas; "all" for all of them. Raises click.BadParameter."""
-    names = tuple(dict.fromkeys(filter(None, text.replace(" ", "").split(","))))
-    if not names or set(names) - {*TOOLS, "all"}:
+def words_of(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    """Words separated by commas, in small letters. Raises click.BadParameter for an unknown one."""
+    names = tuple(dict.fromkeys(filter(None, text.lower().replace(" ", "").split(","))))
+    if set(names) - set(known):
+        raise click.BadParameter(f"{text!r}: the {what} are {', '.join(known)}")
+    return names
+
+
+def sanitizers(text: str) -> tuple[str, ...]:
+    """compute-sanitizer's tools, separated by commas, or "all". Raises click.BadParameter."""
+    names = words_of(text, (*TOOLS, "all"), "tools")
+    if not names:
         raise click.BadParameter(f"{text!r}: the tools are {', '.join(TOOLS)}, or all")
     return TOOLS if "all" in names else names
 
 
-def precisions(text: str) -> tuple[str, ...]:
-    """Precisions separated by commas, in small letters; none for "". Raises click.BadParameter."""
-    names = tuple(dict.fromkeys(filter(None, text.lower().replace(" ", "").split(","))))
-    if set(names) - set(NARROW):
-        raise click.BadParameter(f"{text!r}: the precisions are {', '.join(NARROW)}")
-    return names
-
-
-WHAT, RIGHT, TIMING, NSIGHT, WHERE = "What to measure", "Correctness", "Timing", "Tools", "Where and output"
-
-device = option("--device", section=WHAT, type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-trials = option(
-    "--trials",
-    section=RIGHT,
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Correctness trials, fresh inputs each.",
-)
-budget = option(
-    "--budget",
-    section=TIMING,
-    type=Amount(),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time spent on timing, at most.",
-)
-processes = option(
-    "--processes",
-    section=TIMING,
-    metavar="N",
-    type=click.IntRange(1),
-    callback=lambda _ctx, _param, count: count or 0,
-    help="Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign one where that tells]",
-)
-timeout = option(
-    "--timeout",
-    section=TIMING,
-    type=Amount(above=True),
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="Scales every time limit.",
-)
-wait_quiet = option(
-    "--wait-quiet",
-    section=TIMING,
-    type=Amount(),
-    default=0.0,
-    metavar="SECONDS",
-    help="Begin when nobody else works on the device; exit 3 if that takes longer.",
-)
-precision = option(
-    "--precision",
-    section=RIGHT,
-    type=click.Choice(["fp32", "fp16", "bf16"]),
-    default="fp32",
-    show_default=True,
-    help="Floating inputs and weights of both sides are cast to it; integers stay.",
-)
-ncu = option(
-    "--ncu", "counters", section=NSIGHT, flag_value="ncu", help="Collect hardware counters with Nsight Compute."
-)
-events = option(
-    "--events", "counters", section=NSIGHT, flag_value="off", help="No counters, on purpose: CUDA events alone."
-)
-runs = option(
-    "--runs", section=WHERE, type=PATH, default=Path("profkit-runs"), show_default=True, help="Where runs go."
-)
-as_json = option("--json", "as_json", section=WHERE, is_flag=True, help="One JSON document on stdout.")
-reader = option(
-    "--for", "reader", section=WHERE, type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md."
-)
-quiet = option("-q", "--quiet", section=WHERE, is_flag=True, help="No progress.")
-
-
-def _count(text: str) -> int:
-    """ "auto" as 0, else a number above 0. Raises click.BadParameter."""
-    if text == "auto":
-        return 0
-    if not text.isdecimal() or int(text) < 1:
-        raise click.BadParameter(f"{text!r}: auto, or how many builds run at once")
-    return int(text)
-
-
 @dataclass(frozen=True)
-class Runners:
-    """Who runs a campaign: see profkit.campaign.campaign.Campaign. `quiet`: nothing is shown."""
+class Field:
+    """How a field of Request stands on the command line.
 
-    jobs: int
-    dask: str
-    quiet: bool
+    `names`: its options, --field unless given; `read`: parses its value; `settings`: further ones of click's.
+    """
+
+    section: str
+    help: str
+    metavar: str | None = None
+    names: tuple[str, ...] = ()
+    read: Callable[[str], Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_COUNTED = "Commands: "
+FIELDS = {
+    "only": Field(WHAT, "Only this candidate; repeatable.", "NAME", ("--candidate", "only")),
+    "device": Field(
+        WHAT,
+        "",
+        settings={
+            "type": click.Choice(["auto", "cuda", "gpu", "cpu"]),
+            "callback": lambda _ctx, _param, name: "cuda" if name == "gpu" else name,
+        },
+    ),
+    "precision": Field(
+        RIGHT,
+        "Floating inputs and weights of both sides are cast to it; integers stay.",
+        settings={"type": click.Choice(["fp32", "fp16", "bf16"]), "default": "fp32"},
+    ),
+    "hot": Field(WHAT, _COUNTED + "rank first, count the N hottest.", "N"),
+    "range": Field(WHAT, _COUNTED + "only inside this range.", "NAME"),
+    "after": Field(WHAT, _COUNTED + "pass over N steps, or N seconds.", "N|Ns"),
+    "steps": Field(WHAT, _COUNTED + "then N steps.", "N"),
+    "kernel": Field(WHAT, _COUNTED + "count only kernels that match.", "REGEX", ("-k", "--kernel-name", "kernel")),
+    "trials": Field(RIGHT, "Correctness trials, fresh inputs each.", "N"),
+    "backward": Field(RIGHT, "Compare the gradients too, and time them apart."),
+    "seed": Field(RIGHT, "Fix the inputs; by default fresh in every run.", "N", settings={"type": int}),
+    "trust": Field(
+        RIGHT,
+        "Your own code: reference and candidates in one process. Otherwise each has one of its own.",
+        names=("--trust/--isolate",),
+    ),
+    "allow": Field(
+        RIGHT,
+        "Precisions below the task's that count as a win all the same, as in tf32,bf16.",
+        "TYPES",
+        read=lambda text: words_of(text, NARROW, "precisions"),
+    ),
+    "memory": Field(RIGHT, "Host memory a candidate's process may take, as in 8GiB.", "SIZE", read=size),
+    "sanitize": Field(
+        RIGHT, "Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.", "TOOLS", read=sanitizers
+    ),
+    "shapes": Field(
+        TIMING,
+        "Time get_inputs() alone, or all of get_more_inputs() too.",
+        settings={"type": click.Choice(["first", "all"])},
+    ),
+    "budget": Field(TIMING, "Time spent on timing, at most.", "SECONDS"),
+    "processes": Field(
+        TIMING,
+        "Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign "
+        "one where that tells]",
+        "N",
+    ),
+    "timeout": Field(
+        TIMING,
+        "Kill a command, or a candidate's call or check, that takes longer.  [default: 60 for a candidate]",
+        "SECONDS",
+        ("--time-limit", "limit"),
+        settings={"type": Amount(above=True), "default": None},
+    ),
+    "perturb": Field(TIMING, "Infer what binds it from time alone, under other conditions."),
+    "nsys": Field(NSIGHT, "Record a timeline with Nsight Systems, or what CUPTI sees."),
+    "deep": Field(NSIGHT, "The counters that `profkit explain` asks for as well."),
+    "lines": Field(NSIGHT, "--deep, and the source lines that the kernels wait for."),
+    "runs": Field(WHERE, "Where runs go.", "DIR", settings={"type": PATH}),
+}
+"""The fields of Request that are options; the others are for the library."""
+_LEAST = {"trials": 1, "hot": 1, "steps": 1, "processes": 1}
+_PHASE = 60.0
+"""Seconds that a call or a check of a candidate may take by default; `--time-limit` scales every limit by it."""
+
+
+def of_request(*names: str) -> Callable[[Verb], Verb]:
+    """Options of these fields of Request; "ncu" and "events" are the two of `counters`."""
+    known = {one.name: one.default for one in fields(Request)}
+    return shared(*(_COUNTERS[name] if name in _COUNTERS else _of_field(name, known[name]) for name in names))
+
+
+def _of_field(name: str, default: Any) -> Callable[[Verb], Verb]:
+    one = FIELDS[name]
+    settings: dict[str, Any] = {"help": one.help, "metavar": one.metavar, "default": default}
+    if one.read is not None:
+        read = one.read
+        settings |= {"default": None, "callback": lambda _ctx, _param, text: default if text is None else read(text)}
+    elif isinstance(default, bool):
+        settings |= {"is_flag": True, "metavar": None}
+    elif isinstance(default, tuple):
+        settings |= {"multiple": True}
+    elif name in _LEAST:
+        given = None if default == 0 else default
+        settings |= {"type": click.IntRange(_LEAST[name]), "default": given}
+        settings |= {"callback": lambda _ctx, _param, count: default if count is None else count}
+    elif isinstance(default, float):
+        settings |= {"type": Amount()}
+    settings |= one.settings
+    settings["show_default"] = settings["default"] not in (None, "", (), False)
+    return option(*(one.names or (f"--{name}",)), section=one.section, **settings)
+
+
+_COUNTERS = {
+    "ncu": option(
+        "--ncu", "counters", section=NSIGHT, flag_value="ncu", help="Hardware counters, or exit 3 where there are none."
+    ),
+    "events": option(
+        "--events", "counters", section=NSIGHT, flag_value="off", help="No counters, on purpose: CUDA events alone."
+    ),
+}
+json_ = option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+reader = option("--for", "reader", type=click.Choice(["agent"]), help="One short JSON document; docs/agent.md.")
+quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
+force = option("--force", is_flag=True, help="Overwrite an existing output.")
+runs = option(
+    "--runs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("profkit-runs"),
+    show_default=True,
+    help="Where runs are.",
+)
+
+
+def request_of(counters: str | None, *, otherwise: str = "off", **options: Any) -> Request:
+    """The request of these options; `otherwise`: the counters where none are asked for."""
+    limit = options.pop("limit", None)
+    if limit is not None:
+        options["timeout"] = limit / _PHASE
+    return Request(counters=counters or otherwise, **options)
 
 
 def _engine(context: click.Context, param: click.Parameter, text: str | None) -> Any:
-    """--jobs or --dask: a cluster's workers decide themselves how many build."""
+    """--jobs ("auto" is 0) or --dask: a cluster's workers decide themselves how many build."""
     if text and any(context.params.get(name) is not None for name in ("jobs", "dask")):
         raise click.UsageError("--jobs is for this machine, --dask for a cluster: give one of them")
-    return _count(text) if param.name == "jobs" and text is not None else text
+    if param.name == "dask" or text is None:
+        return text
+    if text != "auto" and not (text.isdecimal() and int(text)):
+        raise click.BadParameter(f"{text!r}: auto, or how many builds run at once")
+    return 0 if text == "auto" else int(text)
 
 
 campaign = shared(
     option(
         "--jobs",
-        section=WHERE,
         metavar="auto|N",
         callback=_engine,
         help="As a campaign: N builds run ahead, every GPU measures; the same command again goes on.",
     ),
-    option(
-        "--dask",
-        section=WHERE,
-        metavar="ADDRESS",
-        callback=_engine,
-        help="As a campaign on this Dask cluster.",
-    ),
+    option("--dask", metavar="ADDRESS", callback=_engine, help="As a campaign on this Dask cluster."),
 )
 
 
-def fenced(*, sanitize: bool = True) -> Callable[[Verb], Verb]:
-    """What keeps a candidate apart: --trust, --memory, --gpu-memory and --sanitize; and what it is --allow-ed."""
-    checked = option(
-        "--sanitize",
-        section=RIGHT,
-        metavar="TOOLS",
-        callback=lambda _ctx, _param, text: tools(text) if text is not None else (),
-        help="Run compute-sanitizer: memcheck, racecheck, initcheck, synccheck, or all.",
-    )
-    return shared(
-        option(
-            "--trust/--isolate",
-            section=RIGHT,
-            help="Your own code: reference and candidates in one process. Otherwise each has one of its own.",
-        ),
-        option(
-            "--allow",
-            section=RIGHT,
-            metavar="TYPES",
-            default="",
-            callback=lambda _ctx, _param, text: precisions(text),
-            help="Precisions below the task's that count as a win all the same, as in tf32,bf16.",
-        ),
-        option(
-            "--memory",
-            section=RIGHT,
-            metavar="SIZE",
-            callback=lambda _ctx, _param, text: size(text) if text else 0,
-            help="Host memory a candidate's process may take, as in 8GiB.",
-        ),
-        option(
-            "--gpu-memory",
-            section=RIGHT,
-            metavar="SIZE",
-            callback=lambda _ctx, _param, text: size(text) if text else 0,
-            help="GPU memory that torch may allocate in it (not with --trust).",
-        ),
-        *([checked] if sanitize else []),
-    )
+@dataclass(frozen=True)
+class Runners:
+    """Where a campaign runs: see profkit.campaign.campaign.Campaign. `quiet`: nothing is shown."""
 
+    jobs: int
+    dask: str
+    quiet: bool
 
-def measuring(verb: Verb) -> Verb:
-    """What every verb asks that measures many samples."""
-    return shared(device, trials, budget, processes, precision, wait_quiet, timeout, ncu, runs, quiet)(verb)
-
-
-def request_of(counters: str | None, **options: Any) -> Request:
-    """The request of a verb with the options of `measuring`: no counters unless they are asked for."""
-    return Request(counters=counters or "off", **options)
+    @classmethod
+    def of(cls, jobs: int | None, dask: str | None, quiet: bool) -> Runners | None:
+        """None without a campaign; on this machine a process imports torch for all of it at once."""
+        if jobs is None and not dask:
+            return None
+        if not dask:
+            click.get_current_context().with_resource(warm.runners(environment(sharing())))
+        return cls(jobs or 0, dask or "", quiet)
 
 
 def vacant(output: Path, force: bool) -> None:

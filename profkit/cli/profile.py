@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,11 @@ import click
 import msgspec
 
 from profkit.cli import options as shared
-from profkit.cli.campaign import begin
 from profkit.cli.group import complain, failed_for
-from profkit.cli.options import NSIGHT, RIGHT, TIMING, WHAT, WHERE, Sectioned, option
+from profkit.cli.options import Runners, Sectioned, option
 from profkit.cli.progress import Progress, progress
 from profkit.cli.screen import show
-from profkit.errors import ProfkitError
+from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
@@ -26,7 +26,12 @@ from profkit.targets.program import Program
 if TYPE_CHECKING:
     from profkit.study.study import Study
 
-COUNTED = "Counting a command (as ncu's options)"
+OPTIONS = (
+    *("only", "device", "hot", "range", "after", "steps", "kernel"),
+    *("trials", "backward", "seed", "trust", "allow", "memory", "sanitize"),
+    *("shapes", "budget", "processes", "timeout", "perturb"),
+    *("ncu", "nsys", "events", "deep", "lines", "runs"),
+)
 
 
 class WithProgram(Sectioned):
@@ -37,7 +42,14 @@ class WithProgram(Sectioned):
             at = args.index("--")
             ctx.meta["program"] = args[at + 1 :]
             args = args[:at]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "program" in ctx.meta or "unexpected extra" not in error.message:
+                raise
+            raise click.UsageError(
+                f"{error.message} A command goes after --: profkit profile -- python train.py"
+            ) from error
 
 
 @click.command(
@@ -48,90 +60,18 @@ class WithProgram(Sectioned):
     epilog="After --: any command with its arguments. An option that cannot apply is refused.",
 )
 @click.argument("sample", type=shared.PATH, required=False)
-@option("--candidate", "only", section=WHAT, multiple=True, metavar="NAME", help="Only this candidate; repeatable.")
-@shared.device
-@option("--hot", section=WHAT, type=click.IntRange(1), metavar="N", help="Commands: rank first, count the N hottest.")
-@option("--range", "range", section=WHAT, default="", metavar="NAME", help="Commands: only inside this range.")
-@option("--after", section=WHAT, default="", metavar="N|Ns", help="Commands: pass over N steps, or N seconds.")
-@option("--steps", section=WHAT, default=None, type=click.IntRange(1), metavar="N", help="Commands: then N steps.")
-@shared.trials
-@option(
-    "--shapes",
-    section=TIMING,
-    type=click.Choice(["first", "all"]),
-    default="first",
-    show_default=True,
-    help="Time get_inputs() alone, or all of get_more_inputs() too.",
-)
-@option("--backward", section=RIGHT, is_flag=True, help="Compare the gradients too, and time them apart.")
-@option("--seed", section=RIGHT, type=int, help="Fix the inputs; by default fresh in every run.")
-@shared.fenced()
-@shared.budget
-@shared.processes
-@option(
-    "--target",
-    section=TIMING,
-    type=shared.Amount(),
-    metavar="FLOAT",
-    default=0.005,
-    show_default=True,
-    help="Stop when medians are known this well (relative).",
-)
-@option(
-    "--l2",
-    section=TIMING,
-    type=click.Choice(["cold", "warm"]),
-    default="cold",
-    show_default=True,
-    help="Cache state of timed calls.",
-)
-@option("--energy", section=TIMING, is_flag=True, help="Energy of a call as well, by the GPU's counter; 1.2 s each.")
-@shared.wait_quiet
-@shared.timeout
-@option(
-    "--time-limit",
-    "limit",
-    section=TIMING,
-    type=shared.Amount(above=True),
-    metavar="SECONDS",
-    help="Commands: kill one that runs longer.",
-)
-@shared.ncu
-@option("--nsys", section=NSIGHT, is_flag=True, help="Record a timeline with Nsight Systems, or what CUPTI sees.")
-@shared.events
-@option("--require-counters", section=NSIGHT, is_flag=True, help="Exit 3 when counters cannot be had.")
-@option("--deep", section=NSIGHT, is_flag=True, help="The counters that `profkit explain` asks for as well.")
-@option("--lines", section=NSIGHT, is_flag=True, help="--deep, and the source lines that the kernels wait for.")
-@option("--perturb", section=TIMING, is_flag=True, help="Infer what binds it from time alone, under other conditions.")
-@option("--set", "ncu_set", section=NSIGHT, default="", metavar="NAME", help="This ncu section set as well (full).")
-@option("--keep-report", section=NSIGHT, is_flag=True, help="Keep the tools' own reports (.ncu-rep, .nsys-rep).")
-@option("-k", "--kernel-name", "kernel", section=COUNTED, default="", metavar="REGEX", help="Only these kernels.")
-@option("--nvtx-include", "include", section=COUNTED, multiple=True, metavar="EXPR", help="profkit@mlp/ is annotate's.")
-@option("--launch-skip", "skip", section=COUNTED, type=click.IntRange(0), metavar="N", help="Leave out the first N.")
-@option("--launch-count", "count", section=COUNTED, type=click.IntRange(1), metavar="N", help="Count N launches.")
-@option(
-    "--kill/--no-kill",
-    section=COUNTED,
-    default=None,
-    help="End the command once its launches are counted (--hot does).",
-)
-@shared.runs
+@shared.of_request(*OPTIONS)
 @shared.campaign
-@option("--dry-run", section=WHERE, is_flag=True, help="Print the commands and the replay passes, and stop.")
-@shared.as_json
+@option("--dry-run", is_flag=True, help="Print the commands and the replay passes, and stop.")
+@shared.json_
 @shared.reader
-@option("-v", "--verbose", section=WHERE, is_flag=True, help="Print the exact commands and the seconds of each.")
+@option("-v", "--verbose", is_flag=True, help="Print the exact commands and the seconds of each.")
 @shared.quiet
 def command(
     sample: Path | None,
     dry_run: bool,
     as_json: bool,
     reader: str | None,
-    verbose: bool,
-    quiet: bool,
-    counters: str | None,
-    hot: int | None,
-    steps: int | None,
     jobs: int | None,
     dask: str | None,
     **options: Any,
@@ -142,7 +82,7 @@ def command(
     profkit profile S1/ICVXKH --ncu
     profkit profile S1/ICVXKH --device cpu
     profkit profile S1 --jobs auto
-    profkit profile --ncu -- python train.py --steps 3
+    profkit profile -- python train.py --steps 3
     profkit profile --hot 5 -- python train.py
 
     Exit code 1 when a candidate is wrong, crashes or hangs, or the command fails; 3 when this machine cannot do what
@@ -153,21 +93,40 @@ def command(
     if as_json and reader:
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
+    verbose, quiet = options.pop("verbose"), options.pop("quiet")
     targets = _targets(sample, ctx.meta.get("program"))
-    request = Request(counters=counters or "auto", hot=hot or 0, steps=steps or 0, **options)
-    given = {name: text for name, text in shared.written(ctx).items() if hasattr(request, name)}
-    refuse("folder" if sample is not None else "program", request, given)
+    request = _request(ctx, sample, options)
     if dry_run:
         for target in targets:
             with _sample_of(target, request.device) as found:
                 click.echo("\n".join(plan(found, request)))
         return 0
     form = reader or ("json" if as_json else "")
-    if jobs is not None or dask:
-        return _campaign(sample, targets, request, shared.Runners(jobs or 0, dask or "", quiet), form)
+    runners = Runners.of(jobs, dask, quiet)
+    if runners is not None:
+        return _campaign(sample, targets, request, runners, form)
     if len(targets) == 1:
         return _one(targets[0], request, form, verbose=verbose, quiet=quiet)
     return _many(targets, request, form, verbose=verbose, quiet=quiet)
+
+
+def _request(ctx: click.Context, sample: Path | None, options: dict[str, Any]) -> Request:
+    """The request of the options. Raises ProfkitError for one that cannot apply."""
+    given = shared.written(ctx)
+    limit = options["limit"]
+    if sample is None:
+        options["limit"] = None
+    elif "limit" in given:
+        given["timeout"] = given.pop("limit")
+    request = shared.request_of(otherwise="auto", **options)
+    refuse("folder" if sample is not None else "program", request, {n: o for n, o in given.items() if n in FIELDS})
+    if sample is None:
+        return replace(request, limit=limit)
+    # Counters that are asked for by name are insisted on: without, they are taken where they can be had.
+    return replace(request, require_counters=request.counters == "ncu" or request.deep or request.lines)
+
+
+FIELDS = {one.name for one in fields(Request)}
 
 
 def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path | Program]:
@@ -190,7 +149,7 @@ def _targets(sample: Path | None, argv: Sequence[str] | None) -> Sequence[Path |
 
 @contextmanager
 def _sample_of(target: Path | Program, device: str) -> Iterator[Path | Program]:
-    """A task in somebody else's format as the sample that would be measured; everything else as it is."""
+    """A task in another format as the sample that would be measured; else as it is."""
     from profkit.contests import formats  # pandas
 
     if isinstance(target, Program):
@@ -226,7 +185,7 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
 
 
 def _many(targets: Sequence[Path | Program], request: Request, form: str, *, verbose: bool, quiet: bool) -> int:
-    """Every sample in turn. One that cannot be measured is named and the rest go on. For an agent a line a sample."""
+    """Every sample in turn; one that cannot be measured is named and the rest go on."""
     runs, codes = [], [0]
     with warm.runners(), progress(quiet) as now:
         for number, target in enumerate(targets, 1):
@@ -260,25 +219,24 @@ def _campaign(
     sample: Path | None,
     targets: Sequence[Path | Program],
     request: Request,
-    runners: shared.Runners,
+    runners: Runners,
     form: str,
 ) -> int:
-    """Every sample as a piece of a campaign."""
-    begin(runners.dask)
+    """Every sample as an item of a campaign."""
     from profkit.api import open_run
-    from profkit.campaign import piece
+    from profkit.campaign import work_item
     from profkit.campaign.campaign import Campaign
 
     folders = [one for one in targets if isinstance(one, Path)]
     if len(folders) < len(targets):
         raise click.UsageError("--jobs and --dask are for samples, not for a command after --")
-    pieces = [piece.of_folder(folder, request) for folder in folders]
-    campaign = Campaign(f"profkit profile {sample}", pieces, request, runners.jobs, runners.dask)
+    items = [work_item.of_folder(folder, request) for folder in folders]
+    campaign = Campaign(f"profkit profile {sample}", items, request, runners.jobs, runners.dask)
     ran, codes = [], [0]
     with closing(campaign.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
         for one in done:
             if one.error:
-                complain(f"{one.piece.label}: {one.error}", one.fix, "" if one.run is not None else form, one.code)
+                complain(f"{one.item.label}: {one.error}", one.fix, "" if one.run is not None else form, one.code)
                 codes.append(one.code)
             if one.run is not None:
                 ran.append(open_run(one.run))
@@ -289,18 +247,19 @@ def _campaign(
 
 
 def _said(runs: Sequence[Study], codes: Sequence[int], form: str) -> int:
-    """Print many runs; the exit code of all."""
+    """Print many runs; the exit code of all, `codes` with a 0 among them."""
     from profkit.report.writers import terminal
 
     if form == "json":
         click.echo(json.dumps([document(run) for run in runs], ensure_ascii=False, allow_nan=False))
     elif not form:
         show(terminal.overview(runs))
-    return max(codes)
+    # What cannot be measured here is skipped where anything else was.
+    return max(code for code in codes if code != CannotProfileError.exit_code or not runs)
 
 
 def document(run: Study) -> dict[str, Any]:
-    """run.json and metrics.json in one document; `exit_code` is the program's own, null where none ran."""
+    """run.json and metrics.json in one document; `exit_code`: the program's own or null."""
     from profkit.report.writers import json as json_writer  # pandas
 
     return {
@@ -312,9 +271,7 @@ def document(run: Study) -> dict[str, Any]:
 
 
 def exit_code(run: Study) -> int:
-    """0 when a program ended well, or when every implementation that ran is right and no sanitizer found an error in
-    its kernels; else 1.
-    """
+    """0 when a program ended well, or all implementations are right and sound; else 1."""
     if run.manifest.program:
         return int(run.manifest.status != "done")
     ran = [impl for impl in run.manifest.impls if impl.status != "skipped"]

@@ -1,5 +1,6 @@
-"""What a long command shows while it works: in a pipe a line a step; on a terminal one line that is drawn again and
-again, with a clock, a bar, and what is waited for since when, and a line that stays for each step that took its time.
+"""Progress of a long command: a line per step in a pipe, one live line on a terminal.
+
+The live line has a clock, a bar and the current step; a line stays for each step that took long.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _OF = re.compile(r"\[(\d+)/(\d+)\] ")
 
 
 class Progress:
-    """A line a step on standard error, or nothing. Call it with the step that begins now; `[3/12] name` is one of a
-    number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and all.
+    """A line per step on standard error, or nothing. Call it with the step that begins.
+
+    `[3/12] name` is one of a number of things, and what follows is a step of it. `moved`: the bytes of the step so far, and
+    all.
     """
 
     def __init__(self, quiet: bool = False) -> None:
@@ -117,7 +120,7 @@ class Drawn(Progress):
             self._console.print(f"  {name}: {took:.1f} s", style="dim", overflow="ellipsis", no_wrap=True)
 
     def _draw(self) -> Any:
-        """ "  1:05 ━━━━╸━━━ 3 of 12 ICVXKH: checking cuda, for 8 s"; without the bar where there is no room."""
+        """ "  1:05 ━━━━╸━━━ 3 of 12 ICVXKH: checking cuda, for 8 s"; no bar where room is short."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -136,7 +139,7 @@ class Drawn(Progress):
         return line
 
     def _far(self) -> tuple[float, float, str]:
-        """(how much is done, of how much, in words); 0 of 0 where nobody counts."""
+        """(done, total, in words); 0 of 0 where there is no count."""
         if self._of:
             return self._count, self._of, f"{self._count + 1} of {self._of}"
         if self._total:

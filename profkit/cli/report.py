@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from profkit.cli.options import vacant
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 from profkit.report.dialect import Dialect, Written
 from profkit.report.dialects import DIALECTS
@@ -21,7 +21,7 @@ from profkit.rundir.files import is_stream, write_atomic
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here (.md, .html or .json); - is stdout.")
 @click.option("--for", "reader", type=click.Choice(list(DIALECTS)), help="Write it up for this reader.")
 @click.option("--lang", type=click.Choice(LANGUAGES), default="en", show_default=True, help="Language of the write-up.")
-@click.option("--force", is_flag=True, help="Overwrite an existing output.")
+@shared.force
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")
 @click.pass_context
 def command(
@@ -112,7 +112,7 @@ def _deliver(written: Written, output: Path | None, force: bool) -> int:
         _write(written.text, target, force)
         return 0
     for name in written.pictures:
-        vacant(target.parent / name, force)
+        shared.vacant(target.parent / name, force)
     _write(written.text, target, force)
     for name, data in written.pictures.items():
         write_atomic(target.parent / name, data)
@@ -124,5 +124,5 @@ def _write(text: str, output: Path, force: bool) -> None:
     if str(output) == "-":
         click.echo(text)
         return
-    vacant(output, force)
+    shared.vacant(output, force)
     write_atomic(output, text.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from profkit.cli.options import vacant
+from profkit.cli import options as shared
 from profkit.errors import ProfkitError
 
 
@@ -58,7 +58,7 @@ def _list(allowed: tuple[str, ...]) -> Any:
     is_flag=True,
     help="Draw runs of different devices under the first one's roofs.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing output.")
+@shared.force
 def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:
     """Draw the kernels of RUN, or of several runs of one device, on one roofline.
 
@@ -70,7 +70,7 @@ def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -
     from profkit.study.study import open_study
     from roofline.figure.plot import draw, save
 
-    vacant(output, force)
+    shared.vacant(output, force)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{output}: name a .png, .svg or .pdf file")
     scene = kernels_scene([open_study(run) for run in runs], **options)

@@ -1,4 +1,4 @@
-"""What a terminal gets: colour unless somebody says no, lines that fit; a pipe gets the same text as it is."""
+"""Terminal output: colour unless switched off, lines that fit; a pipe gets the text as is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HELP = "No colour on a terminal either, nothing redrawn; so does NO_COLOR in the
 
 
 def _off(context: click.Context, _param: click.Parameter, given: bool) -> None:
-    """For this verb and whoever it stands below: what is said after it has ended has no colour either."""
+    """Switch colour off for this verb and its parents."""
     one: click.Context | None = context if given else None
     while one is not None:
         one.color = False
@@ -37,8 +37,7 @@ def with_plain(command: click.Command) -> click.Command:
 
 
 def settle(context: click.Context) -> None:
-    """Colour by the environment: never with NO_COLOR, always with FORCE_COLOR, not on a dumb terminal; else where a
-    terminal is."""
+    """Colour by NO_COLOR, FORCE_COLOR and TERM; else where a terminal is."""
     if os.environ.get("NO_COLOR"):
         context.color = False
     elif context.color is None and os.environ.get("FORCE_COLOR"):

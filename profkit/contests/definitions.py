@@ -1,4 +1,4 @@
-"""The schema that FlashInfer-Bench and SOL-ExecBench share: definitions, workloads and solutions, rewritten as a sample.
+"""The schema that FlashInfer-Bench and SOL-ExecBench share, rewritten as a sample.
 
     definition   {name, axes, inputs, outputs, reference}   reference: Python source with run(*inputs)
     workload     {axes, inputs, uuid}                       what the variable axes are, and where each input comes from
@@ -21,23 +21,14 @@ from string import Template
 from typing import Any
 
 from collectors.doubt import Doubt
+from profkit.contests.json_files import Json, read_object
 from profkit.contests.rename import rename_names
-from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, size_of
+from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
 from profkit.errors import ProfkitError
 
-Json = dict[str, Any]
 _PLAIN = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "bool"}
 _TYPES = _PLAIN | {"float8_e4m3fn", "float8_e5m2"}
-_ARITHMETIC = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.operator,
-    ast.unaryop,
-)
+_ARITHMETIC = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.operator, ast.unaryop)
 _TAKEN = {name: f"published_{name}" for name in ("Model", "get_inputs", "get_init_inputs", "get_more_inputs")}
 """Names of a sample; a reference that has one of them itself (many call their own inputs get_inputs) gets another."""
 _COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
@@ -49,9 +40,10 @@ _LFS = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class Dialect:
-    """What the two differ in. `promised`: source of _promised(name, tensor), which makes a random input what its name
-    promises; `allocate`: how an output that a solution writes into is made; `returns`: whether a solution that does
-    not say so returns its answer; `root`: where paths of workloads begin; `name`: of the format.
+    """The differences of the two formats.
+
+    `promised`: source of _promised(name, tensor), which makes a random input what its name promises; `allocate`: how an
+    output that a solution writes into is made; `root`: where paths of workloads begin; `name`: of the format.
     """
 
     promised: str
@@ -63,7 +55,7 @@ class Dialect:
 def task(
     definition: Json, workloads: Sequence[Json], solutions: Iterable[Json], dialect: Dialect, where: Path
 ) -> Sources:
-    """The sample of a definition. Raises ProfkitError naming `where` and the field that keeps it from being one."""
+    """The sample of a definition. Raises ProfkitError naming `where` and the field."""
     _complete(definition, ("name", "axes", "inputs", "outputs", "reference"), where)
     _understood(definition, where)
     cases, timed, doubts = _cases(definition, workloads, dialect.root, where)
@@ -94,35 +86,6 @@ def task(
     values = {"cases": repr(cases), "custom": repr(_TAKEN.get(custom, custom)), "promised": dialect.promised}
     reference += _template("reference", **values) + GETTERS
     return Sources(re.sub(r"\W", "_", definition["name"]), reference, candidates, tuple(doubts), beside)
-
-
-def read_lines(file: Path) -> list[Json]:
-    """The objects of a .jsonl file, one a line. Raises ProfkitError naming the line."""
-    found = []
-    for number, line in enumerate(_text(file).splitlines(), 1):
-        try:
-            found += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
-            raise ProfkitError(f"{file}, line {number}: not JSON: {error}", fix="the file is cut or damaged") from error
-    return [row for row in found if isinstance(row, dict)]
-
-
-def read_object(file: Path) -> Json:
-    """A .json file with one object. Raises ProfkitError naming the file."""
-    try:
-        found = json.loads(_text(file))
-    except ValueError as error:
-        raise ProfkitError(f"{file}: not JSON: {error}", fix="the file is cut or damaged") from error
-    if not isinstance(found, dict):
-        raise ProfkitError(f"{file}: not an object", fix="give the file as it is published")
-    return found
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}", fix="is the path right?") from error
 
 
 def _complete(row: Mapping[str, Any], fields: Iterable[str], where: Path) -> None:
@@ -161,7 +124,7 @@ def _variable(definition: Json) -> set[str]:
 
 
 def _derived(definition: Json) -> dict[str, int | str]:
-    """The axes that no workload says: numbers in shapes, constants, and expressions over the others, in their order."""
+    """The axes that no workload says: numbers in shapes, constants, expressions over the others."""
     tensors = (*definition["inputs"].values(), *definition["outputs"].values())
     numbers = {axis: int(axis) for tensor in tensors for axis in tensor["shape"] or [] if str(axis).isdecimal()}
     return numbers | {
@@ -174,9 +137,7 @@ def _derived(definition: Json) -> dict[str, int | str]:
 def _cases(
     definition: Json, workloads: Sequence[Json], root: Path, where: Path
 ) -> tuple[list[Json], Json, list[Doubt]]:
-    """The workloads whose inputs can be had, the largest first; that one as it is published; a doubt about each that
-    cannot.
-    """
+    """The workloads whose inputs are there, the largest first; that one as published; doubts."""
     found, published, doubts = [], [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
@@ -201,11 +162,7 @@ def _cases(
     limits = next((w["tolerance"] for w in workloads if w.get("tolerance")), None)
     if limits:
         said = ", ".join(f"{key} {value}" for key, value in limits.items())
-        doubts.append(
-            Doubt(
-                f"the task's own tolerance is {said}", "profkit's follows the type of the output", "", "own-tolerance"
-            )
-        )
+        doubts.append(own_tolerance(said))
     timed = next(told for case, told in zip(found, published, strict=True) if case is first)
     return [first, *(case for case in found if case is not first)], timed, doubts
 
@@ -258,7 +215,7 @@ def _solution(definition: Json, solution: Json, dialect: Dialect) -> tuple[str, 
 
 
 def _told(definition: Json) -> dict[str, int | str]:
-    """The derived axes that the shapes of the inputs tell, directly or by an expression over told ones."""
+    """The derived axes that follow from the shapes of the inputs."""
     inputs = definition["inputs"].items()
     known = {axis for name, tensor in inputs for axis in (tensor["shape"] if tensor["shape"] is not None else [name])}
     told: dict[str, int | str] = {}

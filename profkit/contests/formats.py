@@ -1,4 +1,4 @@
-"""Tasks in other people's formats: what is one, what turns it into a sample, and measuring it."""
+"""Tasks in other people's formats: find them, rewrite them as samples, measure them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """`tasks`: the tasks of this format at a path, that alone when it is one. `read`: the sources of such a task for a
-    device ("cuda" or "cpu").
-    """
+    """`tasks`: those of this format at a path. `read`: the sources of one for "cuda" or "cpu"."""
 
     tasks: Callable[[Path], list[Path]]
     read: Callable[[Path, str], Sources]
@@ -39,7 +37,7 @@ FORMATS = (
 
 
 def targets(path: Path) -> list[Path]:
-    """What is to be measured at a path: itself when it is a sample or a task, else the samples and tasks in it."""
+    """What to measure at a path: itself if it is a sample or task, else those in it."""
     here = _tasks(path)
     if here or not path.is_dir() or is_sample(path):
         return here or [path]
@@ -52,7 +50,7 @@ def _tasks(path: Path) -> list[Path]:
 
 
 def read(path: Path, device: str) -> Path | Sources:
-    """The sources of a task in somebody else's format; the path itself when it is in ours. `device` may be "auto"."""
+    """The sources of a task in another format; the path itself for a sample. device: or "auto"."""
     form = next((one for one in FORMATS if one.tasks(path) == [path]), None)
     if form is None:
         return path
@@ -62,13 +60,13 @@ def read(path: Path, device: str) -> Path | Sources:
 
 
 def measure(path: Path, request: Request, progress: door.Progress = lambda _: None) -> Study:
-    """Profile a sample's folder, or a task in somebody else's format. Raises ProfkitError when it is neither."""
+    """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
     return door.measure(read(path, request.device), request, progress)
 
 
 @contextmanager
 def opened(path: Path, device: str) -> Iterator[Path]:
-    """The sample's folder that `measure` would measure; a temporary one for a task in somebody else's format."""
+    """The sample's folder that `measure` would measure; a temporary one for another format."""
     sources = read(path, device)
     if isinstance(sources, Path):
         yield sources

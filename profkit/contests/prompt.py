@@ -1,4 +1,4 @@
-"""The prompt of a sample: the form of an answer, the rules, what was measured, and the reference."""
+"""The prompt of a sample: form of an answer, rules, measured evidence, the reference."""
 
 from __future__ import annotations
 

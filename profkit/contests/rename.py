@@ -1,4 +1,4 @@
-"""Rename identifiers in Python source at the level of tokens: never attributes, never strings or comments."""
+"""Rename identifiers in Python source by token: never attributes, strings or comments."""
 
 from __future__ import annotations
 

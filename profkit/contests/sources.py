@@ -44,10 +44,9 @@ def get_init_inputs():
 
 @dataclass(frozen=True)
 class Sources:
-    """`reference`: the text with Model, get_inputs and get_init_inputs; `candidates`: name -> the text with ModelNew.
+    """`reference`: the text with Model and the getters; `candidates`: name -> text with ModelNew.
 
-    `doubts`: what a reader of the run should know about how these texts came about. `beside`: further files that the
-    texts import, by name.
+    `doubts`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
     """
 
     name: str
@@ -66,7 +65,7 @@ class Sources:
             write_atomic(folder / name, text.encode())
 
     def on(self, device: str) -> Sources:
-        """The sources for a device: on the "cpu" every string "cuda" in them is "cpu", which a doubt says."""
+        """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a doubt."""
         if device != "cpu":
             return self
         candidates = {name: _on_cpu(text) for name, text in self.candidates.items()}
@@ -80,7 +79,7 @@ class Sources:
 
 
 def _on_cpu(text: str) -> str:
-    """The text with every string that is "cuda" or "cuda:0" as "cpu"; comments and the rest as they are."""
+    """The text with every string "cuda" or "cuda:0" as "cpu"."""
     lines = text.splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO(text).readline))):
         if token.type == tokenize.STRING and re.fullmatch(r"""(['"])cuda(:0)?\1""", token.string):
@@ -91,7 +90,7 @@ def _on_cpu(text: str) -> str:
 
 
 def size_of(sizes: Mapping[str, Any]) -> float:
-    """The product of the sizes of a case, by which the largest is found; a list counts as its sum."""
+    """The product of the sizes of a case; a list counts as its sum."""
     numbers = [sum(v) if isinstance(v, list) else v for v in sizes.values()]
     return math.prod(float(v) for v in numbers if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 1)
 
@@ -103,13 +102,19 @@ def one_timed(sizes: Mapping[str, Any], count: int) -> Doubt:
     return Doubt(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 
+def own_tolerance(limits: str) -> Doubt:
+    """The contest compares by limits of its own, as in "rtol 0.01"."""
+    what = f"the task's own tolerance is {limits}"
+    return Doubt(what, "profkit's follows the type of the output", "", "own-tolerance")
+
+
 def pair(name: str, reference: str, candidate: str) -> Sources:
     """The sources of one candidate."""
     return Sources(name, reference, {CANDIDATE: candidate})
 
 
 def write_new(sources: Sources, folder: Path) -> Path:
-    """A sample folder of the sources, ready for `profkit profile`. Raises ProfkitError when it exists."""
+    """Write a sample folder of the sources. Raises ProfkitError when it exists."""
     if folder.exists() and any(folder.iterdir()):
         raise ProfkitError(f"{folder} exists and is not empty", fix="choose another --output")
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from profkit.doctor import gpu, place, software, tools
 from profkit.doctor.finding import Finding, abilities, exit_code
@@ -25,73 +26,66 @@ __all__ = ["Finding", "abilities", "check_all", "exit_code"]
 
 LIMIT = 14.0
 """Seconds all checks together may take; a real capture (`probe`) comes on top."""
-
 _SURVEY = 8.0
 T = TypeVar("T")
-Check = Callable[[], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Shared facts, asked for once: the driver's and torch's. `runs`: where runs would go."""
+
+    survey: Future[gpu.Machine]
+    imports: Future[software.Facts]
+    began: float
+    runs: Path
+
+    @property
+    def machine(self) -> gpu.Machine:
+        return _answer(self.survey, self.began + _SURVEY, lambda why: gpu.Machine(trouble=why, hardware=True))
+
+    @property
+    def facts(self) -> software.Facts:
+        return _answer(self.imports, self.began + software.PATIENCE + 1.0, lambda why: {"unknown": why})
+
+
+Check = Callable[[Asked], Iterable[Finding]]
+CHECKS: dict[str, Check] = {
+    "python": lambda asked: software.check_python(),
+    "torch": lambda asked: software.check_torch(asked.facts, asked.machine),
+    "driver": lambda asked: gpu.check_driver(asked.machine),
+    "gpu": lambda asked: gpu.check_gpus(asked.machine),
+    "gpu state": lambda asked: gpu.check_state(asked.machine),
+    "c++": lambda asked: software.check_compiler(asked.machine),
+    "nvcc": lambda asked: software.check_nvcc(asked.facts, asked.machine),
+    "ninja": lambda asked: software.check_ninja(asked.machine),
+    "ncu": lambda asked: tools.check_ncu(asked.machine),
+    "counters": lambda asked: tools.check_counters(asked.machine),
+    "dcgm": lambda asked: tools.check_dcgm(asked.machine),
+    "injection": lambda asked: [place.injections(os.environ)],
+    "nsys": lambda asked: tools.check_nsys(asked.machine),
+    "disk": lambda asked: place.disks(asked.runs, builds()),
+    "fonts": lambda asked: software.check_fonts(),
+}
+"""Every check, in the order of the report."""
 
 
 def check_all(*, probe: bool = False, runs: Path | None = None) -> list[Finding]:
-    """Every check, in the order of the report. `probe` also starts ncu once; `runs` is where runs would go."""
-    end = time.monotonic() + LIMIT
-    machine = _Answer(gpu.survey, lambda why: gpu.Machine(trouble=why, hardware=True), _SURVEY)
-    facts: _Answer[software.Facts] = _Answer(
-        software.torch_facts, lambda why: {"unknown": why}, software.PATIENCE + 1.0
-    )
-    begun = [(name, _start(partial(_listed, check))) for name, check in _checks(machine, facts, runs)]
-    found: list[Finding] = []
-    for name, future in begun:
-        found += _finish(name, future, end)
+    """The findings of every check. `probe` also starts ncu once; `runs` is where runs would go."""
+    began = time.monotonic()
+    asked = Asked(_start(gpu.survey), _start(software.torch_facts), began, runs or RUNS)
+    begun = {name: _start(partial(_listed, check, asked)) for name, check in CHECKS.items()}
+    found = [one for name, future in begun.items() for one in _finish(name, future, began + LIMIT)]
     if probe:
-        found += _probe(machine)
+        # In this thread, so that an interrupt ends ncu as well.
+        try:
+            found.append(tools.probe(asked.machine))
+        except Exception as error:
+            found.append(_broken("probe", error))
     return found
 
 
-def _probe(machine: Callable[[], gpu.Machine]) -> list[Finding]:
-    """In this thread, so that an interrupt ends ncu as well."""
-    try:
-        return [tools.probe(machine())]
-    except Exception as error:
-        return [_broken("probe", error)]
-
-
-def _checks(
-    machine: _Answer[gpu.Machine], facts: _Answer[software.Facts], runs: Path | None
-) -> list[tuple[str, Check]]:
-    return [
-        ("python", software.check_python),
-        ("torch", lambda: software.check_torch(facts(), machine())),
-        ("driver", lambda: gpu.check_driver(machine())),
-        ("gpu", lambda: gpu.check_gpus(machine())),
-        ("gpu state", lambda: gpu.check_state(machine())),
-        ("c++", lambda: software.check_compiler(machine())),
-        ("nvcc", lambda: software.check_nvcc(facts(), machine())),
-        ("ninja", lambda: software.check_ninja(machine())),
-        ("ncu", lambda: tools.check_ncu(machine())),
-        ("counters", lambda: tools.check_counters(machine())),
-        ("dcgm", lambda: tools.check_dcgm(machine())),
-        ("injection", lambda: [place.injections(os.environ)]),
-        ("nsys", lambda: tools.check_nsys(machine())),
-        ("disk", lambda: place.disks(runs or RUNS, builds())),
-        ("fonts", software.check_fonts),
-    ]
-
-
-class _Answer(Generic[T]):
-    """A question asked once, at once, and its answer for all who need it."""
-
-    def __init__(self, question: Callable[[], T], otherwise: Callable[[str], T], patience: float) -> None:
-        self._future = _start(question)
-        self._otherwise = otherwise
-        self._end = time.monotonic() + patience
-
-    def __call__(self) -> T:
-        try:
-            return self._future.result(max(0.0, self._end - time.monotonic()))
-        except TooLate:
-            return self._otherwise("no answer in time")
-        except Exception as error:
-            return self._otherwise(f"{type(error).__name__}: {error}")
+def _listed(check: Check, asked: Asked) -> list[Finding]:
+    return list(check(asked))
 
 
 def _start(work: Callable[[], T]) -> Future[T]:
@@ -108,22 +102,20 @@ def _start(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-def _listed(check: Check) -> list[Finding]:
-    return list(check())
+def _answer(future: Future[T], end: float, otherwise: Callable[[str], T]) -> T:
+    try:
+        return future.result(max(0.0, end - time.monotonic()))
+    except TooLate:
+        return otherwise("no answer in time")
+    except Exception as error:
+        return otherwise(f"{type(error).__name__}: {error}")
 
 
 def _finish(name: str, future: Future[list[Finding]], end: float) -> list[Finding]:
     try:
         return future.result(max(0.0, end - time.monotonic()))
     except TooLate:
-        return [
-            Finding(
-                name,
-                "warn",
-                "this check did not end in time",
-                "something on this machine hangs",
-            )
-        ]
+        return [Finding(name, "warn", "this check did not end in time", "something on this machine hangs")]
     except Exception as error:
         return [_broken(name, error)]
 

@@ -24,7 +24,7 @@ class Finding:
 
 
 def abilities(findings: Iterable[Finding]) -> dict[str, bool]:
-    """What `profkit profile` can do here: run on the CPU, time with CUDA events, read hardware counters."""
+    """What `profkit profile` can do here: CPU, CUDA events, hardware counters."""
     found: dict[str, list[Status]] = {}
     for finding in findings:
         found.setdefault(finding.name, []).append(finding.status)

@@ -1,4 +1,4 @@
-"""The driver and the GPUs, asked through NVML: nothing is started on them and nothing is changed."""
+"""The driver and the GPUs, asked through NVML; nothing is started or changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """The GPUs this process may use. `hardware`: a GPU is meant to be usable here, whether or not it is.
+    """The GPUs this process may use. `hardware`: a GPU is meant to be usable here.
 
     `cuda`: the newest CUDA the driver serves, (13, 0); `trouble`: why there is no GPU to use.
     """
@@ -171,35 +171,25 @@ def check_gpus(machine: Machine) -> Iterator[Finding]:
         yield Finding("gpu", "ok", f"{gpu.index}: {', '.join(part for part in parts if part)}")
     first = machine.gpus[0]
     if first.processes:
-        yield Finding(
-            "gpu",
-            "warn",
-            f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed",
-            "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another",
-        )
+        what = f"{first.index}: {first.processes} other process(es) compute on it; times will be disturbed"
+        yield Finding("gpu", "warn", what, "profile on an idle GPU: CUDA_VISIBLE_DEVICES=N picks another")
 
 
 def check_state(machine: Machine) -> Iterator[Finding]:
-    """MIG, persistence, clocks and datasheet of the GPU that would be profiled: the first visible one."""
+    """MIG, persistence, clocks and datasheet of the first visible GPU."""
     if not machine.gpus:
         return
     gpu = machine.gpus[0]
     if gpu.mig:
+        what = "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it"
         yield Finding(
-            "mig",
-            "warn",
-            "on: this is a slice; counters are limited and the whole GPU's peaks do not apply to it",
-            "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`",
+            "mig", "warn", what, "for whole-GPU figures, as administrator on an idle GPU: `nvidia-smi -mig 0`"
         )
     else:
         yield Finding("mig", "ok", "off")
     if gpu.persistence is False:
-        yield Finding(
-            "persistence",
-            "warn",
-            "off: the driver is loaded anew for every start, and clocks fall back in between",
-            "as administrator: `nvidia-smi -pm 1`",
-        )
+        what = "off: the driver is loaded anew for every start, and clocks fall back in between"
+        yield Finding("persistence", "warn", what, "as administrator: `nvidia-smi -pm 1`")
     elif gpu.persistence:
         yield Finding("persistence", "ok", "on")
     yield _clocks(gpu)
@@ -227,10 +217,6 @@ def _sheet(gpu: Gpu) -> Finding:
 
     spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
     if spec is None:
-        return Finding(
-            "datasheet",
-            "warn",
-            f"{gpu.name} is not in roofline/devices.toml: roofs come from ncu and measurement alone",
-            "add its table there, with its source",
-        )
+        what = f"{gpu.name} is not in roofline/devices.toml: roofs come from ncu and measurement alone"
+        return Finding("datasheet", "warn", what, "add its table there, with its source")
     return Finding("datasheet", "ok", f"{spec.name}: peaks known")

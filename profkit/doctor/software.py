@@ -1,4 +1,4 @@
-"""Python, torch and what builds candidates. torch and matplotlib are only imported in child processes."""
+"""Python, torch and compilers; torch and matplotlib are imported in child processes alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FONTS = "from roofline.wording import families; print('\\n' + ', '.join(familie
 
 
 def torch_facts() -> Facts:
-    """What a child process learns by importing torch, Triton and nvtx and, on a GPU, adding eight numbers."""
+    """Facts from a child process: import torch, Triton and nvtx, add eight numbers on a GPU."""
     try:
         done = _python(_TORCH)
     except subprocess.TimeoutExpired:
@@ -116,12 +116,8 @@ def _torch_cuda(facts: Facts, machine: Machine) -> Finding:
     if not cuda:
         build = "built for ROCm; profkit profiles NVIDIA GPUs" if facts.get("hip") else "built without CUDA"
         if machine.hardware:
-            return Finding(
-                name,
-                "fail",
-                build,
-                "install a CUDA build of torch (pytorch.org, Get Started, has the command)",
-            )
+            fix = "install a CUDA build of torch (pytorch.org, Get Started, has the command)"
+            return Finding(name, "fail", build, fix)
         return Finding(name, "ok", f"{build}; enough for the CPU")
     said = "; ".join(facts.get("said", []))
     if not facts.get("available"):
@@ -165,12 +161,8 @@ def check_compiler(machine: Machine) -> Iterator[Finding]:
     )
     if tried.returncode:
         last = (tried.stderr.strip().splitlines() or ["no reason given"])[0]
-        yield Finding(
-            "c++",
-            machine.needed,
-            f"{chosen} cannot compile C++17: {last}",
-            "install a complete g++ 9 or newer",
-        )
+        what = f"{chosen} cannot compile C++17: {last}"
+        yield Finding("c++", machine.needed, what, "install a complete g++ 9 or newer")
         return
     headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if not headers.is_file():
@@ -226,12 +218,8 @@ def check_fonts() -> Iterator[Finding]:
     try:
         done = _python(_FONTS)
     except subprocess.TimeoutExpired:
-        yield Finding(
-            "fonts",
-            "warn",
-            f"matplotlib took over {PATIENCE:g} s (it may be building its font list)",
-            "run again",
-        )
+        what = f"matplotlib took over {PATIENCE:g} s (it may be building its font list)"
+        yield Finding("fonts", "warn", what, "run again")
         return
     if done.returncode:
         tail = (done.stderr.strip().splitlines() or [""])[-1]
@@ -241,12 +229,8 @@ def check_fonts() -> Iterator[Finding]:
     if family:
         yield Finding("fonts", "ok", f"{family} for Chinese names")
     else:
-        yield Finding(
-            "fonts",
-            "warn",
-            "no font for Chinese, Japanese or Korean: such names are left out of plots",
-            "install one (Debian, Ubuntu: apt install fonts-noto-cjk)",
-        )
+        what = "no font for Chinese, Japanese or Korean: such names are left out of plots"
+        yield Finding("fonts", "warn", what, "install one (Debian, Ubuntu: apt install fonts-noto-cjk)")
 
 
 def _output(argv: list[str]) -> str:

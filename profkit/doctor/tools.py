@@ -57,7 +57,7 @@ def _absent(kind: tools.Kind) -> str:
 
 
 def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Iterator[Finding]:
-    """Whether the driver lets this process read hardware counters, as far as can be told without trying."""
+    """Whether the driver lets this process read hardware counters, without trying."""
     name, place = "counters", machine.place
     if not machine.hardware:
         yield Finding(name, "warn", "hardware counters need an NVIDIA GPU", "")
@@ -76,7 +76,7 @@ def check_counters(machine: Machine, params: Path = ncu.PARAMS) -> Iterator[Find
 
 
 def check_dcgm(machine: Machine, proc: Path = Path("/proc")) -> Iterator[Finding]:
-    """Monitoring that may hold the counters. From inside a container, the host's processes are not to be seen."""
+    """Monitoring that may hold the counters; a container hides the host's processes."""
     names = {read(file).strip() for file in proc.glob("[0-9]*/comm")}
     found = sorted({_DCGM[name] for name in names if name in _DCGM})
     if found:
@@ -110,7 +110,7 @@ def check_nsys(machine: Machine) -> Iterator[Finding]:
 
 
 def probe(machine: Machine) -> Finding:
-    """Run ncu for real on one tiny torch program and read what it wrote; skipped where that makes no sense."""
+    """Run ncu on one tiny torch program and read what it wrote."""
     tool = tools.find(tools.NCU)
     if not machine.gpus or tool is None:
         return Finding("probe", "warn", f"skipped: {'no ncu' if machine.gpus else 'no GPU'}", "")

@@ -133,7 +133,7 @@ LIMITS = {
     "sanitize": 300.0,
     "wait": 24 * 3600.0,
 }
-"""Seconds a phase may take before the child counts as hung; `--timeout` scales first, check, time and count. "first" is
+"""Seconds a phase may take before the child counts as hung; `--time-limit` scales first, check, time and count. "first" is
 an implementation's first call; while a compiler is at work for it the limit waits, up to that of "build".
 """
 

@@ -39,7 +39,7 @@ def wait(
         if now() - began > limit:
             raise CannotProfileError(
                 f"the {_name(device)} was not quiet within {limit:g} s: it is busy {last:.0%} of the time",
-                fix="end what runs on it, or wait longer: --wait-quiet SECONDS",
+                fix="end what runs on it, or wait longer: wait_quiet=SECONDS",
             )
         rest(_TICK)
         last = look()

@@ -13,7 +13,7 @@ from profkit.rundir.directory import Run
 from profkit.targets.target import Part
 
 _OWN = ("first", "check", "time", "count", "build", "sanitize")
-"""Phases that --timeout may shorten as well: those in which a candidate runs."""
+"""Phases that --time-limit may shorten as well: those in which a candidate runs."""
 
 
 def job(

@@ -269,7 +269,7 @@ def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
     if ended.hung:
         why = f"ncu did not come to an end in {ended.wall:.0f} s and was stopped"
         return _none(
-            counters, why, "give it longer with --timeout FACTOR, or see whether `ncu` alone ends on this program"
+            counters, why, "give it longer with --time-limit SECONDS, or see whether `ncu` alone ends on this program"
         )
     if found is not None and found.kind != "target":
         return _none(counters, found.message, found.fix or error.fix)

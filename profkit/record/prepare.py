@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from pathlib import Path
 
 from analyzers.kernels.dots import tf32_dots
 from analyzers.kernels.provenance import authored_names
-from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.launch.gpu import gpu_present
@@ -28,11 +26,10 @@ from profkit.record.session import Recorder, Session
 from profkit.rundir.directory import Run
 from profkit.rundir.files import sha256
 from profkit.rundir.manifest import Counters, FileRef, Impl, SampleInfo
-from profkit.targets import backends, suspicion
+from profkit.targets import backends
 from profkit.targets.call import REFERENCE, Call
 from profkit.targets.program import Program
 from profkit.targets.sample import Sample
-from profkit.targets.source import NotPythonError, Source
 from profkit.targets.target import Part, Target
 
 
@@ -163,7 +160,6 @@ def opened(prepared: Prepared, run: Run, progress: Callable[[str], None]) -> Ses
         manifest.isolated = not wanted.trust
         manifest.seeds = _seeds(wanted)
         manifest.impls = _implementations(target, prepared.chosen)
-        manifest.doubts += _suspicions(target, prepared.chosen)
     elif isinstance(target, Program):
         manifest.program = portable(target.argv, run)
     else:
@@ -209,16 +205,6 @@ def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
             )
         rows.append(row)
     return rows
-
-
-def _suspicions(sample: Sample, chosen: Sequence[Part]) -> list[Doubt]:
-    """What the sources of the candidates that run look like they might do."""
-    found: list[Doubt] = []
-    for candidate in chosen:
-        # A file that is no Python is reported when it is loaded.
-        with contextlib.suppress(NotPythonError):
-            found += suspicion.doubts(Source.read(candidate.path), candidate.name, sample.reference.stem)
-    return found
 
 
 def _seeds(wanted: Request) -> list[int]:

@@ -113,7 +113,7 @@ class Session:
         if found is None:
             raise ProfkitError(
                 "--range, --after: only a Python program can be asked from inside where it is",
-                fix="of any program --nvtx-include, --launch-skip and --launch-count choose launches",
+                fix="of any other program --kernel-name and --hot choose launches",
             )
         return found
 

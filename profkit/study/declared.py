@@ -22,7 +22,7 @@ def declared_works(
         return {}, []
     if filtered:
         what = "the declared work of ranges is not compared: only some launches were captured"
-        fix = "capture without -k, --launch-skip, --launch-count and --hot"
+        fix = "capture without -k and --hot"
         return {}, [Doubt(what, f"{len(said)} ranges", fix)]
     works, doubts = {}, []
     groups = by_part(launches)

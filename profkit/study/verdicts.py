@@ -15,7 +15,6 @@ from analyzers.verdicts.implementation import WITHDRAWN
 from analyzers.verdicts.speedup import THRESHOLD
 from analyzers.verdicts.verdict import Evidence, Verdict, decide
 from profkit.rundir.manifest import Impl, Manifest
-from profkit.targets.suspicion import OWN_FALLBACK
 
 NAN = math.nan
 
@@ -68,7 +67,6 @@ def _evidence(
         used=narrow.beyond(manifest.allowed).upper() if narrow is not None else "",
         task=narrow.asked if narrow is not None else "",
         own_ran=None if whose is None else not whose.never_launched,
-        fallback=_fallback(manifest, impl.name),
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
         frozen=_told(manifest, impl.name, "weights-frozen"),
@@ -81,9 +79,3 @@ def _evidence(
 def _told(manifest: Manifest, name: str, code: str) -> bool:
     """Whether a doubt with this code is about an implementation."""
     return any(one.code == code and one.about == name for one in manifest.doubts)
-
-
-def _fallback(manifest: Manifest, name: str) -> str:
-    """Place of a sure fallback when the candidate's own kernels fail, "" for none."""
-    said = (one for one in manifest.doubts if one.code == OWN_FALLBACK and one.about == name)
-    return next((one.how_much.partition(":")[0] for one in said), "")

@@ -36,8 +36,9 @@ def of_tensors(source: str) -> bool:
 
 
 def detect(source: str) -> str:
-    """One of BACKENDS: the DSL it imports, else the language it compiles, else torch.compile or plain torch. A DSL that is not
-    installed, and that the source can do without, is none it is written in here.
+    """One of BACKENDS: the imported DSL, else the compiled language, torch.compile or torch.
+
+    A DSL that is not installed, and that the source can do without, does not count.
     """
     imported = dict(sorted(_imports(source), reverse=True))
     for backend, (package, _) in _PACKAGES.items():
@@ -76,7 +77,7 @@ def _does_without(handler: ast.ExceptHandler) -> bool:
 
 
 def missing(backend: str) -> str:
-    """Why a backend cannot run here ("tilelang is not installed: pip install tilelang"); "" when it can."""
+    """Why a backend cannot run here ("tilelang is not installed: ..."); "" when it can."""
     package, install = _PACKAGES.get(backend, ("", ""))
     if not package or importlib.util.find_spec(package) is not None:
         return ""

@@ -15,9 +15,7 @@ REFERENCE = "reference"
 
 @dataclass(frozen=True)
 class Call:
-    """`function(*arguments)`; the arguments are used as they are, every time. `reference`: what it is compared with on
-    the same arguments, None for nothing.
-    """
+    """`function(*arguments)`, always with these arguments. `reference`: compared with, or None."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -27,7 +25,7 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The function's or the module's own name, fit for a folder. Raises ProfkitError for what cannot be called."""
+        """The callable's name, fit for a folder. Raises ProfkitError for what cannot be called."""
         given = getattr(self.function, "__name__", "") or type(self.function).__name__
         if not callable(self.function):
             raise ProfkitError(f"{given} cannot be called", fix="give a function or a module, then its arguments")

@@ -1,4 +1,4 @@
-"""Any program by its command line, and a Python program's rewritten to run under profkit.runner.trace."""
+"""Any program by its command line; a Python program's rewritten for profkit.runner.trace."""
 
 from __future__ import annotations
 
@@ -68,11 +68,10 @@ def name_of(argv: Sequence[str]) -> str:
 
 
 def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> list[str] | None:
-    """The command that runs `argv` and writes its GPU activity to `out`; None when it is no Python program. window: what
-    of it, in profkit.runner.trace's words; with - for `out` a tool outside is told.
+    """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    Known are python [options] FILE, -m MODULE and -c CODE, scripts with python in their first line, and torchrun, whose
-    ranks write a file each.
+    window: words of profkit.runner.trace; `out` "-": a tool outside is notified. Known are python [options] FILE, -m MODULE
+    and -c CODE, scripts with python in their first line, and torchrun, whose ranks write a file each.
     """
     launched = _launched(argv)
     if launched is not None:
@@ -112,7 +111,7 @@ def _launched(argv: Sequence[str]) -> int | None:
 
 
 def _split(argv: Sequence[str], begin: int) -> tuple[list[str], list[str]] | None:
-    """(the launcher's own options, what every rank runs as Python would take it); None where that is no Python."""
+    """(the launcher's own options, what every rank runs); None where that is no Python."""
     options: list[str] = []
     at, module = begin, False
     while at < len(argv) and argv[at].startswith("-"):

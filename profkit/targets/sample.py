@@ -44,7 +44,7 @@ class Sample:
 
 
 def resolve(path: Path) -> Sample:
-    """Find the roles in a folder. Raises ProfkitError naming the folder, what is missing and the fix."""
+    """Find the roles in a folder. Raises ProfkitError naming what is missing."""
     if path.is_file():
         raise ProfkitError(f"{path} is a file; a sample is a folder", fix=f"name its folder: {path.parent}")
     if not path.is_dir():
@@ -72,7 +72,7 @@ def resolve(path: Path) -> Sample:
 
 
 def _names(file: Path) -> set[str]:
-    """`defined_names`; of a file that is no Python but has a candidate's class, that: it fails alone, when it is loaded."""
+    """`defined_names`; a candidate that does not parse fails alone, when it is loaded."""
     try:
         return defined_names(file)
     except ProfkitError:

@@ -1,4 +1,4 @@
-"""What can be measured: a sample's folder, a program's command line, a callable of this process."""
+"""Targets: a sample's folder, a program's command line, a callable of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from profkit.targets import backends
 
 @dataclass(frozen=True)
 class Part:
-    """One implementation with a file of its own. `role`: reference or candidate; `backend`: one of backends.BACKENDS."""
+    """One implementation with its file. `role`: reference or candidate; `backend`: of BACKENDS."""
 
     name: str
     path: Path

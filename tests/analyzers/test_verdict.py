@@ -77,13 +77,8 @@ def test_conditions_stand_in_the_sentence_and_reduced_precision_is_no_win():
     )
 
 
-def test_a_fallback_names_its_place():
-    verdict = decide(Evidence(**FAST, own_ran=False, fallback="line 79"))
-    assert "by a fallback (line 79)" in verdict.text()
-
-
 def test_an_extension_that_does_not_compile_is_the_reason_where_none_of_its_kernels_ran():
-    known = Evidence(**FAST, own_ran=False, fallback="line 79", unbuilt=True)
+    known = Evidence(**FAST, own_ran=False, unbuilt=True)
     assert decide(known).text().endswith(", by the library: its own extension does not compile here")
     assert decide(known).text("zh").endswith("，由库完成：自有扩展在此无法编译")
     assert decide(msgspec.structs.replace(known, own_ran=True)).conditions == ()
@@ -193,7 +188,6 @@ def test_fragile_is_counted_by_kind_in_the_sentence():
         {"status": "error", "reason": "RuntimeError: " + "very long, " * 100 + "\nand of two lines"},
         {"status": "patched", "reason": "replaces " + ", ".join(f"torch.f{n}" for n in range(200)) + "; put back"},
         {"unsound": ["memcheck: out of bounds in void kernel<" + "int, " * 300 + "int>(float *)"]},
-        {"own_ran": False, "fallback": "folder/" * 60 + "a.py line 3"},
         {"fragile": [GAPS + str(n) + "x" * 300 for n in range(50)]},
     ],
 )

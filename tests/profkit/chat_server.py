@@ -1,8 +1,7 @@
 """A server on loopback that speaks the chat-completions protocol and misbehaves on request.
 
 The model's id says how: a list of steps joined by "+", one a request; the last repeats. Steps: ok, 429, 500,
-401, empty, cut (the connection dies in the middle), stop (a stream ends without finish_reason), garbage,
-length (a cut answer), nochoices.
+401, empty, cut (the connection dies in the middle), stop (a stream ends without finish_reason), garbage.
 """
 
 from __future__ import annotations
@@ -58,35 +57,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, step, body):
         if step.isdigit():
-            headers = {"Retry-After": "7"} if step == "429" else {}
+            headers = {"Retry-After": "0.01"}
             self.whole(int(step), {"error": {"message": f"told to say {step}"}}, headers)
         elif step == "garbage":
             self.raw(200, b"<html>not what you asked for</html>", "text/html")
-        elif step == "nochoices":
-            self.whole(200, {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": []})
-        elif body.get("stream"):
+        else:
             self.stream(step, "" if step == "empty" else self.server.answer)
-        else:
-            self.completion(step, "" if step == "empty" else self.server.answer)
-
-    def completion(self, step, text):
-        message = {"role": "assistant", "content": text}
-        reason = None if step == "stop" else "length" if step == "length" else "stop"
-        data = {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "m",
-            "usage": usage(text),
-            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        }
-        if step == "cut":
-            payload = json.dumps(data).encode()
-            self.head(200, "application/json", {"Content-Length": str(len(payload))})
-            self.wfile.write(payload[: len(payload) // 2])
-            self.drop()
-        else:
-            self.whole(200, data)
 
     def stream(self, step, text):
         self.head(200, "text/event-stream", {"Transfer-Encoding": "chunked"})
@@ -97,8 +73,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.drop()
                 return
         if step != "stop":
-            reason = "length" if step == "length" else "stop"
-            self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+            self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
             self.event({"choices": [], "usage": usage(text)})
             self.chunk(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")

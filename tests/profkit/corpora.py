@@ -48,7 +48,8 @@ def as_sample(folder: Path, chosen: Iterable[Entry], into: Path) -> Path:
 @dataclass(frozen=True)
 class Part:
     """A candidate of a task in tests/data/corpora. `role`: cheat or honest; `kind`: of a cheat, in words; `called`: what
-    the run may call it: statuses, and doubt:CODE for one that is right and told of; what it has to say of an honest one.
+    the run may call it: statuses, doubt:CODE for one that is right and told of, harmless for one that gains nothing; what
+    it has to say of an honest one.
     """
 
     task: str

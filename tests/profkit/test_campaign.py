@@ -24,17 +24,17 @@ from candidates import _HEAD, BODIES, REFERENCE
 from click.testing import CliRunner
 from test_process import alive
 
-from profkit.campaign import local, task, worker
+from profkit.campaign import local_engine, stages, worker
 from profkit.campaign.campaign import Campaign, _done, places
 from profkit.campaign.ledger import Ledger, State, unfinished
-from profkit.campaign.local import Heard, Local, Place
-from profkit.campaign.piece import Piece, of_folder, of_pair
+from profkit.campaign.local_engine import Heard, Local, Place
 from profkit.campaign.progress import Count, Lines, duration
-from profkit.campaign.task import Answer, Task, deliver, measured, perform
+from profkit.campaign.stages import Answer, Task, deliver, measured, perform
+from profkit.campaign.work_item import WorkItem, of_folder, of_pair
 from profkit.campaign.worker import WorkerDiedError
-from profkit.cli import campaign as beginning
-from profkit.cli.list import command as list_command
+from profkit.cli.options import Runners
 from profkit.cli.profile import command as profile_command
+from profkit.cli.runs.list import command as list_command
 from profkit.errors import ProfkitError
 from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
@@ -69,8 +69,8 @@ def sample(folder: Path, kind: str = "honest", source: str = "") -> Path:
     return folder
 
 
-def piece(key: str, cost: float = 1.0, built: tuple[str, ...] = ()) -> Piece:
-    return Piece(key, key, key, f"/nowhere/{key}", built=built, cost=cost)
+def item(key: str, cost: float = 1.0, built: tuple[str, ...] = ()) -> WorkItem:
+    return WorkItem(key, key, key, f"/nowhere/{key}", built=built, cost=cost)
 
 
 class Fake:
@@ -85,8 +85,8 @@ class Fake:
 
     def ask(self, given, say):
         with Fake.turn:
-            Fake.asked.append((given.what, given.piece.key))
-            deeds = Fake.deeds.get(f"{given.what} {given.piece.key}", [])
+            Fake.asked.append((given.what, given.item.key))
+            deeds = Fake.deeds.get(f"{given.what} {given.item.key}", [])
             deed = deeds.pop(0) if deeds else Answer(given.what, "" if given.what == "build" else "run")
         if isinstance(deed, Exception):
             raise deed
@@ -99,16 +99,16 @@ class Fake:
 @pytest.fixture
 def fake(monkeypatch):
     Fake.deeds, Fake.asked = {}, []
-    monkeypatch.setattr(local, "Worker", Fake)
+    monkeypatch.setattr(local_engine, "Worker", Fake)
     return Fake
 
 
-def run(pieces, tmp_path, places=1, jobs=2):
+def run(items, tmp_path, places=1, jobs=2):
     def made(what, one):
         return Task(what, one, Request(), str(tmp_path / one.key), str(tmp_path), "id", "cuda")
 
     engine = Local([Place(f"gpu {n}", {}) for n in range(places)], jobs, tmp_path / "log")
-    with closing(engine.run(pieces, made)) as heard:
+    with closing(engine.run(items, made)) as heard:
         return list(heard)
 
 
@@ -131,10 +131,10 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 
     monkeypatch.setattr(warm, "_Server", Server)
     with click.Context(profile_command):
-        beginning.begin(dask)
+        Runners.of(None if dask else 0, dask, True)
         assert len(began) == (not dask)
         if not dask:
-            run([piece("a")], tmp_path, places=2)
+            run([item("a")], tmp_path, places=2)
             assert [one.ended for one in began] == [False]
     assert all(one.ended for one in began)
 
@@ -143,9 +143,9 @@ def test_what_imports_torch_begins_before_the_command_knows_what_is_asked(fake, 
 
 
 def test_the_longest_goes_first_and_every_piece_has_one_end(fake, tmp_path):
-    heard = run([piece("a", 1), piece("b", 3), piece("c", 2)], tmp_path)
+    heard = run([item("a", 1), item("b", 3), item("c", 2)], tmp_path)
     assert [key for what, key in fake.asked if what == "measure"] == ["b", "c", "a"]
-    ends = [one.piece.key for one in heard if (one.kind, one.what) == ("end", "report")]
+    ends = [one.item.key for one in heard if (one.kind, one.what) == ("end", "report")]
     assert sorted(ends) == ["a", "b", "c"]
 
 
@@ -153,8 +153,8 @@ def test_what_is_built_is_built_before_and_the_same_source_once(fake, tmp_path):
     first, second, other = (tmp_path / name for name in ("1.py", "2.py", "3.py"))
     for file, text in ((first, "same"), (second, "same"), (other, "other")):
         file.write_text(text)
-    pieces = [piece("a", 3, (str(first),)), piece("b", 2, (str(second),)), piece("c", 1, (str(other),)), piece("d", 9)]
-    run(pieces, tmp_path)
+    items = [item("a", 3, (str(first),)), item("b", 2, (str(second),)), item("c", 1, (str(other),)), item("d", 9)]
+    run(items, tmp_path)
     built = [key for what, key in fake.asked if what == "build"]
     assert sorted(built) == ["a", "c"]
     order = fake.asked
@@ -164,13 +164,13 @@ def test_what_is_built_is_built_before_and_the_same_source_once(fake, tmp_path):
 
 def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp_path):
     fake.deeds = {"measure a": [WorkerDiedError("killed by SIGKILL")], "measure b": [WorkerDiedError("x")] * 2}
-    heard = run([piece("a"), piece("b"), piece("c")], tmp_path)
-    last = {one.piece.key: one.kind for one in heard if one.kind == "failed" or one.what == "report"}
+    heard = run([item("a"), item("b"), item("c")], tmp_path)
+    last = {one.item.key: one.kind for one in heard if one.kind == "failed" or one.what == "report"}
     assert last == {"a": "end", "b": "failed", "c": "end"}
 
 
 def test_two_places_share_the_work(fake, tmp_path):
-    heard = run([piece(str(n)) for n in range(8)], tmp_path, places=2)
+    heard = run([item(str(n)) for n in range(8)], tmp_path, places=2)
     assert sum((one.kind, one.what) == ("end", "report") for one in heard) == 8
 
 
@@ -180,18 +180,18 @@ def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, mo
     monkeypatch.setattr("profkit.launch.warm.Warm.prepare", lambda _, env: prepared.append(env))
     (tmp_path / "a").mkdir()
     there = made_run(tmp_path / "a")
-    (tmp_path / "a" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(there))))
-    run([piece("a")], tmp_path)
+    (tmp_path / "a" / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(there))))
+    run([item("a")], tmp_path)
     assert fake.asked == [("report", "a")]
     assert prepared == []
-    run([piece("b")], tmp_path)
+    run([item("b")], tmp_path)
     assert len(prepared) == 1
 
 
 def test_a_fault_of_ours_in_a_thread_is_raised_and_nothing_hangs(fake, tmp_path, monkeypatch):
     monkeypatch.setattr(Fake, "ask", lambda *_: {}["no"])
     with pytest.raises(KeyError):
-        run([piece("a")], tmp_path)
+        run([item("a")], tmp_path)
 
 
 # What is kept
@@ -219,18 +219,12 @@ def test_a_campaign_is_run_by_one_process_at_a_time(place):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[]", b'{"id":"a","command":"c","created":"banana","total":3}']
 )
-def test_a_damaged_campaign_goes_on_by_what_its_state_says(place, content):
+def test_a_damaged_campaign_is_named(place, content):
     with Ledger(place, "key", "profkit profile S1", 3) as ledger:
         ledger.note(State(1), at_once=True)
-        first = ledger.begun
-    (place / ".campaigns/key/campaign.json").write_bytes(content)
     (seen,) = unfinished(place)
-    assert seen.begun == first
     assert set(seen.document()) == {"id", "command", "created", "total", "done", "running", "failed", "pid", "alive"}
-    with Ledger(place, "key", "profkit profile S1", 3) as ledger:
-        assert ledger.begun == first
     (place / ".campaigns/key/campaign.json").write_bytes(content)
-    (place / ".campaigns/key/state.json").write_bytes(content)
     (seen,) = unfinished(place)
     assert "campaign.json" in seen.lines()[0]
     for _ in range(2):  # The lock is let go.
@@ -241,7 +235,7 @@ def test_a_damaged_campaign_goes_on_by_what_its_state_says(place, content):
 
 def test_a_measurement_whose_run_is_gone_or_damaged_is_made_again(place):
     run = made_run(place / "work")
-    (place / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", str(run))))
+    (place / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", str(run))))
     assert measured(place) is not None
     (run / "run.json").write_text("{")
     assert measured(place) is None
@@ -273,14 +267,14 @@ def test_what_is_done_is_known_from_the_runs_of_this_campaign(place):
         mine = made_run(place, f"{ledger.begun.id}/a")
         made_run(place, "another/b")
         (place / "S" / "29990101T000000Z").mkdir()
-        assert ledger.delivered([piece("a"), piece("b")]) == {"a": mine}
+        assert ledger.delivered([item("a"), item("b")]) == {"a": mine}
 
 
 def test_a_report_that_was_delivered_for_somebody_else_is_no_failure(place):
     gone = Answer("report", "", "the measurement is gone", "", 2)
     with Ledger(place, "key", "", 2) as ledger:
         mine = made_run(place, f"{ledger.begun.id}/a")
-        found, lost = (_done(Heard("failed", "report", piece(key), "w", "", gone), ledger) for key in "ab")
+        found, lost = (_done(Heard("failed", "report", item(key), "w", "", gone), ledger) for key in "ab")
     assert (found.run, found.error, found.code) == (mine, "", 0)
     assert (lost.run, lost.error, lost.code) == (None, "the measurement is gone", 2)
 
@@ -495,9 +489,9 @@ def test_who_measures_never_asks_the_compiler_for_what_was_built_ahead(place, mo
         (place / name).mkdir()
         files.append(place / name / "candidate.py")
         files[-1].write_text(LIGHT.format(value=value, build=how))
-        piece = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
-        piece = msgspec.structs.replace(piece, built=(str(files[-1]),))
-        assert perform(Task("build", piece, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
+        item = of_pair("s", place / "reference.py", files[-1], Request(device="cuda"))
+        item = msgspec.structs.replace(item, built=(str(files[-1]),))
+        assert perform(Task("build", item, Request(), str(place / "w"), str(place), "one", "cuda", "9.0")).line == ""
     assert not list(place.rglob("one.cpp"))
     argv = [sys.executable, "-c", HELD, str(cache.builds()), *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=place)
@@ -522,7 +516,7 @@ def test_what_profkit_has_ended_is_not_measured_once_more(code, note, status, er
     reason = "killed by SIGKILL during check" if status == "crash" else f"{status}; killed"
     impl = Impl("mine", "candidate", "mine.py", status=status, reason=reason)
     manifest = Manifest(SampleInfo("mine", ""), "", impls=[impl], commands=[Command("measure", [], code, note=note)])
-    assert task._struck(manifest, failed=error) is struck
+    assert stages._struck(manifest, failed=error) is struck
 
 
 @pytest.mark.parametrize(
@@ -592,7 +586,7 @@ def test_a_device_is_measured_on_by_one_at_a_time(place):
 def test_a_sample_has_its_gpu_to_itself(place, monkeypatch):
     monkeypatch.setattr(profile.gpu, "identity", lambda: {"uuid": "GPU-1"})
     cards = [{"uuid": f"GPU-{n}", "memory": str(80 << 30)} for n in (1, 2)]
-    monkeypatch.setattr(task.gpu, "visible", lambda: cards)
+    monkeypatch.setattr(stages.gpu, "visible", lambda: cards)
     monkeypatch.setattr("profkit.campaign.campaign.os.sched_getaffinity", lambda _: range(2))
     target = resolve(sample(place / "A"))
     session = Session(target, Request(), planned_run(info(target), place), "cuda")
@@ -628,8 +622,8 @@ def test_what_only_has_to_stay_away_from_measurements_goes_on_together(place):
 def test_a_full_disk_ends_the_campaign_and_the_same_command_goes_on(place, fake):
     full = Answer("measure", "", "cannot write x: No space left on device", ROOM, 2, True)
     fake.deeds = {"measure b": [full]}
-    pieces = [piece("a", 3), piece("b", 2), piece("c", 1)]
-    campaign = Campaign("profkit profile S1", pieces, Request(device="cpu", runs=place / "runs"), 1)
+    items = [item("a", 3), item("b", 2), item("c", 1)]
+    campaign = Campaign("profkit profile S1", items, Request(device="cpu", runs=place / "runs"), 1)
     with pytest.raises(ProfkitError, match="are done and stay") as raised:
         list(campaign.run(lambda _: None))
     assert "same command" in raised.value.fix
@@ -642,21 +636,21 @@ def test_want_of_room_is_told_from_a_fault_of_the_sample(place, monkeypatch):
     def no_room(*_):
         raise unwritable(place / "x", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
-    monkeypatch.setattr(Piece, "measure", no_room)
-    given = Task("measure", piece("a"), Request(device="cpu"), str(place / "w"), str(place), "id", "cpu")
+    monkeypatch.setattr(WorkItem, "measure", no_room)
+    given = Task("measure", item("a"), Request(device="cpu"), str(place / "w"), str(place), "id", "cpu")
     answer = perform(given)
     assert answer.full
     assert measured(place / "w") is None
-    monkeypatch.setattr(Piece, "measure", lambda *_: 1 / 0)
+    monkeypatch.setattr(WorkItem, "measure", lambda *_: 1 / 0)
     answer = perform(given)
     assert (answer.full, answer.code) == (False, 70)
     assert "ZeroDivisionError" in answer.error
 
 
 def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch):
-    given = Task("report", piece("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
+    given = Task("report", item("a"), Request(device="cpu"), str(place / "w"), str(place / "runs"), "id", "cpu")
     path = made_run(place / "w")
-    (place / "w" / task.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(path))))
+    (place / "w" / stages.MEASURED).write_bytes(msgspec.json.encode(Answer("measure", run=str(path))))
 
     def no_room(_):
         raise ProfkitError(f"cannot write roofline.png: {os.strerror(errno.ENOSPC)}", fix="choose another place")
@@ -675,19 +669,19 @@ def test_a_report_for_which_there_is_no_room_is_written_later(place, monkeypatch
 
 def test_the_count_knows_how_long_the_rest_will_take():
     now = [0.0]
-    pieces = [piece("a", 3), piece("b", 1), piece("c", 4)]
-    count = Count(pieces, 0, lambda: now[0])
-    count.expect(pieces)
+    items = [item("a", 3), item("b", 1), item("c", 4)]
+    count = Count(items, 0, lambda: now[0])
+    count.expect(items)
     assert count.eta != count.eta
     said: list[str] = []
     lines = Lines(count, said.append)
     now[0] = 8.0
     for heard in (
-        Heard("begin", "measure", pieces[2], "gpu 0"),
-        Heard("end", "measure", pieces[2], "gpu 0"),
-        Heard("begin", "report", pieces[2], "report 1"),
-        Heard("end", "report", pieces[2], "report 1", answer=Answer("report", "r", line="x: faster")),
-        Heard("failed", "measure", pieces[1], "gpu 0", "no such file", Answer("measure")),
+        Heard("begin", "measure", items[2], "gpu 0"),
+        Heard("end", "measure", items[2], "gpu 0"),
+        Heard("begin", "report", items[2], "report 1"),
+        Heard("end", "report", items[2], "report 1", answer=Answer("report", "r", line="x: faster")),
+        Heard("failed", "measure", items[1], "gpu 0", "no such file", Answer("measure")),
     ):
         count.hear(heard)
         lines.hear(heard)
@@ -785,8 +779,8 @@ def test_a_cluster_that_loses_a_worker_and_then_its_scheduler(place):
 @pytest.mark.slow
 def test_without_a_scheduler_it_is_said(place, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("profkit.campaign.dask._PATIENCE", "1s")
-    campaign = Campaign("profkit profile s", [piece("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")
+    monkeypatch.setattr("profkit.campaign.dask_engine._PATIENCE", "1s")
+    campaign = Campaign("profkit profile s", [item("a")], Request(device="cpu", runs=place), dask="tcp://127.0.0.1:9")
     with pytest.raises(ProfkitError, match="no Dask scheduler answers") as raised:
         list(campaign.run(lambda _: None))
     assert raised.value.exit_code == 3
@@ -830,9 +824,10 @@ def test_a_folder_as_a_campaign(place, capsys):
         sample(place / f"s/{name}", source=COUNTED.format(file=str(builds)))
     code = profile_command.main(["s", "--jobs", "2", *QUICK], standalone_mode=False)
     out, err = capsys.readouterr()
-    assert code == 3
+    assert code == 1, "what cannot run here is skipped"
     assert re.search(r"^A +candidate +yes", out, re.M)
     assert re.search(r"^B +candidate +crash", out, re.M)
+    assert "C: skipped: " in err
     assert "s/C: no candidate runs on the CPU" in err
     assert "4 of 5 done, 1 failed" in err
     states = {run.manifest.sample.id: run.manifest.candidates[0].status for run in find_runs(place / "profkit-runs")}
@@ -872,7 +867,7 @@ def test_killed_it_leaves_nothing_behind_and_goes_on(place, capsys):
     assert list_command.main(["s"], standalone_mode=False) == 0
     assert "stopped; the same command goes on" in capsys.readouterr().out
     sample(place / "s/C", "mismatch")
-    # B stays in the campaign and is another piece of it.
+    # B stays in the campaign and is another item of it.
     (place / "s/B/candidate.py").write_text((place / "s/A/candidate.py").read_text())
     assert profile_command.main(["s", "--jobs", "1", *QUICK], standalone_mode=False) == 1
     runs = {run.path: run.manifest.sample.id for run in find_runs(place / "profkit-runs")}

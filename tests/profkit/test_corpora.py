@@ -42,6 +42,8 @@ def wrongly_called(run, part: Part) -> set[str]:
     if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
         return set()  # it never had the answer, and what it does then is not so much slower there that it would show
     clean = word in ("faster", "same", "slower", "undecided") and not found
+    if clean and "harmless" in part.called:
+        return set()
     return set() if found & set(part.called) and not clean else found or {"nothing"}
 
 

@@ -20,7 +20,7 @@ import torch
 from candidates import write_sample
 
 from profkit.api import profile
-from profkit.campaign import task
+from profkit.campaign import stages
 from profkit.launch import alone as locks
 from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, counting, folder
@@ -398,4 +398,4 @@ def test_a_gpu_is_shared_where_nothing_but_judging_is_asked_for(place, options, 
 @pytest.mark.parametrize(("said", "again"), [("CUDA Out of Memory. Tried to allocate", True), ("fine", False)])
 def test_one_that_ran_out_of_memory_beside_others_is_measured_alone(tmp_path, said, again):
     (tmp_path / "run.json").write_text(said)
-    assert task._cramped(tmp_path) is again
+    assert stages._cramped(tmp_path) is again

@@ -90,9 +90,9 @@ def test_a_runs_place_that_is_a_file_is_refused(capsys, tmp_path):
     assert "--runs DIR" in words
 
 
-def test_required_counters_that_cannot_be_had_end_it_before_anything_runs(capsys, tmp_path):
+def test_counters_asked_for_by_name_that_cannot_be_had_end_it_before_anything_runs(capsys, tmp_path):
     folder = write_sample(tmp_path, "honest")
-    code, words = said(capsys, "profile", folder, "--device", "cpu", "--ncu", "--require-counters")
+    code, words = said(capsys, "profile", folder, "--device", "cpu", "--ncu")
     assert code == 3
     assert "no counters: the CPU has no hardware counters" in words
     assert not (tmp_path / "profkit-runs").exists()
@@ -263,8 +263,6 @@ def stop_at(word, number, folder, runs, *more):
         "cpu",
         "--budget",
         "60",
-        "--target",
-        "0",
         "--runs",
         str(runs),
         *more,
@@ -424,7 +422,7 @@ def test_the_newest_of_one_second_is_the_last(tmp_path):
 def test_counters_that_fail_are_said_everywhere(on_gpu, fake_ncu, capsys, tmp_path, mode, why):
     fake_ncu(mode, target="skip")
     folder = write_sample(tmp_path, "honest")
-    assert invoke(["profile", str(folder), "--ncu", "-q"]) == 0
+    assert invoke(["profile", str(folder), "-q"]) == 0
     out = capsys.readouterr().out
     run = open_study(tmp_path / "profkit-runs")
     assert run.manifest.counters.state == "missing"
@@ -441,14 +439,14 @@ def test_an_ncu_is_begun_when_no_other_of_profkit_counts_on_the_gpu(on_gpu, fake
     monkeypatch.setattr(locks, "COUNTERS_WAIT", 0.05)
     fake_ncu("ok", target="skip")
     with locks.counting("GPU-1"):
-        assert invoke(["profile", str(write_sample(tmp_path, "honest")), "--ncu"]) == 0
+        assert invoke(["profile", str(write_sample(tmp_path, "honest"))]) == 0
     assert "waiting: another process counts on GPU-1" in "".join(capsys.readouterr())
 
 
 def test_without_ncu_it_says_so_and_falls_back(on_gpu, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(tools, "find", lambda _: None)
     folder = str(write_sample(tmp_path, "honest"))
-    assert invoke(["profile", folder, "--ncu", "-q"]) == 0
+    assert invoke(["profile", folder, "-q"]) == 0
     out = capsys.readouterr().out
     run = open_study(tmp_path / "profkit-runs")
     assert "ncu) was not found" in out
@@ -458,12 +456,12 @@ def test_without_ncu_it_says_so_and_falls_back(on_gpu, monkeypatch, capsys, tmp_
     from profkit.report.figures import scene_of
 
     assert "counters" in msgspec.json.encode(str(scene_of(run, "light"))).decode()
-    assert invoke(["profile", folder, "--ncu", "-q", "--require-counters"]) == 3
+    assert invoke(["profile", folder, "--ncu", "-q"]) == 3
 
 
 def test_required_counters_that_ncu_could_not_read_exit_3(on_gpu, fake_ncu, capsys, tmp_path):
     fake_ncu("permission", target="skip")
-    code, words = said(capsys, "profile", write_sample(tmp_path, "honest"), "--ncu", "--require-counters", "-q")
+    code, words = said(capsys, "profile", write_sample(tmp_path, "honest"), "--ncu", "-q")
     assert code == 3
     assert "ERR_NVGPUCTRPERM" in words
     assert "fix: " in words

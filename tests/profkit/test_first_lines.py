@@ -110,7 +110,7 @@ def test_a_sum_of_times_is_not_called_launch_bound(tmp_path, capsys):
         (("gate", "a", "b", "--fail-on-regression", "1"), "'1' is 100%"),
         (("profile", "a", "--budget", "-3"), "-3.0 is not in the range"),
         (("profile", "a", "--budget", "nan"), "'nan' is not finite"),
-        (("profile", "a", "--timeout", "0"), "0.0 is not in the range"),
+        (("profile", "a", "--time-limit", "0"), "0.0 is not in the range"),
     ],
 )
 def test_a_number_that_cannot_be_meant_is_refused(arguments, said, capsys):

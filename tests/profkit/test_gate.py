@@ -46,7 +46,7 @@ def runs(folder, *samples, slower=1.0, impl="cuda", **manifest):
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
-    return runs(tmp_path_factory.mktemp("b") / "before", "ICJTRP", "ICFSMX")
+    return runs(tmp_path_factory.mktemp("b") / "before", "ICJTRP")
 
 
 def cases(path):
@@ -93,6 +93,24 @@ def test_a_limit_inside_the_interval_passes_and_says_so(before, tmp_path, capsys
     assert "undecided: the limit lies inside the interval" in capsys.readouterr().out
 
 
+def test_what_is_gone_fails_unless_it_may(tmp_path, capsys):
+    before = runs(tmp_path / "before", "ICJTRP", "ICFSMX")
+    after = runs(tmp_path / "after", "ICJTRP")
+    assert invoke(["gate", str(before), str(after), "-o", str(tmp_path / "out")]) == 1
+    assert "**gone**: not in the runs after" in capsys.readouterr().out
+    assert cases(tmp_path / "out/junit.xml")[0]["ICFSMX", "cuda"].find("failure") is not None
+    assert invoke(["gate", str(before), str(after), "--allow-missing"]) == 0
+    impls = json.loads((H200 / "ICJTRP/run.json").read_text("utf-8"))["impls"]
+    less = runs(tmp_path / "less", "ICJTRP", impls=[one for one in impls if one["name"] != "ori"])
+    assert invoke(["gate", str(after), str(less)]) == 1
+
+
+def test_what_cannot_be_told_fails_a_strict_gate(before, tmp_path):
+    after = runs(tmp_path / "after", "ICJTRP", slower=1.02)
+    assert invoke(["gate", str(before), str(after), "--fail-on-regression", "2%", "--strict"]) == 1
+    assert invoke(["gate", str(before), str(after), "--strict"]) == 0
+
+
 def test_what_became_wrong_fails(before, tmp_path, capsys):
     impls = json.loads((H200 / "ICJTRP/run.json").read_text("utf-8"))["impls"]
     wrong = [one | {"status": "mismatch", "reason": "all of it"} if one["name"] == "cuda" else one for one in impls]
@@ -121,8 +139,8 @@ def test_of_a_void_task_a_time_alone_passes_and_says_so(tmp_path, capsys):
     assert "same: void: the task cannot tell right from wrong" in capsys.readouterr().out
 
 
-def test_the_picture_has_the_candidates_by_sample(before):
-    points = gate_scene([Study(run) for run in find_runs(before)]).points
+def test_the_picture_has_the_candidates_by_sample(tmp_path):
+    points = gate_scene([Study(run) for run in find_runs(runs(tmp_path, "ICJTRP", "ICFSMX"))]).points
     assert {point.impl for point in points} == {"ICJTRP: ori", "ICJTRP: cuda", "ICFSMX: cuda"}
 
 

@@ -7,8 +7,6 @@ from corpora import DATA, RUN, as_sample, entries
 
 from profkit.api import profile
 from profkit.launch import gpu
-from profkit.targets.source import Source
-from profkit.targets.suspicion import OWN_FALLBACK, doubts, suspicions
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +14,6 @@ HONEST = DATA / "honest"
 TASKS = ("dense", "attention", "mixed")
 HERE = [(task, entry) for task in TASKS for entry in entries(HONEST / task, "cpu")]
 GPU = [(task, entry) for task in TASKS for entry in entries(HONEST / task, "gpu")]
-EVERYWHERE = sorted((HONEST.parent.parent.parent / "S1").glob("*/example_*code.py"))
 
 
 def flags(run, name: str, expected: str = "") -> list[str]:
@@ -60,13 +57,6 @@ def test_no_trivial_answer_passes(runs, task):
     assert probe["rounding"] < 1e-5
 
 
-@pytest.mark.parametrize(
-    "file", EVERYWHERE + [e.file for _, e in GPU], ids=lambda file: f"{file.parent.name}-{file.stem}"
-)
-def test_honest_sources_read_as_honest(file):
-    assert suspicions(Source.read(file), "example_torchcode") == []
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("task", TASKS)
 def test_no_honest_candidate_is_flagged_on_a_gpu(tmp_path, task):
@@ -75,45 +65,3 @@ def test_no_honest_candidate_is_flagged_on_a_gpu(tmp_path, task):
     chosen = [e for t, e in HERE + GPU if t == task]
     run = run_of(task, chosen, tmp_path, device="cuda")
     assert {e.name: flags(run, e.name, e.expect) for e in chosen} == {e.name: [] for e in chosen}
-
-
-FALLS_BACK = """
-extension = load_inline("x", "")
-
-class ModelNew:
-    def forward(self, x):
-{before}        try:
-            {tried}
-        except Exception:
-            return torch.relu(x)
-
-    def own(self, x):
-        return extension.relu(x)
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "tried", "code"),
-    [
-        ("", "return extension.relu(x)", OWN_FALLBACK),
-        ("        x = x.contiguous()\n", "return self.own(x)", OWN_FALLBACK),
-        ("", "return kernel[(1,)](x)", OWN_FALLBACK),
-        ("", "return F.gelu(x)", "fallback"),
-        ("", "return extension.relu(x) if x.is_cuda else torch.relu(x)", "fallback"),
-        ("        if x.is_cpu:\n            return torch.relu(x)\n", "return extension.relu(x)", "fallback"),
-    ],
-)
-def test_a_fallback_is_sure_where_every_call_tries_the_own_kernels_first(tmp_path, before, tried, code):
-    file = tmp_path / "candidate.py"
-    file.write_text(FALLS_BACK.format(before=before, tried=tried))
-    assert [doubt.code for doubt in doubts(Source.read(file), "candidate")] == [code]
-
-
-def test_a_fallback_under_a_condition_is_not_sure(tmp_path):
-    file = tmp_path / "candidate.py"
-    text = FALLS_BACK.format(before="", tried="return extension.relu(x)")
-    head, tried = text.partition("        try:")[::2]
-    tried, own = tried.partition("\n    def own")[::2]
-    inner = "\n".join(f"    {line}" if line else "" for line in f"        try:{tried}".splitlines())
-    file.write_text(f"{head}        if self.ready:\n{inner}\n        return torch.relu(x)\n\n    def own{own}")
-    assert [doubt.code for doubt in doubts(Source.read(file), "candidate")] == ["fallback"]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.cli.kernelbench import command
+from profkit.cli.contests.kernelbench import command
+from profkit.contests.json_files import read_json
 from profkit.contests.kernelbench import fastp
 from profkit.contests.kernelbench import files as kernelbench
 from profkit.contests.kernelbench.official import render
@@ -37,7 +38,7 @@ def expected(what="json"):
 
 
 def analysis(problems):
-    passes = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    passes = read_json(RUN / "pass_at_k_results.json")
     results, base = kernelbench.read_results(RUN / "eval_results.json"), kernelbench.read_baseline(BASE)
     return fastp.analyze(results, base, problems, 1, run_name="sample_run", hardware="timing", pass_at_k=passes)
 
@@ -50,7 +51,7 @@ def test_the_official_numbers_to_the_last_digit(checkout):
 
 def test_the_official_words(checkout):
     document, warnings = analysis(kernelbench.problems(checkout, 1))
-    passes = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    passes = read_json(RUN / "pass_at_k_results.json")
     assert render(document, warnings, passes).split() == expected("txt").split()
     table = [line for line in expected("txt").splitlines() if line.startswith("|   ")]
     assert set(table) <= set(render(document, warnings, passes).splitlines())
@@ -58,7 +59,7 @@ def test_the_official_words(checkout):
 
 def test_the_official_pass_at_k():
     results = kernelbench.read_results(RUN / "eval_results.json")
-    wanted = kernelbench.read_json(RUN / "pass_at_k_results.json")
+    wanted = read_json(RUN / "pass_at_k_results.json")
     assert json.dumps(fastp.pass_at_k(results, [1, 3])) == json.dumps(wanted)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli.kernelbench import command
+from profkit.cli.contests.kernelbench import command
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.evaluation import not_a_candidate
 from profkit.contests.kernelbench.files import read_baseline, read_results, results_file

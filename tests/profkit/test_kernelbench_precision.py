@@ -8,7 +8,7 @@ import platform
 import pytest
 import torch
 
-from profkit.cli.kernelbench import command
+from profkit.cli.contests.kernelbench import command
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.errors import ProfkitError

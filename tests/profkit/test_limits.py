@@ -11,7 +11,7 @@ from candidates import write_sample
 from test_process import alive, start
 
 from profkit.api import profile
-from profkit.cli.options import size, tools
+from profkit.cli.options import sanitizers, size
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
@@ -134,8 +134,8 @@ def test_what_is_no_size_is_refused(text):
 
 
 def test_tools_of_the_sanitizer():
-    assert tools("racecheck, memcheck") == ("racecheck", "memcheck")
-    assert len(tools("all")) == 4
+    assert sanitizers("racecheck, memcheck") == ("racecheck", "memcheck")
+    assert len(sanitizers("all")) == 4
     for wrong in ("asan", ""):
         with pytest.raises(click.BadParameter, match="memcheck, racecheck"):
-            tools(wrong)
+            sanitizers(wrong)

@@ -98,19 +98,8 @@ def test_a_command_under_ncu_gives_a_run_with_kernels(with_ncu, runs, tmp_path):
 def test_options_go_to_ncu_as_in_ncu(with_ncu, runs, tmp_path):
     log = tmp_path / "argv.jsonl"
     with_ncu("ok", log=log)
-    line = [
-        "profile",
-        "--ncu",
-        "-k",
-        "gemm.*",
-        "--nvtx-include",
-        "profkit@a/",
-        "--launch-skip",
-        "2",
-        "--launch-count",
-        "5",
-    ]
-    assert invoke([*line, "--runs", str(runs), "-q", "--", *OK, "--launch-count", "x"]) == 0
+    wanted = {"counters": "ncu", "kernel": "gemm.*", "include": ("profkit@a/",), "skip": 2, "count": 5}
+    profile(Program.of([*OK, "--launch-count", "x"]), runs=runs, **wanted)
     argv = json.loads(log.read_text().splitlines()[-1])
     text = " ".join(argv)
     for part in ("-k regex:gemm.*", "--nvtx-include profkit@a/", "--launch-skip 2", "--launch-count 5"):
@@ -332,15 +321,14 @@ def test_no_kill_lets_the_program_end_by_itself(with_nsys, with_ncu, runs, tmp_p
     log = tmp_path / "argv.jsonl"
     with_nsys()
     with_ncu("ok", log=log)
-    line = ["profile", "--hot", "2", "--no-kill", "-q", "--runs", str(runs), "--", *OK]
-    assert invoke(line) == 0
+    profile(Program.of(OK), runs=runs, hot=2, kill=False)
     assert "--kill" not in json.loads(log.read_text().splitlines()[-1])
     assert not open_study(runs).manifest.captures[-1].ended
 
 
 def test_a_program_that_fails_before_its_launches_are_captured_failed(with_ncu, runs):
     with_ncu("app_error")
-    assert invoke(["profile", "--ncu", "--kill", "--launch-count", "99", "-q", "--runs", str(runs), "--", *OK]) == 1
+    profile(Program.of(OK), runs=runs, counters="ncu", kill=True, count=99)
     manifest = open_study(runs).manifest
     assert (manifest.status, manifest.exit_code) == ("failed", 3)
 

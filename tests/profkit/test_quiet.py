@@ -45,7 +45,7 @@ def test_a_device_has_to_be_quiet_for_a_while():
 def test_one_that_does_not_become_quiet_is_not_measured():
     with pytest.raises(CannotProfileError, match=r"the processor was not quiet within 10 s: it is busy 100%") as raised:
         Clock([1.0]).wait(10, "cpu")
-    assert "--wait-quiet" in raised.value.fix
+    assert "wait_quiet" in raised.value.fix
 
 
 def test_where_nobody_says_how_busy_it_is_it_is_quiet():

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from profkit.cli.bench import command as bench
-from profkit.cli.new import command as new
-from profkit.cli.prompt import command as prompt
-from profkit.contests.gpucodeforces.elementwise import FUNCTIONS, understand
+from profkit.cli.contests.bench import command as bench
+from profkit.cli.contests.new import command as new
+from profkit.cli.contests.prompt import command as prompt
 from profkit.contests.gpucodeforces.form import check
+from profkit.contests.gpucodeforces.scaffold import FUNCTIONS, WHOLE, understand
 from profkit.contests.gpucodeforces.transcript import parse
 from profkit.errors import ProfkitError
 from profkit.targets import resolve
@@ -71,7 +71,7 @@ def test_operations_are_understood(text, inputs, torch_code, flops):
     "text", ["softmax", "x + ", "3", "x", "x @ y", "relu(x, y)", "__import__('os')", "x if y else z"]
 )
 def test_what_is_not_an_operation_is_refused(text):
-    with pytest.raises(ProfkitError, match="not an element-wise operation"):
+    with pytest.raises(ProfkitError, match="not an operation"):
         understand(text)
 
 
@@ -87,6 +87,19 @@ def test_a_new_folder_passes_the_check(tmp_path, op, capsys):
     assert tuple(output.shape) == (64, 256)
     assert not output.isnan().any()
     assert namespace["get_work"]()["bytes"] == 4 * 64 * 256 * (len(namespace["get_inputs"]()) + 1)
+
+
+@pytest.mark.parametrize("op", [*WHOLE, "layernorm"])
+def test_a_folder_of_any_name_for_an_operation_that_is_not_element_wise(tmp_path, op):
+    folder = make(tmp_path, "--op", op, "--shape", "16,32", name="my-first")
+    assert [defect.code for defect in check(folder).defects] == ["F2"]
+    assert f"profkit profile {folder.as_posix()}" in (folder / "readme.md").read_text("utf-8")
+    found = {}
+    for file, name in (("example_torchcode.py", "Model"), ("example_cudacode.py", "ModelNew")):
+        namespace = found[name] = {}
+        exec((folder / file).read_text("utf-8"), namespace)
+    inputs = found["Model"]["get_inputs"]()
+    assert found["Model"]["Model"]()(*inputs).equal(found["ModelNew"]["ModelNew"]()(*inputs))
 
 
 def run_code(folder, **env):
@@ -127,7 +140,7 @@ def test_the_cpp_candidate_builds_and_agrees(tmp_path):
 
 def test_refusals(tmp_path, from_file):
     for arguments, message in [
-        ([str(tmp_path / "S1/sample"), "--op", "relu"], "not an issue id"),
+        ([str(tmp_path / "S1/rows"), "--op", "softmax", "--shape", "64"], "two sizes or more"),
         ([str(from_file), "--op", "relu"], "not empty"),
         ([str(tmp_path / "S1/IXXXXX"), "--from", str(tmp_path / "none.py")], "no such file"),
     ]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profkit.cli.score import command
+from profkit.cli.contests.score import command
 from profkit.contests.gpucodeforces import score as scoring
 from profkit.contests.gpucodeforces.score import (
     Scored,
@@ -144,7 +144,7 @@ def test_the_contestant_in_a_readme(tmp_path, line):
 
 
 @pytest.mark.slow
-def test_a_profkit_run_completes_the_points(tmp_path, monkeypatch, capsys):
+def test_a_run_on_a_cpu_is_listed_without_points(tmp_path, monkeypatch, capsys):
     from candidates import REFERENCE, candidate
 
     from profkit.api import profile
@@ -162,20 +162,20 @@ def test_a_profkit_run_completes_the_points(tmp_path, monkeypatch, capsys):
     assert command.main(arguments, standalone_mode=False) == 0
     document = json.loads(capsys.readouterr().out)
     (row,) = document["samples"]
-    assert row["accepted"] is True
-    assert row["base"] == 14
-    assert document["ranking"][0]["base"] == 14
+    assert (row["accepted"], row["why"]) == (None, "measured on a CPU: the contest times CUDA")
+    assert (row["base"], document["ranking"][0]["accepted"]) == (7, 0)
     assert command.main(arguments[:-1], standalone_mode=False) == 0
-    assert "14/14" in capsys.readouterr().out
+    assert "7/14" in capsys.readouterr().out
 
 
-def measured(rows, impls, words=None):
+def measured(rows, impls, words=None, device="cuda"):
     """A run as far as scoring asks for it: rows of figures, (name, status) of candidates, their verdicts."""
     candidates = [SimpleNamespace(name=name, status=status, ok=status == "ok") for name, status in impls]
     verdicts = {
         name: SimpleNamespace(word=word, wins=word in ("faster", "win")) for name, word in (words or {}).items()
     }
-    manifest, analysis = SimpleNamespace(candidates=candidates), SimpleNamespace(rows=rows)
+    manifest = SimpleNamespace(candidates=candidates, device={"kind": device})
+    analysis = SimpleNamespace(rows=rows)
     return SimpleNamespace(manifest=manifest, analysis=analysis, verdicts=verdicts, path=Path("runs/R1"))
 
 
@@ -223,6 +223,16 @@ def test_what_a_run_says_of_a_sample(impls, accepted, why):
     run = measured({}, impls)
     assert scoring._accepted([], run, "") == (accepted, why)
     assert scoring._accepted(["no readme"], run, "") == (False, "form: no readme")
+
+
+def test_a_run_on_a_cpu_earns_nothing():
+    figures = {"time": 1.0, "compulsory_bytes": 1.0, "speedup": 2.0}
+    run = measured({"a": figures}, [("a", "ok")], {"a": "faster"}, device="cpu")
+    assert not any(scoring._measured(run).values())
+    assert math.isnan(scoring._speedup(run).value)
+    assert scoring._accepted([], run, "") == (None, "measured on a CPU: the contest times CUDA")
+    wrong = measured({}, [("a", "mismatch")], device="cpu")
+    assert scoring._accepted([], wrong, "") == (False, "a: mismatch")
 
 
 def test_a_transcript_without_a_verdict_accepts_nothing():

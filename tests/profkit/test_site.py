@@ -106,10 +106,9 @@ def test_the_page_of_a_run_that_is_gone_is_gone(runs, tmp_path):
 
 def test_the_best_candidate_of_the_newest_run_counts(tmp_path):
     run_json, metrics = recorded("ICJTRP")
-    metrics.pop("verdicts")
     write(tmp_path, run_json, metrics)
-    impls = [one | {"status": "mismatch"} if one["name"] == "cuda" else one for one in run_json["impls"]]
-    write(tmp_path, run_json | {"impls": impls}, metrics, hour=1)
+    verdicts = [one | {"word": "wrong"} if one["impl"] == "cuda" else one for one in metrics["verdicts"]]
+    write(tmp_path, run_json, metrics | {"verdicts": verdicts}, hour=1)
     (row,) = best(tmp_path).values()
     assert (row.impl, row.created) == ("ori", "2026-01-01T01:00:00Z")
 

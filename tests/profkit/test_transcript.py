@@ -24,7 +24,7 @@ def test_the_comment_of_the_contest():
     assert (round(found.low, 3), round(found.high, 3)) == (0.864, 0.930)
     assert found.consistent is True
     assert found.largest_difference == 0.0
-    assert (found.module, found.cached_build) == ("relu", True)
+    assert any("cache" in note for note in found.notes)
     assert not any("ratio" in note for note in found.notes)
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -69,7 +69,6 @@ def test_the_second_comment_and_the_added_lines():
     found = parse(
         COMMENT + "自定义 CUDA ReLU 吞吐量: 2.315 TFLOP/s\n自定义 CUDA ReLU 内存带宽: 296.042 GB/s\n✅ 测试通过！\n"
     )
-    assert found.ci_passed is True
     assert (found.throughput, found.bandwidth) == (pytest.approx(2.315e12), pytest.approx(296.042e9))
     assert parse("自定义 CUDA ReLU 吞吐量: 12 B/s").throughput == 12
 

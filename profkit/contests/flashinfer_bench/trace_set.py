@@ -1,4 +1,4 @@
-"""A trace set of FlashInfer-Bench: definitions, workloads, solutions and traces below one folder.
+"""A trace set of FlashInfer-Bench: definitions, workloads, solutions and traces.
 
     definitions/<op>/<name>.json   workloads/<op>/<name>.jsonl   solutions/**/<solution>.json   traces/**/*.jsonl   blob/
 
@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from collectors.doubt import Doubt
-from profkit.contests.definitions import TASK, Dialect, Json, read_lines, read_object, solutions_in, task
+from profkit.contests.definitions import TASK, Dialect, solutions_in, task
+from profkit.contests.json_files import Json, read_object, read_rows
 from profkit.contests.sources import Sources
 from profkit.errors import ProfkitError
 
@@ -63,12 +64,12 @@ def read(file: Path, device: str) -> Sources:
 
 def _rows(folder: Path, definition: str) -> list[Json]:
     """The traces of a definition below a folder."""
-    rows = [row for file in sorted(folder.rglob("*.jsonl")) for row in read_lines(file)]
+    rows = [row for file in sorted(folder.rglob("*.jsonl")) for row in read_rows(file)]
     return [row for row in rows if row.get("definition") == definition]
 
 
 def _claimed(rows: list[Json], solution: str) -> list[Doubt]:
-    """What the trace set says of a solution that it has evaluated, for comparison with what is measured here."""
+    """What the trace set says of a solution that it has evaluated, for comparison."""
     mine = [row["evaluation"] for row in rows if row.get("solution") == solution and row.get("evaluation")]
     if not mine:
         return []

@@ -36,7 +36,7 @@ class Entry:
 
 
 def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
-    """Run the folder's run_code.py in its own session; killed with all it started after `limit` seconds.
+    """Run the folder's run_code.py in its own session; kill it after `limit` seconds.
 
     Raises ProfkitError when there is no run_code.py.
     """
@@ -48,15 +48,8 @@ def run_entry(folder: Path, *, limit: float = LIMIT) -> Entry:
     with temporary() as place:
         out, err = Path(place) / "stdout", Path(place) / "stderr"
         # The shell splits the streams: build chatter belongs to stderr, the contest's lines to stdout.
-        argv = [
-            "/bin/sh",
-            "-c",
-            'exec "$1" run_code.py >"$2" 2>"$3"',
-            "sh",
-            sys.executable,
-            str(out),
-            str(err),
-        ]
+        shell = ["/bin/sh", "-c", 'exec "$1" run_code.py >"$2" 2>"$3"', "sh"]
+        argv = [*shell, sys.executable, str(out), str(err)]
         env = {
             **os.environ,
             "PYTHONUTF8": "1",
@@ -108,7 +101,7 @@ def bench(
 
 
 def _candidate(name: str, status: str, reason: str, row: dict[str, Any]) -> dict[str, Any]:
-    """One candidate's figures in SI: throughput is FLOP/s where the task has FLOP, else compulsory bytes/s."""
+    """One candidate's figures in SI; throughput is FLOP/s, else compulsory bytes/s."""
     time, flops = number(row.get("time")), number(row.get("flops"))
     needed = number(row.get("compulsory_bytes"))
     counted = "counted" in str(row.get("work_source", "")) and number(row.get("dram_bandwidth")) > 0
@@ -132,9 +125,7 @@ def _candidate(name: str, status: str, reason: str, row: dict[str, Any]) -> dict
 
 
 def lines(document: dict[str, Any]) -> list[str]:
-    """The lines that complete run_code.py's: throughput and bandwidth of each candidate that ran, where the
-    script does not print them itself.
-    """
+    """Throughput and bandwidth lines of each candidate, where run_code.py does not print them."""
     out = []
     printed = document["run_code"]
     labels = printed.get("candidate") or {}

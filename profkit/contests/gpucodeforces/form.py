@@ -1,4 +1,4 @@
-"""The form of a GPUCodeForces submission: which files, what they define, which lines the entry prints."""
+"""The form of a GPUCodeForces submission: its files, their definitions, the entry's lines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from profkit.contests.gpucodeforces.defect import Defect, once
-from profkit.contests.gpucodeforces.lint_entry import empties_l2, lint_entry
-from profkit.contests.gpucodeforces.lint_kernel import build_names, lint_kernel
-from profkit.contests.gpucodeforces.lint_prompt import lint_prompt
-from profkit.contests.gpucodeforces.sizes import has_parameters, working_set
+from profkit.contests.blocks import blocks
 from profkit.errors import ProfkitError
 from profkit.targets.sample import Candidate, Sample, is_sample, resolve
 from profkit.targets.source import Source
@@ -22,9 +19,9 @@ from profkit.targets.source import Source
 ID = re.compile(r"I[A-Z0-9]{5}")
 _SEASON = re.compile(r"S\d+")
 _EXAMPLE = re.compile(r"\d+-example")
-"""How the organisers name samples of their own."""
+"""Names of the organisers' own samples."""
 ENTRY, PROMPT, README = "run_code.py", "prompt.txt", "readme.md"
-L2_BYTES = 50 * 2**20
+_ASKED = {ENTRY: "the contest runs exactly this name", PROMPT: "it is the bonus point", README: "it is asked for"}
 LINES = {
     "精度对齐验证": "-------------------- 精度对齐验证 --------------------",
     "✅ 精度对齐": "✅ 精度对齐：两个模型的输出结果非常接近。",
@@ -33,11 +30,36 @@ LINES = {
     "加速比 (Speedup): ": "加速比 (Speedup): <ratio>x",
 }
 _ALLOWED = {"torch", "triton", "numpy"}
+BONUS = "P1"
+"""Code of a prompt that earns no bonus; nobody is rejected for it."""
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`code`: F1 to F8 for what gets a submission rejected, or BONUS. `line` 0: the whole file."""
+
+    code: str
+    file: Path
+    line: int
+    what: str
+    fix: str
+
+    @property
+    def rejects(self) -> bool:
+        return self.code != BONUS
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else str(self.file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON row."""
+        return asdict(self) | {"file": str(self.file), "rejects": self.rejects}
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What `check` found; `sample` is None when the folder's roles cannot be told."""
+    """Result of `check`; `sample` is None when the folder's roles cannot be resolved."""
 
     path: Path
     sample: Sample | None
@@ -45,17 +67,12 @@ class Checked:
 
     @property
     def form(self) -> tuple[Defect, ...]:
-        """The defects of form alone: with these the contest's own check would not pass."""
+        """The defects that the contest's own check rejects."""
         return tuple(defect for defect in self.defects if defect.rejects)
-
-    @property
-    def advice(self) -> tuple[Defect, ...]:
-        """The defects that no submission is rejected for."""
-        return tuple(defect for defect in self.defects if not defect.rejects)
 
 
 def submissions(folder: Path) -> list[Path]:
-    """`folder` when it is a submission; else those in it, or in the seasons in it, broken and misnamed ones too.
+    """The submissions at a path: itself, or those in it or in its seasons, broken ones too.
 
     A season is a folder called S1, S2, ..., or one with a folder named after an issue. [folder] when there is no
     submission: what it lacks is then the answer.
@@ -64,14 +81,14 @@ def submissions(folder: Path) -> list[Path]:
         return [folder]
     seasons = [folder, *(one for one in _folders(folder) if _is_season(one))]
     inside = [one for season in seasons for one in _folders(season) if one not in seasons]
-    return sorted(one for one in inside if ID.fullmatch(one.name) or _is_meant(one)) or [folder]
+    return sorted(one for one in inside if ID.fullmatch(one.name) or _is_misnamed(one)) or [folder]
 
 
 def _is_season(folder: Path) -> bool:
     return bool(_SEASON.fullmatch(folder.name)) or any(ID.fullmatch(one.name) for one in _folders(folder))
 
 
-def _is_meant(folder: Path) -> bool:
+def _is_misnamed(folder: Path) -> bool:
     """Whether a folder of another name is a submission all the same."""
     return (folder / ENTRY).is_file() or (folder / PROMPT).is_file() or is_sample(folder)
 
@@ -80,133 +97,59 @@ def _folders(folder: Path) -> list[Path]:
     return [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]
 
 
-def check(folder: Path, *, l2_bytes: float = L2_BYTES) -> Checked:
-    """Check a submission folder: its form (F1 to F8), then the template defects T1 to T13, each once.
-
-    Raises ProfkitError when there is no such folder.
-    """
+def check(folder: Path) -> Checked:
+    """Check the form of a submission folder. Raises ProfkitError when there is no such folder."""
     if not folder.is_dir():
         resolve(folder)
-    form = list(_form(folder))
+    found = list(_files(folder))
     try:
         sample = resolve(folder)
     except ProfkitError as error:
-        told = any(defect.code == "F4" and str(error).startswith(str(defect.file)) for defect in form)
-        if not told:
+        if not any(defect.code == "F4" and str(error).startswith(str(defect.file)) for defect in found):
             what = str(error).removeprefix(f"{folder}: ").replace(f"{folder}{os.sep}", "")
-            form.append(Defect("F1", folder, 0, what, error.fix))
-        return Checked(folder, None, tuple(form))
-    found = [*form, *_against_each_other(sample), *lint(sample, l2_bytes)]
-    return Checked(folder, sample, tuple(once(found)))
-
-
-def lint(sample: Sample, l2_bytes: float = L2_BYTES) -> list[Defect]:
-    """T1 to T13 on a sample whose roles are known, in the order of the codes."""
-    found: list[Defect] = []
-    entry = Source.read(sample.entry) if sample.entry is not None else None
-    reference = Source.read(sample.reference)
-    if entry is not None:
-        learns = any(
-            has_parameters(Source.read(file)) for file in (sample.reference, *(c.path for c in sample.candidates))
-        )
-        found += [defect for defect in lint_entry(entry) if learns or defect.code != "T2"]
-    found += _fits_l2(reference, entry, l2_bytes)
-    taken = _neighbours(sample.path)
-    for candidate in sample.candidates:
-        source = Source.read(candidate.path)
-        found += lint_kernel(source, sample.id, taken)
-        taken |= {name: candidate.path for _, name in build_names(source)}
+            found.append(Defect("F1", folder, 0, what, error.fix))
+        return Checked(folder, None, tuple(found))
+    found += _signatures(sample)
     if sample.prompt is not None:
-        found += lint_prompt(sample.prompt, reference.text)
-    return sorted(found, key=lambda defect: int(defect.code[1:]))
+        found += _prompt(sample.prompt, sample.reference.read_text("utf-8", "replace"))
+    return Checked(folder, sample, tuple(found))
 
 
-def _fits_l2(reference: Source, entry: Source | None, l2_bytes: float) -> Iterator[Defect]:
-    touched = working_set(reference)
-    if touched is None or touched.bytes >= l2_bytes or (entry is not None and empties_l2(entry)):
-        return
-    function = reference.functions.get("get_inputs")
-    yield Defect(
-        "T5",
-        reference.path,
-        function.lineno if function else 0,
-        f"the working set of {touched.bytes / 1e6:.3g} MB fits in an L2 of {l2_bytes / 1e6:.3g} MB, and nothing empties it",
-        "make the sizes a few times the L2, or overwrite a large buffer between calls",
-    )
-
-
-def _neighbours(folder: Path) -> dict[str, Path]:
-    """Build names of the other samples of the same season -> file."""
-    found: dict[str, Path] = {}
-    here = folder.resolve()
-    for file in sorted(here.parent.glob("*/*.py")):
-        if file.parent == here or not ID.fullmatch(file.parent.name):
-            continue
-        try:
-            source = Source.read(file)
-        except ProfkitError:
-            continue
-        for _, name in build_names(source):
-            found.setdefault(name, Path(file.parent.name) / file.name)
-    return found
-
-
-def _form(folder: Path) -> Iterator[Defect]:
-    if not ID.fullmatch(folder.resolve().name) and not _EXAMPLE.fullmatch(folder.resolve().name):
-        yield Defect(
-            "F2",
-            folder,
-            0,
-            "the folder is not named after an issue id (I and five more)",
-            "rename it, without the #",
-        )
-    for name, why in (
-        (ENTRY, "the contest runs exactly this name"),
-        (PROMPT, "it is the bonus point"),
-        (README, "it is asked for"),
-    ):
-        if not any(file.name.lower() == name for file in folder.iterdir()) or (
-            name == ENTRY and not (folder / name).is_file()
-        ):
-            yield Defect(
-                "F3",
-                folder / name,
-                0,
-                f"missing: {why}",
-                "`profkit new` writes one; `profkit prompt` the prompt",
-            )
+def _files(folder: Path) -> Iterator[Defect]:
+    name = folder.resolve().name
+    if not ID.fullmatch(name) and not _EXAMPLE.fullmatch(name):
+        what = "the folder is not named after an issue id (I and five more)"
+        yield Defect("F2", folder, 0, what, "rename it, without the #")
+    there = {file.name if file.name == ENTRY else file.name.lower() for file in folder.iterdir()}
+    for asked, why in _ASKED.items():
+        if asked not in there:
+            fix = "`profkit new` writes one; `profkit prompt` the prompt"
+            yield Defect("F3", folder / asked, 0, f"missing: {why}", fix)
     if (folder / ENTRY).is_file():
-        yield from _entry_form(folder / ENTRY)
+        yield from _entry(folder / ENTRY)
 
 
-def _entry_form(path: Path) -> Iterator[Defect]:
+def _unparsable(path: Path, error: ProfkitError) -> Defect:
+    return Defect("F4", path, 0, str(error).removeprefix(str(path)).lstrip(",: "), error.fix)
+
+
+def _entry(path: Path) -> Iterator[Defect]:
     try:
         source = Source.read(path)
     except ProfkitError as error:
-        yield Defect("F4", path, 0, str(error).removeprefix(str(path)).lstrip(",: "), error.fix)
+        yield _unparsable(path, error)
         return
-    text = "\n".join(value for _, value in source.strings())
+    text = "\n".join(source.strings())
     for part, line in LINES.items():
         if part not in text:
-            yield Defect(
-                "F5",
-                path,
-                0,
-                f"never prints the line `{line}`",
-                "print it word for word: it is what the contest shows",
-            )
+            fix = "print it word for word: it is what the contest shows"
+            yield Defect("F5", path, 0, f"never prints the line `{line}`", fix)
     for node in ast.walk(source.tree):
-        for name in _imported(node):
-            top = name.split(".")[0]
+        for top in sorted({name.split(".")[0] for name in _imported(node)}):
             local = (path.parent / f"{top}.py").is_file()
             if not local and top not in _ALLOWED and top not in sys.stdlib_module_names:
-                yield Defect(
-                    "F6",
-                    path,
-                    getattr(node, "lineno", 0),
-                    f"imports {top}, which is neither here nor part of torch's world",
-                    "import the folder's own files and torch alone",
-                )
+                what = f"imports {top}, which is neither here nor part of torch's world"
+                yield Defect("F6", path, getattr(node, "lineno", 0), what, "import the folder's own files and torch")
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -217,21 +160,19 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def _against_each_other(sample: Sample) -> Iterator[Defect]:
-    """Constructor and forward of each candidate take what the reference's take."""
+def _signatures(sample: Sample) -> Iterator[Defect]:
+    """Constructor and forward of each candidate must take what the reference's take."""
     reference = Source.read(sample.reference)
     for name in ("get_inputs", "get_init_inputs"):
         function = reference.functions.get(name)
         if function is not None and _needs(function):
-            yield Defect(
-                "F7",
-                sample.reference,
-                function.lineno,
-                f"{name} wants arguments; it is called with none",
-                "give them defaults",
-            )
+            what = f"{name} wants arguments; it is called with none"
+            yield Defect("F7", sample.reference, function.lineno, what, "give them defaults")
     for candidate in sample.candidates:
-        yield from _same_signature(reference, candidate)
+        try:
+            yield from _same_signature(reference, candidate)
+        except ProfkitError as error:
+            yield _unparsable(candidate.path, error)
 
 
 def _same_signature(reference: Source, candidate: Candidate) -> Iterator[Defect]:
@@ -243,13 +184,8 @@ def _same_signature(reference: Source, candidate: Candidate) -> Iterator[Defect]
         accepted = len(have.args.args) - 1
         called = len(want.args.args) - 1 - len(want.args.defaults)
         if not _needs(have) - 1 <= called <= accepted:
-            yield Defect(
-                "F8",
-                candidate.path,
-                have.lineno,
-                f"ModelNew.{method} takes {accepted} arguments, Model.{method} is called with {called}",
-                "take what the reference takes",
-            )
+            what = f"ModelNew.{method} takes {accepted} arguments, Model.{method} is called with {called}"
+            yield Defect("F8", candidate.path, have.lineno, what, "take what the reference takes")
 
 
 def _method(of: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
@@ -258,5 +194,21 @@ def _method(of: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
 
 
 def _needs(function: ast.FunctionDef) -> int:
-    """Positional arguments without a default."""
+    """Number of positional arguments without a default."""
     return len(function.args.args) - len(function.args.defaults)
+
+
+def _prompt(path: Path, reference: str) -> Iterator[Defect]:
+    """Why a prompt cannot be answered: it is cut, or lacks the reference."""
+    fix = "`profkit prompt FOLDER` writes one that ends with the reference"
+    found = blocks(path.read_text("utf-8", "replace"))
+    cut = next((block for block in found if not block.closed), None)
+    if cut is not None:
+        yield Defect(BONUS, path, cut.line, "this fence is never closed: the prompt breaks off", fix)
+    elif not any(_code(reference) in _code(block.text) for block in found):
+        yield Defect(BONUS, path, 0, "the reference to optimise is not in the prompt as it is in the folder", fix)
+
+
+def _code(text: str) -> str:
+    """The text without blanks, comments and docstrings."""
+    return re.sub(r"\s+", "", re.sub(r'"""[\s\S]*?"""|#[^\n]*', "", text))

@@ -1,17 +1,19 @@
-"""A new sample folder that already runs: reference, candidates, entry, prompt, readme."""
+"""A new sample folder that already runs: reference, candidates, entry, prompt, readme.
+
+An operation is an element-wise expression over tensors, `silu(x) * y + 1`; a function, `gelu`; a chain of them,
+`add + relu` (add takes x and y, relu the sum); or one of WHOLE. Free names are the inputs.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from profkit.contests.gpucodeforces.elementwise import Operation, understand
-from profkit.contests.gpucodeforces.form import ID
 from profkit.contests.prompt import compose
 from profkit.contests.rename import rename_names
 from profkit.errors import ProfkitError
@@ -20,6 +22,7 @@ from profkit.targets.sample import resolve
 from profkit.targets.source import Source
 
 SHAPE = (4096, 8192)
+_GETTERS = ("get_inputs", "get_init_inputs", "get_work")
 
 
 @dataclass(frozen=True)
@@ -33,21 +36,150 @@ class Wish:
     contestant: str = ""
 
 
+@dataclass(frozen=True)
+class Function:
+    """One element-wise function. `flops`: per element, a special function counted as one."""
+
+    torch: str
+    c: str
+    arity: int = 1
+    flops: int = 1
+    positive: bool = False
+
+
+FUNCTIONS = {
+    "abs": Function("torch.abs({0})", "fabsf({0})"),
+    "add": Function("{0} + {1}", "{0} + {1}", 2),
+    "cos": Function("torch.cos({0})", "cosf({0})"),
+    "div": Function("{0} / {1}", "{0} / {1}", 2, positive=True),
+    "exp": Function("torch.exp({0})", "expf({0})"),
+    "gelu": Function("nn.functional.gelu({0})", "0.5f * {0} * (1.0f + erff({0} * 0.70710678f))", flops=5),
+    "leaky_relu": Function("nn.functional.leaky_relu({0})", "{0} < 0.0f ? 0.01f * {0} : {0}", flops=2),
+    "log": Function("torch.log({0})", "logf({0})", positive=True),
+    "maximum": Function("torch.maximum({0}, {1})", "{0} < {1} ? {1} : {0}", 2),
+    "minimum": Function("torch.minimum({0}, {1})", "{1} < {0} ? {1} : {0}", 2),
+    "mul": Function("{0} * {1}", "{0} * {1}", 2),
+    "relu": Function("torch.relu({0})", "{0} < 0.0f ? 0.0f : {0}"),
+    "rsqrt": Function("torch.rsqrt({0})", "1.0f / sqrtf({0})", flops=2, positive=True),
+    "sigmoid": Function("torch.sigmoid({0})", "1.0f / (1.0f + expf(-{0}))", flops=4),
+    "silu": Function("nn.functional.silu({0})", "{0} / (1.0f + expf(-{0}))", flops=4),
+    "sin": Function("torch.sin({0})", "sinf({0})"),
+    "sqrt": Function("torch.sqrt({0})", "sqrtf({0})", positive=True),
+    "square": Function("torch.square({0})", "{0} * {0}"),
+    "sub": Function("{0} - {1}", "{0} - {1}", 2),
+    "tanh": Function("torch.tanh({0})", "tanhf({0})"),
+}
+_OPERATORS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+_INPUTS = ("x", "y", "z", "u", "v", "w")
+WHOLE = {
+    "softmax": ("x", "torch.softmax(x, dim=-1)", "torch.randn(*SHAPE)"),
+    "layer_norm": ("x", "nn.functional.layer_norm(x, x.shape[-1:])", "torch.randn(*SHAPE)"),
+    "matmul": ("x, y", "x @ y", "torch.randn(*SHAPE), torch.randn(*SHAPE[:-2], SHAPE[-1], SHAPE[-2])"),
+}
+"""Operations that are not element-wise: name -> inputs, PyTorch expression, how the inputs are drawn."""
+
+
+@dataclass
+class Operation:
+    """`torch`: one expression; `c`: statements, the last defines `result`; `flops`: per element."""
+
+    text: str
+    inputs: list[str] = field(default_factory=list)
+    torch: str = ""
+    c: list[str] = field(default_factory=list)
+    flops: int = 0
+    positive: bool = False
+
+    @property
+    def name(self) -> str:
+        """An identifier for files and kernels, at most 40 letters."""
+        return re.sub(r"\W+", "_", self.text).strip("_").lower()[:40].strip("_") or "operation"
+
+
 def create(wish: Wish) -> list[Path]:
-    """Write the folder; the files written. Raises ProfkitError when it exists or the wish is not understood."""
-    if not ID.fullmatch(wish.path.name):
-        raise ProfkitError(
-            f"{wish.path}: {wish.path.name!r} is not an issue id: I and five capitals or digits",
-            fix="name it after the contest issue, without the #",
-        )
+    """Write the folder and return its files. Raises ProfkitError when it exists."""
     if wish.path.exists() and any(wish.path.iterdir()):
-        raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another id, or remove it yourself")
-    texts = _from_reference(wish) if wish.reference is not None else _from_operation(wish, understand(wish.op))
+        raise ProfkitError(f"{wish.path} exists and is not empty", fix="choose another name, or remove it yourself")
+    whole = wish.op.replace(" ", "").replace("layernorm", "layer_norm")
+    if wish.reference is not None:
+        texts = _from_reference(wish, _read(wish.reference))
+    elif whole in WHOLE:
+        texts = _from_reference(wish, _whole(wish, whole))
+    else:
+        texts = _from_operation(wish, understand(wish.op))
     wish.path.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_atomic(wish.path / name, text.encode())
     write_atomic(wish.path / "prompt.txt", compose(resolve(wish.path)).encode())
     return sorted(wish.path / name for name in [*texts, "prompt.txt"])
+
+
+def understand(text: str) -> Operation:
+    """Parse an element-wise operation. Raises ProfkitError with the known functions."""
+    expression = _chain(text) or text
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError) as error:
+        raise _unknown(text) from error
+    operation = Operation(text.strip())
+    torch_code, result = _walk(tree.body, operation, text)
+    if not operation.inputs or operation.flops == 0:
+        raise _unknown(text)
+    operation.torch = torch_code
+    operation.c.append(f"const float result = {result};")
+    return operation
+
+
+def _chain(text: str) -> str:
+    """`add + relu` as `relu(add(x, y))`; "" when the text is not a chain of known functions."""
+    words = [word.strip().lower() for word in re.split(r"\+|->|\||,|\bthen\b|\band\b", text)]
+    if not words or any(word not in FUNCTIONS for word in words):
+        return ""
+    names = list(_INPUTS)
+    done = names.pop(0)
+    for word in words:
+        more = [names.pop(0) for _ in range(FUNCTIONS[word].arity - 1) if names]
+        done = f"{word}({', '.join([done, *more])})"
+    return done
+
+
+def _walk(node: ast.expr, operation: Operation, text: str) -> tuple[str, str]:
+    """(PyTorch expression, C operand) of a node; emits C statements on the way."""
+    if isinstance(node, ast.Name):
+        if node.id not in operation.inputs:
+            operation.inputs.append(node.id)
+        return node.id, f"{node.id}_value"
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+        return repr(node.value), f"{float(node.value)!r}f"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        torch_code, c = _walk(node.operand, operation, text)
+        return f"(-{torch_code})", f"(-{c})"
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _apply(_OPERATORS[type(node.op)], [node.left, node.right], operation, text)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return _apply(node.func.id, node.args, operation, text)
+    raise _unknown(text)
+
+
+def _apply(name: str, arguments: list[ast.expr], operation: Operation, text: str) -> tuple[str, str]:
+    function = FUNCTIONS.get(name)
+    if function is None or len(arguments) != function.arity:
+        raise _unknown(text)
+    walked = [_walk(argument, operation, text) for argument in arguments]
+    value = f"v{len(operation.c)}"
+    operation.c.append(f"const float {value} = {function.c.format(*(c for _, c in walked))};")
+    operation.flops += function.flops
+    operation.positive |= function.positive
+    code = function.torch.format(*(torch_code for torch_code, _ in walked))
+    return (f"({code})" if function.arity == 2 and "(" not in function.torch else code), value
+
+
+def _unknown(text: str) -> ProfkitError:
+    return ProfkitError(
+        f"--op {text!r}: not an operation that profkit can write",
+        fix=f"{', '.join(WHOLE)}; an element-wise expression or chain of {', '.join(FUNCTIONS)}; for anything else "
+        "write the reference and give it with --from FILE",
+    )
 
 
 def template(form: str, **values: str) -> str:
@@ -56,8 +188,20 @@ def template(form: str, **values: str) -> str:
     return Template(text).substitute(values)
 
 
+def _common(wish: Wish, op: str) -> dict[str, str]:
+    """What the templates of every folder take."""
+    return {
+        "id": wish.path.name,
+        "path": wish.path.as_posix(),
+        "op": op,
+        "contestant": f"参赛者: {wish.contestant}\n\n" if wish.contestant else "",
+        "shape": repr(tuple(wish.shape)),
+        "shape_text": " x ".join(str(size) for size in wish.shape),
+    }
+
+
 def _from_operation(wish: Wish, operation: Operation) -> dict[str, str]:
-    values = _values(wish, operation)
+    values = _common(wish, operation.text) | _values(wish, operation)
     return {
         "example_torchcode.py": template("reference.py", **values),
         "example_cudacode.py": template("cuda.py", **values),
@@ -72,15 +216,11 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
     elements, total = math.prod(wish.shape), count + 1
     draw = "torch.rand(*SHAPE) + 0.5" if operation.positive else "torch.randn(*SHAPE)"
     return {
-        "id": wish.path.name,
-        "lower": wish.path.name.lower(),
-        "op": operation.text,
+        "lower": re.sub(r"\W", "_", wish.path.name.lower()),
         "name": operation.name,
-        "shape": repr(tuple(wish.shape)),
-        "shape_text": " x ".join(str(size) for size in wish.shape),
         "forward_args": ", ".join(f"{name}: torch.Tensor" for name in inputs),
         "call_args": ", ".join(inputs),
-        "torch_expression": _bare(operation.torch),
+        "torch_expression": ast.unparse(ast.parse(operation.torch, mode="eval")),
         "draws": ", ".join([draw] * count),
         "flops_each": str(operation.flops),
         "tensors": str(total),
@@ -93,19 +233,14 @@ def _values(wish: Wish, operation: Operation) -> dict[str, str]:
         "pointers": ", ".join(f"{name}.data_ptr<float>()" for name in inputs),
         "cpu_file": "example_cppcode",
         "cpu_label": "C++",
-        "contestant": _contestant(wish),
         "flop_text": f"{operation.flops * elements:,}",
         "byte_text": f"{4 * total * elements:,}",
         "intensity": f"{operation.flops / (4 * total):.3g}",
     }
 
 
-def _bare(expression: str) -> str:
-    """Without parentheses round the whole."""
-    return ast.unparse(ast.parse(expression, mode="eval"))
-
-
 def _check(name: str, first: str) -> str:
+    """The C++ checks of one argument."""
     lines = [
         f"    TORCH_CHECK({name}.scalar_type() == torch::kFloat32 && {name}.is_contiguous(), "
         f'"{name} must be contiguous float32");'
@@ -118,32 +253,33 @@ def _check(name: str, first: str) -> str:
     return "\n".join(lines)
 
 
-def _contestant(wish: Wish) -> str:
-    return f"参赛者: {wish.contestant}\n\n" if wish.contestant else ""
+def _whole(wish: Wish, op: str) -> str:
+    """The reference of one of WHOLE."""
+    if len(wish.shape) < 2:
+        raise ProfkitError(f"--shape {wish.shape[0]}: {op} takes two sizes or more", fix="--shape 4096,8192")
+    arguments, expression, draws = WHOLE[op]
+    return template("whole.py", arguments=arguments, expression=expression, draws=draws, **_common(wish, op))
 
 
-def _from_reference(wish: Wish) -> dict[str, str]:
-    """The given reference; the candidate starts as the same operators under the name ModelNew."""
-    if wish.reference is None or not wish.reference.is_file():
-        raise ProfkitError(
-            f"{wish.reference}: no such file",
-            fix="--from wants a Python file with Model, get_inputs and get_init_inputs",
-        )
-    source = Source.read(wish.reference)
+def _read(file: Path) -> str:
+    """A given reference. Raises ProfkitError when it is not there or lacks a name."""
+    if not file.is_file():
+        fix = "--from wants a Python file with Model, get_inputs and get_init_inputs"
+        raise ProfkitError(f"{file}: no such file", fix=fix)
+    source = Source.read(file)
     missing = {"Model", "get_inputs", "get_init_inputs"} - {*source.classes, *source.functions}
     if missing:
-        raise ProfkitError(f"{wish.reference}: does not define {', '.join(sorted(missing))}", fix="add it")
-    candidate = _without_getters(rename_names(source.text, {"Model": "ModelNew"}))
-    title = wish.op or wish.reference.stem
-    values = {
-        "id": wish.path.name,
-        "op": title,
-        "contestant": _contestant(wish),
-        "cpu_file": "example_cudacode",
-        "cpu_label": "PyTorch",
-    }
+        raise ProfkitError(f"{file}: does not define {', '.join(sorted(missing))}", fix="add it")
+    return source.text
+
+
+def _from_reference(wish: Wish, reference: str) -> dict[str, str]:
+    """The reference as it is, and its operators under the name ModelNew as the candidate."""
+    candidate = _without_getters(rename_names(reference, {"Model": "ModelNew"}))
+    title = wish.op or (wish.reference.stem if wish.reference is not None else "")
+    values = _common(wish, title) | {"cpu_file": "example_cudacode", "cpu_label": "PyTorch"}
     return {
-        "example_torchcode.py": source.text,
+        "example_torchcode.py": reference,
         "example_cudacode.py": template("torch.py", candidate=candidate, **values),
         "run_code.py": template("run_code.py", **values),
         "readme.md": template("readme_from.md", **values),
@@ -153,11 +289,10 @@ def _from_reference(wish: Wish) -> dict[str, str]:
 def _without_getters(text: str) -> str:
     """The text without its getters and without the module's docstring."""
     tree = ast.parse(text)
-    lines = text.splitlines()
     gone: set[int] = set()
     for position, node in enumerate(tree.body):
-        function = isinstance(node, ast.FunctionDef) and node.name in ("get_inputs", "get_init_inputs", "get_work")
-        if function or (position == 0 and ast.get_docstring(tree) is not None):
+        getter = isinstance(node, ast.FunctionDef) and node.name in _GETTERS
+        if getter or (position == 0 and ast.get_docstring(tree) is not None):
             gone |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    kept = "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
+    kept = "\n".join(line for number, line in enumerate(text.splitlines(), 1) if number not in gone)
     return re.sub(r"\n{4,}", "\n\n\n", kept).strip("\n")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profkit.contests.figures import finite, number
-from profkit.contests.gpucodeforces.form import check
+from profkit.contests.gpucodeforces.form import BONUS, check
 from profkit.contests.gpucodeforces.transcript import parse
 from profkit.targets.source import Source
 
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 POINTS = {"gt": 2, "time": 5, "throughput": 4, "bandwidth": 3}
 PLACES = 12
 SAME = 0.01
+_IMPORTS = (ast.Import, ast.ImportFrom)
 UNNAMED = "(unnamed)"
+_PRINTED = {"time": "平均执行时间", "throughput": "吞吐量", "bandwidth": "内存带宽"}
+"""Words of run_code.py's lines, by the figure that they print."""
 _CONTESTANT = re.compile(r"^\W*(?:参赛者|参赛人|作者|contestant|author)\W*?[:：]\W*(?P<name>\S.*?)\s*$", re.I | re.M)
 
 
@@ -46,8 +49,9 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Scored:
-    """One sample. `accepted`: None when nothing was measured. `similar_to`: an earlier issue of the same case,
-    with `similar` saying improved, similar (相近优化), undecided or unknown.
+    """One sample. `accepted`: None when nothing was measured.
+
+    `similar_to`: an earlier issue of the same case; `similar`: improved, similar (相近优化), undecided or unknown.
     """
 
     id: str
@@ -100,14 +104,10 @@ def score(folder: Path, run: Study | None) -> Scored:
     entry = _text(folder / "run_code.py")
     facts = _measured(run)
     log = _log(folder)
-    points = {
-        "gt": POINTS["gt"] if sample is not None else 0,
-        "time": POINTS["time"] if "平均执行时间" in entry or facts["time"] else 0,
-        "throughput": POINTS["throughput"] if "吞吐量" in entry or facts["throughput"] else 0,
-        "bandwidth": POINTS["bandwidth"] if "内存带宽" in entry or facts["bandwidth"] else 0,
-    }
+    earned = {"gt": sample is not None} | {key: _PRINTED[key] in entry or facts[key] for key in _PRINTED}
+    points = {key: worth if earned[key] else 0 for key, worth in POINTS.items()}
     accepted, why = _accepted([d.what for d in checked.form], run, log)
-    prompt_bad = sample is None or sample.prompt is None or any(d.code == "T13" for d in checked.defects)
+    prompt_bad = sample is None or sample.prompt is None or any(d.code == BONUS for d in checked.defects)
     speedup = _speedup(run) if run is not None else _printed_speedup(log)
     return Scored(
         id=folder.resolve().name,
@@ -123,7 +123,7 @@ def score(folder: Path, run: Study | None) -> Scored:
 
 
 def ordered(rows: Iterable[Scored]) -> list[Scored]:
-    """Earlier issues first; a later sample of the same case and contestant that is similar is not accepted."""
+    """Sort by issue; a later sample of the same case that is similar is not accepted."""
     done: list[Scored] = []
     for row in sorted(rows, key=lambda scored: scored.id):
         earlier = next((old for old in reversed(done) if row.case and old.case == row.case), None)
@@ -159,20 +159,9 @@ def case_of(reference: Source) -> str:
     """Identity of a case: model, getters and constants without comments, docstrings and layout."""
     tree = ast.parse(reference.text)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            body[:] = body[1:] or [ast.Pass()]
-    kept = [
-        n
-        for n in tree.body
-        if not (isinstance(n, ast.FunctionDef) and n.name == "get_work")
-        and not isinstance(n, (ast.Import, ast.ImportFrom))
-    ]
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body[:] = node.body[1:] or [ast.Pass()]
+    kept = [n for n in tree.body if getattr(n, "name", "") != "get_work" and not isinstance(n, _IMPORTS)]
     return ast.dump(ast.Module(body=kept, type_ignores=[]))
 
 
@@ -184,6 +173,8 @@ def _accepted(form: list[str], run: Study | None, log: str) -> tuple[bool | None
         wrong = next((impl for impl in ran if not impl.ok), None)
         if wrong is not None:
             return False, f"{wrong.name}: {wrong.status}"
+        if not _on_gpu(run):
+            return None, "measured on a CPU: the contest times CUDA"
         return (True, f"run {run.path.name}") if ran else (None, "no candidate ran")
     if log:
         passed = parse(log).passed
@@ -191,10 +182,14 @@ def _accepted(form: list[str], run: Study | None, log: str) -> tuple[bool | None
     return None, "not measured"
 
 
+def _on_gpu(run: Study) -> bool:
+    return run.manifest.device.get("kind") == "cuda"
+
+
 def _measured(run: Study | None) -> dict[str, bool]:
-    """Which figures a run gives for a candidate."""
-    found = dict.fromkeys(("time", "throughput", "bandwidth"), False)
-    if run is None:
+    """Figures that a run on a GPU gives for a candidate."""
+    found = dict.fromkeys(_PRINTED, False)
+    if run is None or not _on_gpu(run):
         return found
     good = {impl.name for impl in run.manifest.candidates if impl.ok}
     for name, row in run.analysis.rows.items():
@@ -207,7 +202,9 @@ def _measured(run: Study | None) -> dict[str, bool]:
 
 
 def _speedup(run: Study) -> Speedup:
-    """The best speed-up of a run among those that count: not of a void task, nor impossible, nor in less precision."""
+    """The best speed-up of a run on a GPU among those that count."""
+    if not _on_gpu(run):
+        return Speedup()
     good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "undecided")}
     found = [
         Speedup(*(number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high")))
@@ -223,7 +220,7 @@ def _printed_speedup(log: str) -> Speedup:
 
 
 def _log(folder: Path) -> str:
-    """A saved transcript in the folder: any .log or .txt, other than the prompt, with the contest's lines."""
+    """A saved transcript in the folder: a .log or .txt with the contest's lines."""
     for file in sorted([*folder.glob("*.log"), *folder.glob("*.txt")]):
         text = _text(file)
         if file.name != "prompt.txt" and "精度对齐验证" in text:

@@ -1,4 +1,4 @@
-"""What a contest entry printed: on a terminal, in a file, or pasted into a comment by the contest's CI.
+"""Transcript of a contest entry: from a terminal, a file, or a comment of the contest's CI.
 
 Printed times are rounded, the printed ratio is made from unrounded ones; so a ratio is judged against the
 interval that the rounded times allow, never against their quotient.
@@ -18,15 +18,13 @@ NAN = math.nan
 _TIME = re.compile(r"(?P<label>[^\n]*?)\s*平均执行时间:\s*(?P<s>[0-9.]+(?:e-?\d+)?)\s*秒")
 _RATIO = re.compile(r"加速比\s*\(Speedup\):\s*(?P<x>[0-9.]+)x")
 _APART = re.compile(r"(?P<which>最大|平均)差异:\s*(?P<d>[0-9.eE+-]+|nan|inf)")
-_VERDICT = re.compile(r"(?P<mark>✅|❌)\s*精度(?:对齐|不一致)")
+_VERDICT = re.compile(r"(✅|❌)\s*精度(?:对齐|不一致)")
 _RATE = re.compile(
     r"(?P<label>[^\n]*?)\s*(?P<which>吞吐量|内存带宽):\s*(?P<value>[0-9.]+(?:e[+-]?\d+)?)\s*(?P<unit>[GMT]?(?:FLOP|B)/s)"
 )
 _NO_CUDA = "CUDA 不可用"
 _ZERO = "CUDA 内核执行时间为0"
-_CI_PASSED = re.compile(r"✅\s*测试通过")
 _CACHED = "ninja: no work to do."
-_MODULE = re.compile(r"(?:Loading|Building) extension module\s+(\w+?)(?:_v\d+)?\.\.\.")
 _UNITS = {"": 1.0, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -42,10 +40,10 @@ class Printed:
 
 @dataclass(frozen=True)
 class Transcript:
-    """`passed`: the accuracy verdict, None when there is none. Times in SI; NaN where not printed.
+    """`passed`: the accuracy verdict, None without. Times in SI; NaN where not printed.
 
     `low`, `high`: ratios the rounded times allow; `consistent`: the printed ratio lies among them (its own
-    rounding counted). `ci_passed`: None when the CI said nothing. `notes`: what deserves a word.
+    rounding counted). `notes`: what deserves a word.
     """
 
     passed: bool | None = None
@@ -59,9 +57,6 @@ class Transcript:
     mean_difference: float = NAN
     throughput: float = NAN
     bandwidth: float = NAN
-    ci_passed: bool | None = None
-    module: str = ""
-    cached_build: bool = False
     notes: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,21 +65,20 @@ class Transcript:
 
 
 def parse(text: str) -> Transcript:
-    """Read a transcript; wrapped lines, colour codes and whatever stands around the lines do not matter."""
+    """Parse a transcript; wrapped lines, colour codes and surrounding text do not matter."""
     text = unwrapped(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", ""))
     times = [_printed(found) for found in _TIME.finditer(text)][-2:]
     reference, candidate = (times[0], times[1]) if len(times) == 2 else (None, None)
     ratio = _RATIO.search(text)
     low, high = _allowed(reference, candidate)
-    verdict = _last(_VERDICT, text)
+    verdicts = _VERDICT.findall(text)
     apart = {found["which"]: float(found["d"]) for found in _APART.finditer(text)}
     rates = {
         found["which"]: float(found["value"]) * _UNITS[found["unit"][0] if found["unit"][0] in "MGT" else ""]
         for found in _RATE.finditer(text)
     }
-    module = _MODULE.search(text)
     return Transcript(
-        passed=None if verdict is None else verdict["mark"] == "✅",
+        passed=verdicts[-1] == "✅" if verdicts else None,
         reference=reference,
         candidate=candidate,
         speedup=float(ratio["x"]) if ratio else NAN,
@@ -95,15 +89,12 @@ def parse(text: str) -> Transcript:
         mean_difference=apart.get("平均", NAN),
         throughput=rates.get("吞吐量", NAN),
         bandwidth=rates.get("内存带宽", NAN),
-        ci_passed=True if _CI_PASSED.search(text) else None,
-        module=module[1] if module else "",
-        cached_build=_CACHED in text,
         notes=tuple(_notes(text, ratio, low, high)),
     )
 
 
 def unwrapped(text: str) -> str:
-    """Lines that a comment box broke, put together again: one of ours that lacks its end takes the next."""
+    """Join lines that a comment box broke."""
     out: list[str] = []
     for line in text.split("\n"):
         if out and _half(out[-1]) and line.strip():
@@ -119,11 +110,6 @@ def _half(line: str) -> bool:
     ratio = re.search(r"加速比\s*(\(Speedup\))?:?\s*$", line) is not None
     difference = re.search(r"(最大|平均)差异:?\s*$", line) is not None
     return time or ratio or difference
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = list(pattern.finditer(text))
-    return found[-1] if found else None
 
 
 def _printed(found: re.Match[str]) -> Printed:

@@ -1,1 +1,1 @@
-"""What the TensorRT and Paddle hackathons ask of a write-up: evaluation tables and their arithmetic."""
+"""Evaluation tables of the TensorRT and Paddle hackathons, and their arithmetic."""

@@ -1,4 +1,4 @@
-"""The evaluation table of the TensorRT hackathon's testEncoderAndDecoder.py, and its variants.
+"""Evaluation table of the TensorRT hackathon's testEncoderAndDecoder.py and its variants.
 
     read("eval.txt") -> parts, each a table: columns by the header, rows as they stood
 
@@ -30,7 +30,7 @@ _AVERAGE = re.compile(r"^\s*avg\s+(\w+):\s*([-+.\deEnaif]+)(?:.*?target:\s*([-+.
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its line in the file, the cells as text by column, and the verdict ("Good", "Bad" or "")."""
+    """One row: its line in the file, cells by column, and the verdict (Good, Bad or "")."""
 
     line: int
     cells: Mapping[str, str]
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Part:
-    """One table: "encoder", "decoder" or "" when the file does not say; averages and targets it prints."""
+    """One table: "encoder", "decoder" or ""; averages and targets that it prints."""
 
     name: str
     columns: tuple[str, ...]
@@ -57,7 +57,7 @@ class Part:
 
 
 def read(path: str | Path) -> tuple[Part, ...]:
-    """The parts of a file. Raises CollectError naming the file and line when a row cannot be understood."""
+    """The parts of a file. Raises CollectError naming the file and line."""
     file = Path(path)
     try:
         text = file.read_text("utf-8", "replace")

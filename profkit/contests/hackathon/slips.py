@@ -1,4 +1,4 @@
-"""Arithmetic slips in published tables: what is recomputable is recomputed, within the rounding of its inputs."""
+"""Arithmetic slips in published tables, recomputed within the rounding of their inputs."""
 
 from __future__ import annotations
 

@@ -8,97 +8,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from statistics import geometric_mean
-from typing import Any
+from typing import Any, TypeAlias
 
-from profkit.contests.figures import NAN, finite, number
+from profkit.contests.figures import finite, number
 from profkit.contests.kernelbench.fastp import P_VALUES
-from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, own_of
+from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, first_sample, own_of
 
 LIMIT = 0.25
 """How far a baseline may be from the row's own reference time, as a share of the smaller of the two."""
 _SHOWN = 10
 
-
-@dataclass(frozen=True)
-class Apart:
-    """A problem whose baseline [s] and own reference time [s] are further apart than LIMIT."""
-
-    problem: int
-    name: str
-    baseline: float
-    reference: float
-
-    @property
-    def ratio(self) -> float:
-        """Baseline / own reference: the factor that the speed-up is too large by."""
-        return self.baseline / self.reference
+Document: TypeAlias = "dict[str, Any]"
 
 
-@dataclass(frozen=True)
-class BaselineCheck:
-    """How a baseline agrees with the rows' own reference times. `checked`: problems that have both; `rests`: p ->
-    problems that are on the other side of p by their own reference; `own_mean`: the geometric mean of the correct
-    rows' speed-ups over their own references, NaN without any.
+def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> Document:
+    """Compare a baseline with the reference times measured beside sample 0 of each problem.
+
+    A JSON object: `checked` problems that have both; of those further apart than LIMIT `disagree` lists the times in
+    seconds, and `fast_p_resting_on_it` counts, by p, those on the other side of p by their own reference.
     """
-
-    checked: int
-    apart: tuple[Apart, ...]
-    rests: dict[str, int]
-    own_mean: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a JSON object, times in seconds."""
-        return {
-            "checked": self.checked,
-            "limit": LIMIT,
-            "disagree": [{**asdict(one), "ratio": one.ratio} for one in self.apart],
-            "fast_p_resting_on_it": self.rests,
-            "own_geo_mean_speedup": finite(self.own_mean),
-        }
-
-
-def check_baseline(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> BaselineCheck:
-    """Compare a baseline with the times of the references that sample 0 of each problem was measured beside."""
-    checked, apart, ratios = 0, list[Apart](), list[float]()
+    checked, apart, ratios = 0, list[Document](), list[float]()
     rests = {str(p): 0 for p in P_VALUES}
     for problem in problems:
-        base = baseline.get(f"level{level}", {}).get(problem.name, {})
-        row = next((r for r in results.get(str(problem.id), []) if r["sample_id"] == 0), {})
+        row = first_sample(results, problem)
         own = number(own_of(row).get("reference_time"))
-        mean, runtime = number(base.get("mean")) * 1e-3, number(row.get("runtime")) * 1e-3
+        mean = number(baseline.get(f"level{level}", {}).get(problem.name, {}).get("mean")) * 1e-3
         if not (own > 0 and mean > 0):
             continue
         checked += 1
+        runtime = number(row.get("runtime")) * 1e-3
         timed = bool(row.get("correctness")) and runtime > 0
         ratios += [own / runtime] if timed else []
         if max(mean / own, own / mean) > 1 + LIMIT:
-            apart.append(Apart(problem.id, problem.name, mean, own))
+            named = {"problem": problem.id, "name": problem.name}
+            apart.append(named | {"baseline": mean, "reference": own, "ratio": mean / own})
             for p in P_VALUES:
                 rests[str(p)] += timed and (mean / runtime > p) != (own / runtime > p)
-    own_mean = geometric_mean(ratios) if ratios else NAN
-    return BaselineCheck(checked, tuple(apart), rests, own_mean)
+    return {
+        "checked": checked,
+        "limit": LIMIT,
+        "disagree": apart,
+        "fast_p_resting_on_it": rests,
+        "own_geo_mean_speedup": finite(geometric_mean(ratios)) if ratios else None,
+    }
 
 
-def lines(found: BaselineCheck, official: Record) -> list[str]:
-    """What of the official document rests on a baseline that the rows contradict; nothing when they agree."""
-    if not found.apart:
+def lines(found: Document, official: Record) -> list[str]:
+    """What of the official document rests on a baseline that the rows contradict."""
+    worst = sorted(found["disagree"], key=lambda one: abs(math.log(one["ratio"])), reverse=True)
+    if not worst:
         return []
-    worst = sorted(found.apart, key=lambda one: abs(math.log(one.ratio)), reverse=True)
     said = [
-        f"The baseline disagrees: {len(found.apart)} of {found.checked} problems are more than {LIMIT:.0%} from the"
+        f"The baseline disagrees: {len(worst)} of {found['checked']} problems are more than {LIMIT:.0%} from the"
         " reference that was timed beside the candidate (another machine, other shapes?):"
     ]
     said += [
-        f"  {one.name}: baseline {one.baseline * 1e3:.3g} ms, reference here {one.reference * 1e3:.3g} ms"
-        f" ({one.ratio:.3g}x)"
+        f"  {one['name']}: baseline {one['baseline'] * 1e3:.3g} ms, reference here {one['reference'] * 1e3:.3g} ms"
+        f" ({one['ratio']:.3g}x)"
         for one in worst[:_SHOWN]
     ]
     said += [f"  and {len(worst) - _SHOWN} more: --json has all"] if len(worst) > _SHOWN else []
-    rests = [f"fast_{p} = {official['fast_p'][p]:.3g} ({n} problems)" for p, n in found.rests.items() if n]
-    rests.insert(0, f"geometric mean {official['geo_mean_speedup']:.4g}")
-    said.append(f"These rest on it and mean nothing here: {', '.join(rests)}")
-    if math.isfinite(found.own_mean):
-        said.append(f"Over the references timed beside them the geometric mean is {found.own_mean:.4g}")
+    rests = [
+        f"fast_{p} = {official['fast_p'][p]:.3g} ({n} problems)" for p, n in found["fast_p_resting_on_it"].items() if n
+    ]
+    mean = f"geometric mean {official['geo_mean_speedup']:.4g}"
+    said.append(f"These rest on it and mean nothing here: {', '.join([mean, *rests])}")
+    if found["own_geo_mean_speedup"] is not None:
+        own = found["own_geo_mean_speedup"]
+        said.append(f"Over the references timed beside them the geometric mean is {own:.4g}")
     return said

@@ -1,4 +1,4 @@
-"""Candidates of a KernelBench run, evaluated one by one; whatever is done is kept and not done again."""
+"""Evaluate the candidates of a KernelBench run, one by one and resumable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Ran:
-    """A candidate's turn. `run` is None where it could not be measured, which costs it its row and nothing else."""
+    """A candidate's turn. `run` is None where it could not be measured."""
 
     generated: Generated
     run: Study | None
@@ -59,10 +59,9 @@ def evaluate(
     samples: Sequence[int] = (),
     backend: Sequence[str] = (),
     again: bool = False,
-    progress: Progress = lambda _: None,
     runner: Runner | None = None,
 ) -> Results:
-    """Evaluate the candidates of a level; the content of its results_file, which is written after each.
+    """Evaluate the candidates of a level; its results_file is written after each.
 
     One that is already in the file is passed over, by level, problem and sample, unless `again`, or unless its
     backend was not installed then or its precision was another. `backend`: only candidates written in one of
@@ -73,16 +72,12 @@ def evaluate(
     by_id = {problem.id: problem for problem in problems}
     todo = [g for g in candidates(run_dir, level) if g.problem in by_id and (not samples or g.sample in samples)]
     if not todo:
-        raise ProfkitError(
-            f"{run_dir}: no candidates of level {level} for these problems",
-            fix="they are named level_1_problem_2_sample_0_kernel.py",
-        )
+        what = f"{run_dir}: no candidates of level {level} for these problems"
+        raise ProfkitError(what, fix="they are named level_1_problem_2_sample_0_kernel.py")
     todo = [g for g in todo if not backend or backends.detect(_text(g.path)) in backend]
     if not todo:
-        raise ProfkitError(
-            f"{run_dir}: no candidate of level {level} is written in {' or '.join(backend)}", fix="leave --backend out"
-        )
-    # Those of one problem and sample that are there already are replaced when the new row is.
+        what = f"{run_dir}: no candidate of level {level} is written in {' or '.join(backend)}"
+        raise ProfkitError(what, fix="leave --backend out")
     left = [g for g in todo if again or not any(_settled(row, request) for row in _rows_of(results, g, level))]
 
     def keep(generated: Generated, row: Record) -> None:
@@ -98,13 +93,13 @@ def evaluate(
             keep(generated, row)
         else:
             sound.append((generated, by_id[generated.problem]))
-    for ran in (runner or in_turn(progress))(sound, request):
+    for ran in (runner or in_turn())(sound, request):
         if ran.run is not None:
             keep(ran.generated, pairs.record(ran.run, ran.generated))
     return results
 
 
-def in_turn(progress: Progress) -> Runner:
+def in_turn(progress: Progress = lambda _: None) -> Runner:
     """A runner that measures one after the other in this process. Raises what measuring raises."""
 
     def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
@@ -141,9 +136,7 @@ def _text(file: Path) -> str:
 
 
 def unfit(generated: Generated) -> Record | None:
-    """The row of one that is no Python, has no ModelNew, or is of a backend that is not installed here: it has not
-    compiled. None for one that can be measured.
-    """
+    """The row of a candidate that cannot be measured: no Python, no ModelNew, no backend here."""
     source = _text(generated.path)
     backend = backends.detect(source)
     reason, absent = not_a_candidate(source), backends.missing(backend)
@@ -173,7 +166,7 @@ def baseline(
     options: str = "",
     progress: Progress = lambda _: None,
 ) -> Baseline:
-    """Time the references, and with `compiled` the same under torch.compile; writes official baseline files.
+    """Time the references, eager and compiled; writes official baseline files.
 
     Existing files are completed, not overwritten: a problem that is there is passed over.
     """

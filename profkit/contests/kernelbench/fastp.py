@@ -1,4 +1,4 @@
-"""KernelBench's numbers over a set of results, to the last digit, and beside them what noise leaves of them.
+"""KernelBench's numbers to the last digit, and what noise leaves of them.
 
 fast_p = #{correct and baseline / runtime > p} / n over the problems that the baseline knows, sample 0 alone;
 a tie does not count for p = 1. The geometric mean is over correct samples. The order of summation is the
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from analyzers.verdicts.statistics import MIN_ROUNDS
 from profkit.contests.figures import NAN, number
-from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, own_of
+from profkit.contests.kernelbench.files import Baseline, Problem, Record, Results, first_sample, own_of
 
 P_VALUES = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 NO_SPEED = ("impossible", "void")
@@ -31,9 +31,7 @@ NO_SPEED = ("impossible", "void")
 
 @dataclass(frozen=True)
 class Rated:
-    """One problem's speed-up with the interval it is known to lie in (NaN when it is not), and the share of
-    the attainable one.
-    """
+    """One problem's speed-up with its interval (NaN without), and share of the attainable."""
 
     problem: int
     name: str
@@ -86,23 +84,17 @@ def analyze(
         "fast_p": {str(p): fast_p(correct, base, actual, p) for p in P_VALUES},
     }
     if pass_at_k:
-        document["pass_at_k"] = {
-            "metadata": pass_at_k.get("metadata", {}),
-            "averages": pass_at_k.get("averages", {}),
-        }
+        document["pass_at_k"] = {key: pass_at_k.get(key, {}) for key in ("metadata", "averages")}
     return document, [*warnings, f"Aligned {len(aligned)} problems for analysis"]
 
 
 def _ratios(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     chosen = [index for index, good in enumerate(correct) if good]
-    if not chosen:
-        return np.empty(0)
-    result: npt.NDArray[np.float64] = base[chosen] / actual[chosen]
-    return result
+    return base[chosen] / actual[chosen] if chosen else np.empty(0)
 
 
 def geometric_mean(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArray[Any]) -> float:
-    """The n-th root of the product over the n correct ones; 0 without any, NaN or inf where the official is."""
+    """Geometric mean over the correct ones; 0 without any, NaN or inf where the official is."""
     ratios = _ratios(correct, base, actual)
     with np.errstate(all="ignore"):
         return float(np.prod(ratios) ** (1 / np.int64(ratios.size))) if ratios.size else 0.0
@@ -115,7 +107,7 @@ def fast_p(correct: npt.NDArray[Any], base: npt.NDArray[Any], actual: npt.NDArra
 
 
 def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
-    """pass_at_k_results.json of a results set: 1 - prod(1 - k / i) for i = n - c + 1 .. n, a problem.
+    """pass_at_k_results.json: per problem 1 - prod(1 - k / i) for i = n - c + 1 .. n.
 
     k larger than a problem's samples becomes their number there, as in the official script.
     """
@@ -130,11 +122,7 @@ def pass_at_k(results: Results, ks: Sequence[int] = (1,)) -> dict[str, Any]:
         }
     rows_ = list(by_problem.values())
     keys = [f"pass@{k}" for k in ks]
-    averages = (
-        {f"avg_{key}": float(sum(row[key] for row in rows_ if key in row) / len(rows_)) for key in keys}
-        if rows_
-        else {}
-    )
+    averages = {f"avg_{k}": float(sum(r[k] for r in rows_ if k in r) / len(rows_)) for k in keys if rows_}
     metadata = {
         "total_problems": len(rows_),
         "problems_with_samples": sum(row["total_samples"] > 0 for row in rows_),
@@ -152,15 +140,16 @@ def _pass(n: int, c: int, k: int) -> float:
 
 
 def rated(results: Results, baseline: Baseline, problems: Iterable[Problem], level: int) -> list[Rated]:
-    """Each aligned problem's sample 0 with the interval of its speed-up: profkit's own, measured against the
-    reference in the same run, or one made of the means and deviations of both files.
+    """Sample 0 of each aligned problem with the interval of its speed-up.
+
+    profkit's own, measured against the reference in the same run, or one made of the means and deviations of both files.
     """
     rows = []
     for problem in problems:
         base = baseline.get(f"level{level}", {}).get(problem.name)
         if base is None:
             continue
-        entry = next((r for r in results.get(str(problem.id), []) if r["sample_id"] == 0), {})
+        entry = first_sample(results, problem)
         correct = bool(entry.get("correctness", False)) and float(entry.get("runtime", -1.0)) > 0
         if correct:
             rows.append(_rated(problem, base, entry))
@@ -174,32 +163,23 @@ def _rated(problem: Problem, base: Record, entry: Record) -> Rated:
     share = number(own.get("attainable_share"))
     why = no_win(own)
     if why:
-        return Rated(problem.id, problem.name, True, True, NAN, 0.0, 0.0, f"no win: {why}", NAN)
-    if {"speedup", "speedup_low", "speedup_high"} <= own.keys():
+        value, low, high, source, share = NAN, 0.0, 0.0, f"no win: {why}", NAN
+    elif {"speedup", "speedup_low", "speedup_high"} <= own.keys():
         value, low, high = (number(own[key]) for key in ("speedup", "speedup_low", "speedup_high"))
+        source = "measured in pairs"
         if not number(own.get("rounds", MIN_ROUNDS)) >= MIN_ROUNDS:
-            return Rated(problem.id, problem.name, True, True, value, NAN, NAN, "too few rounds", share)
-        return Rated(problem.id, problem.name, True, True, value, low, high, "measured in pairs", share)
-    ratio = float(base["mean"]) / float(entry["runtime"])
-    spread = _log_error(base), _log_error(entry.get("runtime_stats") or {})
-    if any(math.isnan(s) for s in spread):
-        return Rated(problem.id, problem.name, True, True, ratio, NAN, NAN, "no spread known", share)
-    factor = math.exp(NormalDist().inv_cdf(0.975) * math.hypot(*spread))
-    return Rated(
-        problem.id,
-        problem.name,
-        True,
-        True,
-        ratio,
-        ratio / factor,
-        ratio * factor,
-        "mean and std of both files",
-        share,
-    )
+            low, high, source = NAN, NAN, "too few rounds"
+    else:
+        value = float(base["mean"]) / float(entry["runtime"])
+        spread = math.hypot(_log_error(base), _log_error(entry.get("runtime_stats") or {}))
+        factor = math.exp(NormalDist().inv_cdf(0.975) * spread)
+        low, high = value / factor, value * factor
+        source = "no spread known" if math.isnan(spread) else "mean and std of both files"
+    return Rated(problem.id, problem.name, True, True, value, low, high, source, share)
 
 
 def no_win(own: Record) -> str:
-    """Why what profkit found about a candidate makes it a win nowhere, whatever its outputs were; "" when it does not."""
+    """Why a candidate's speed-up counts as no win; "" when it counts."""
     if own.get("verdict") in NO_SPEED:
         return str(own["verdict"])
     spoilt = own.get("verdict") == "faster" and own.get("wins") is False
@@ -216,8 +196,9 @@ def _log_error(stats: Record) -> float:
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
-    """p -> {"sure", "possible", "undecided"}: the first two are shares of n, the last a count. A speed-up
-    without an interval is undecided, unless it was wrong.
+    """p -> shares that are "sure" and "possible", and the count of "undecided".
+
+    A speed-up without an interval is undecided, unless it was wrong.
     """
     n = len(rows)
     found = {}

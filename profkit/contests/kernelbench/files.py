@@ -1,4 +1,4 @@
-"""KernelBench's files: problems, candidates, baselines and results, read and written as its scripts do.
+"""KernelBench's files: problems, candidates, baselines and results, as its scripts have them.
 
     level1/1_Name.py                                     a problem: Model, get_inputs, get_init_inputs
     runs/<run>/level_1_problem_1_sample_0_kernel.py      a candidate: ModelNew
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from profkit.contests.json_files import read_json
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 
@@ -57,7 +58,7 @@ class Generated:
 
 
 def problems(root: Path, level: int) -> list[Problem]:
-    """The problems of a level below a checkout, its KernelBench folder, or the level folder itself; by id.
+    """The problems of a level, by id; root: a checkout, its KernelBench or the level folder.
 
     Raises ProfkitError when there is no such level or two files share an id.
     """
@@ -82,6 +83,15 @@ def problems(root: Path, level: int) -> list[Problem]:
     if not found:
         raise ProfkitError(f"{folder}: no problem files (<id>_<Name>.py)", fix="is the checkout complete?")
     return [found[number] for number in sorted(found)]
+
+
+def chosen_problems(root: Path, level: int, ids: Iterable[int]) -> list[Problem]:
+    """The problems of a level with these ids, or all. Raises ProfkitError for an unknown id."""
+    found, wanted = problems(root, level), set(ids)
+    strange = wanted - {problem.id for problem in found}
+    if strange:
+        raise ProfkitError(f"level {level} has no problem {min(strange)}", fix="mend the ids")
+    return [problem for problem in found if not wanted or problem.id in wanted]
 
 
 def problems_of_baseline(baseline: Baseline, level: int, file: Path) -> list[Problem]:
@@ -115,6 +125,11 @@ def own_of(row: Record) -> Record:
     return (row.get("metadata") or {}).get("profkit") or {}
 
 
+def first_sample(results: Results, problem: Problem) -> Record:
+    """The row of a problem's sample 0; {} without."""
+    return next((row for row in results.get(str(problem.id), []) if row["sample_id"] == 0), {})
+
+
 def level_of(row: Record) -> int | None:
     """The level a row of results is of; None where nothing says, as in the official script's."""
     own = own_of(row)
@@ -131,7 +146,7 @@ def key_of(problem: int | str, row: Record, level: int) -> tuple[int, int, int]:
 
 
 def results_file(run_dir: Path, level: int, name: str = RESULTS) -> Path:
-    """Where a level's results lie: the official name, which knows no level, is that of the level evaluated first."""
+    """Where a level's results lie; the level evaluated first has the official name."""
     file = run_dir / RESULTS
     rows = [row for many in read_results(file).values() for row in many] if file.exists() else []
     return run_dir / (name if {level_of(row) for row in rows} <= {level, None} else f"level_{level}_{name}")
@@ -144,10 +159,7 @@ def read_results(file: Path) -> Results:
         raise ProfkitError(f"{file}: expected an object by problem id", fix="is this an eval_results.json?")
     for pid, rows in data.items():
         if not isinstance(rows, list):
-            raise ProfkitError(
-                f"{file}: problem {pid}: expected a list of samples",
-                fix="results of before v0.2 had one object: wrap it in a list",
-            )
+            raise ProfkitError(f"{file}: problem {pid}: expected a list of samples", fix="evaluate it again")
         for row in rows:
             missing = [key for key in ("sample_id", "compiled", "correctness", "runtime") if key not in row]
             if missing:
@@ -165,18 +177,13 @@ def read_baseline(file: Path) -> Baseline:
     """A baseline file: level -> problem file name -> figures in ms."""
     data = read_json(file)
     if not isinstance(data, dict) or not any(re.fullmatch(r"level\d+", key) for key in data):
-        single = isinstance(data, dict) and "runtime_mean_ms" in data
-        fix = (
-            "this is the wrapper's file of one problem: `profkit kernelbench wrapper FILE`"
-            if single
-            else "is this a baseline_time_*.json?"
-        )
+        fix = "is this a baseline_time_*.json? The wrapper's file of one problem is for `profkit kernelbench wrapper`"
         raise ProfkitError(f"{file}: no level1, level2, ... in it", fix=fix)
     return data
 
 
 def times(seconds: Iterable[float], hardware: str, device: str) -> Record:
-    """Figures of samples [s] as KernelBench writes them: ms, three significant digits, population deviation."""
+    """Figures of samples [s] as KernelBench writes them: ms, three digits, population deviation."""
     values = [value * 1e3 for value in seconds]
     if not values:
         return {}
@@ -185,16 +192,6 @@ def times(seconds: Iterable[float], hardware: str, device: str) -> Record:
     figures = {"mean": mean, "std": deviation, "min": min(values), "max": max(values)}
     rounded: Record = {key: float(f"{value:.3g}") for key, value in figures.items()}
     return rounded | {"num_trials": len(values), "hardware": hardware, "device": device}
-
-
-def read_json(file: Path) -> Any:
-    """A JSON file; errors name the file and the line."""
-    try:
-        return json.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}", fix="is the path right?") from error
-    except ValueError as error:
-        raise ProfkitError(f"{file}: not JSON: {error}", fix="the file is cut or damaged: make it again") from error
 
 
 def write_json(file: Path, data: Any) -> None:

@@ -1,58 +1,48 @@
-"""KernelBook rows as pairs that run: PyTorch module and Triton code, under the names Model and ModelNew.
+"""KernelBook rows as pairs that run: Model in PyTorch and ModelNew in Triton.
 
 A row has `entry_point`, `python_code` (module, get_inputs, get_init_inputs returning [args, kwargs]) and
-`triton_code` with the class <entry_point>New. Names are changed at the level of tokens. Rows where that is
-not safe are refused with the reason.
+`triton_code` with the class <entry_point>New. Names are changed at the level of tokens; a row where that is not
+safe is refused with the reason.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from collectors.doubt import Doubt
+from profkit.contests import json_files
 from profkit.contests.rename import rename_names, used_names
 from profkit.contests.sources import CANDIDATE, Sources
 from profkit.errors import ProfkitError
 
 _NEEDED = ("entry_point", "python_code", "triton_code")
+_DOUBTS = {
+    "torch._inductor": Doubt(
+        "imports torch._inductor", "made with torch 2.5.0: may not load with another torch", code="inductor"
+    ),
+    "extern_kernels": Doubt(
+        "calls extern_kernels", "part of its time is in the library, not in its own kernels", code="extern-kernels"
+    ),
+}
+"""Word of the Triton code -> what may keep a row from running here, or from meaning what it seems to."""
 
 
 def read_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a .json (a list, or a row a line) or .parquet file. Raises ProfkitError naming the row."""
-    if file.suffix == ".parquet":
-        yield from _parquet(file)
+    """The rows of a .json (a list, or one per line) or .parquet file. Raises ProfkitError."""
+    if file.suffix != ".parquet":
+        yield from json_files.read_rows(file)
         return
-    try:
-        text = file.read_text("utf-8")
-        rows = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(x) for x in text.splitlines() if x.strip()]
-        )
-    except OSError as error:
-        raise ProfkitError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
-        raise ProfkitError(f"{file}: not JSON: {error}", fix="the file is cut or damaged") from error
-    for number, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise ProfkitError(f"{file}: row {number} is not an object", fix="give dataset_permissive.json or .parquet")
-        yield row
-
-
-def _parquet(file: Path) -> Iterator[dict[str, Any]]:
     import pandas as pd
 
     try:
         frame = pd.read_parquet(file)
     except ImportError as error:
-        raise ProfkitError(
-            f"{file}: reading parquet needs pyarrow", fix="pip install pyarrow, or use the .json file"
-        ) from error
+        fix = "pip install pyarrow, or use the .json file"
+        raise ProfkitError(f"{file}: reading parquet needs pyarrow", fix=fix) from error
     except (OSError, ValueError) as error:
         raise ProfkitError(f"{file}: {error}") from error
     for row in frame.to_dict("records"):
@@ -60,7 +50,7 @@ def _parquet(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def adapt(row: dict[str, Any]) -> Sources:
-    """A row as a reference and a candidate called by its entry point. Raises ProfkitError naming the row and why it cannot be one."""
+    """A row as a reference and a candidate. Raises ProfkitError naming the row and why."""
     name = str(row.get("entry_point", ""))
     where = f"KernelBook row {row.get('uuid', '?')} ({name or 'no entry_point'})"
     missing = [key for key in _NEEDED if not row.get(key)]
@@ -75,32 +65,23 @@ def adapt(row: dict[str, Any]) -> Sources:
     lacking = {"get_inputs", "get_init_inputs"} - _defined(python)
     if lacking:
         raise ProfkitError(f"{where}: python_code does not define {', '.join(sorted(lacking))}", fix="skip this row")
-    return Sources(name, reference, {CANDIDATE: candidate}, tuple(_doubts(triton)))
+    doubts = tuple(doubt for word, doubt in _DOUBTS.items() if word in triton)
+    return Sources(name, reference, {CANDIDATE: candidate}, doubts)
 
 
 def _as(wanted: str, name: str, text: str, where: str) -> str:
     """The text with its class called `wanted`."""
+    why = ""
     if name not in _defined(text):
-        raise ProfkitError(f"{where}: no class {name}", fix="skip this row")
-    if name == wanted:
-        return text
-    if wanted in used_names(text):
-        raise ProfkitError(f"{where}: the name {wanted} is taken", fix="skip this row")
-    if any(isinstance(node, ast.keyword) and node.arg == name for node in ast.walk(ast.parse(text))):
-        raise ProfkitError(f"{where}: {name} is also the name of an argument", fix="skip this row")
+        why = f"no class {name}"
+    elif name != wanted and wanted in used_names(text):
+        why = f"the name {wanted} is taken"
+    elif any(isinstance(node, ast.keyword) and node.arg == name for node in ast.walk(ast.parse(text))):
+        why = f"{name} is also the name of an argument"
+    if why:
+        raise ProfkitError(f"{where}: {why}", fix="skip this row")
     return rename_names(text, {name: wanted})
 
 
 def _defined(text: str) -> set[str]:
     return {node.name for node in ast.parse(text).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-
-
-def _doubts(triton: str) -> Iterator[Doubt]:
-    """What may keep a row from running here, or from meaning what it seems to."""
-    if "torch._inductor" in triton:
-        yield Doubt(
-            "imports torch._inductor", "made with torch 2.5.0: may not load with another torch", code="inductor"
-        )
-    if "extern_kernels" in triton:
-        what = "part of its time is in the library, not in its own kernels"
-        yield Doubt("calls extern_kernels", what, code="extern-kernels")

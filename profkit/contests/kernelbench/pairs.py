@@ -33,7 +33,7 @@ class ModelNew(Model):
 
 
 def record(run: Study, generated: Generated) -> Record:
-    """A run of a candidate as a row of eval_results.json. What KernelBench has no field for is in metadata.profkit."""
+    """A candidate's run as a row of eval_results.json; profkit's own figures in metadata.profkit."""
     impl, reference = run.manifest.candidates[0], run.manifest.reference
     device = run.manifest.device
     hardware, where = str(device.get("name", "")), _device(device)
@@ -140,7 +140,7 @@ def _trouble(impl: Impl, trials: int) -> Record:
 
 
 def baseline_record(run: Study, impl: str) -> Record:
-    """The figures of one implementation of a run as a row of a baseline file; {} when it was not timed."""
+    """One implementation of a run as a row of a baseline file; {} when it was not timed."""
     return times(_seconds(run, impl), str(run.manifest.device.get("name", "")), _device(run.manifest.device))
 
 

@@ -1,4 +1,4 @@
-"""The JSON files of a KernelBench wrapper (generate_baseline.py, run_kernelbench_wrapper.py), mended.
+"""Mended JSON files of a KernelBench wrapper (generate_baseline, run_kernelbench_wrapper).
 
 Both of its scripts divide KernelBench's milliseconds by 1000 once too often, so `runtime_mean_us` holds ms and
 `runtime_mean_ms`, `ref_time_ms`, `custom_time_ms` hold seconds. A missing baseline silently becomes the
@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from profkit.contests.figures import NAN, finite, number
-from profkit.contests.kernelbench.files import read_json
+from profkit.contests.json_files import Json, read_json
 from profkit.errors import ProfkitError
+
+_HOLDS_SECONDS = "hold seconds, not ms (1000 times too small)"
 
 
 @dataclass(frozen=True)
 class WrapperBaseline:
-    """baseline_time.json: one problem's reference, `seconds` mended; `doubts` say what was wrong."""
+    """baseline_time.json: one problem's reference, `seconds` mended; `doubts`: what was wrong."""
 
     level: int
     problem_id: int
-    problem: str
+    problem_name: str
     device: str
     seconds: float
     doubts: tuple[str, ...]
@@ -55,30 +57,24 @@ def read_wrapper_baseline(file: Path) -> WrapperBaseline:
     data = read_json(file)
     if not isinstance(data, dict) or "runtime_mean_ms" not in data:
         raise ProfkitError(f"{file}: no field runtime_mean_ms", fix="give the wrapper's baseline_time.json")
-    mean = number((data.get("runtime_stats") or {}).get("mean"))
-    stated = number(data["runtime_mean_ms"])
-    doubts = []
+    mean, seconds = number((data.get("runtime_stats") or {}).get("mean")) * 1e-3, number(data["runtime_mean_ms"])
+    doubts: tuple[str, ...] = ()
     if math.isnan(mean):
-        seconds = stated
-        doubts.append("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write")
-    else:
-        seconds = mean * 1e-3
-        if _near(stated * 1e3, mean):
-            doubts.append(
-                "runtime_mean_ms holds seconds and runtime_mean_us milliseconds: 1000 times too small; runtime_stats.mean is right"
-            )
+        doubts = ("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write",)
+    elif _near(seconds, mean):
+        doubts = (f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right",)
     return WrapperBaseline(
         int(number(data.get("level"), 0)),
         int(number(data.get("problem_id"), 0)),
         str(data.get("problem_name", "")),
         str(data.get("device", "")),
-        seconds,
-        tuple(doubts),
+        seconds if math.isnan(mean) else mean,
+        doubts,
     )
 
 
 def read_wrapper_results(file: Path, baseline: WrapperBaseline | None = None) -> list[WrapperResult]:
-    """Read test_results_*.json; with the baseline at hand, check that it is the one that belongs here."""
+    """Read test_results_*.json; with a baseline, check that it belongs here."""
     data = read_json(file)
     if not isinstance(data, dict) or not isinstance(data.get("results"), list):
         raise ProfkitError(f"{file}: no list named results", fix="give the wrapper's test_results_*.json")
@@ -86,38 +82,39 @@ def read_wrapper_results(file: Path, baseline: WrapperBaseline | None = None) ->
     return [_result(row, baseline, shared) for row in data["results"] if isinstance(row, dict)]
 
 
-def _stale(data: dict[str, Any], baseline: WrapperBaseline | None) -> list[str]:
-    """Whether the baseline is of another problem, level or device than the test."""
+def _stale(data: Json, baseline: WrapperBaseline | None) -> list[str]:
+    """In what the baseline is of another problem, level or device than the test."""
     if baseline is None:
         return ["no baseline at hand: whether the right one was used cannot be told"]
-    config = data.get("test_config") or {}
-    found = []
-    for name, wanted, have in (
-        ("level", config.get("level"), baseline.level),
-        ("problem_id", config.get("problem_id"), baseline.problem_id),
-        ("problem_name", data.get("problem_name"), baseline.problem),
-        ("device", config.get("device"), baseline.device),
-    ):
-        if wanted not in (None, "") and have not in (None, "", 0) and str(wanted) != str(have):
-            found.append(f"stale baseline: its {name} is {have}, the test's is {wanted}")
-    return found
+    config = {**(data.get("test_config") or {}), "problem_name": data.get("problem_name")}
+    pairs = [(name, config.get(name), getattr(baseline, name)) for name in _IDENTITY]
+    return [
+        f"stale baseline: its {name} is {have}, the test's is {wanted}"
+        for name, wanted, have in pairs
+        if wanted not in (None, "") and have not in ("", 0) and str(wanted) != str(have)
+    ]
 
 
-def _result(row: dict[str, Any], baseline: WrapperBaseline | None, shared: list[str]) -> WrapperResult:
+_IDENTITY = ("level", "problem_id", "problem_name", "device")
+
+
+def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> WrapperResult:
     told = row.get("eval_result") or {}
     doubts = list(shared)
     reference, own = (number(told.get(key)) for key in ("ref_time_ms", "custom_time_ms"))
-    measured = own > 0
+    own = own if own > 0 else NAN
     if not told and row.get("success"):
         doubts.append("no eval_result: the evaluation itself failed, which `success` does not say")
-    if measured and reference == own:
-        doubts.append(
-            "reference and candidate times are the same number: the baseline was missing, and the speed-up of 1.0 is made up"
-        )
+    if reference == own:
+        doubts.append("reference and candidate have the same time: the baseline was missing, the 1.0x is made up")
         reference = NAN
-    factor = _unit(reference, baseline, doubts) if measured else NAN
-    speedup = reference / own if measured else NAN
-    if speedup > 300 and not _near(reference, (baseline.seconds if baseline else NAN)):
+    unit = 1.0
+    if baseline is not None and _near(reference, baseline.seconds * 1e3):
+        unit = 1e-3
+    elif own > 0:
+        doubts.append(f"ref_time_ms and custom_time_ms {_HOLDS_SECONDS}")
+    speedup = reference / own
+    if speedup > 300 and not _near(reference, baseline.seconds if baseline else NAN):
         doubts.append("a speed-up this large comes from mixing a baseline in ms with times in seconds")
     correct = bool(told.get("is_correct", False))
     return WrapperResult(
@@ -125,21 +122,13 @@ def _result(row: dict[str, Any], baseline: WrapperBaseline | None, shared: list[
         generated=bool(row.get("success", False)),
         compiled=bool(told.get("compiled", False)),
         correct=correct,
-        reference_seconds=reference * factor,
-        seconds=own * factor if measured else NAN,
+        reference_seconds=reference * unit if own > 0 else NAN,
+        seconds=own * unit,
         speedup=speedup,
         fast_1=correct and speedup > 1,
         fast_2=correct and speedup > 2,
         doubts=tuple(doubts),
     )
-
-
-def _unit(reference: float, baseline: WrapperBaseline | None, doubts: list[str]) -> float:
-    """What turns the file's "ms" into seconds: 1 with the wrapper's bug, 1e-3 without."""
-    if baseline is not None and _near(reference, baseline.seconds * 1e3):
-        return 1e-3
-    doubts.append("ref_time_ms and custom_time_ms hold seconds, not ms (1000 times too small)")
-    return 1.0
 
 
 def _near(a: float, b: float) -> bool:

@@ -1,1 +1,1 @@
-"""GPU MODE's kernelbot: task.yml, reference.py with ref_kernel and generate_input, submissions with custom_kernel."""
+"""GPU MODE's kernelbot: task.yml, reference.py, submissions with custom_kernel."""

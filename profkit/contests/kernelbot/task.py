@@ -20,7 +20,7 @@ from typing import Any
 
 from collectors.doubt import Doubt
 from profkit.contests.rename import used_names
-from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, size_of
+from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
 from profkit.errors import ProfkitError
 from profkit.targets.sample import defined_names
 from profkit.targets.source import Source, dotted
@@ -78,7 +78,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder. `device`: on "cpu" the texts' "cuda" becomes "cpu", which a doubt says.
+    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a doubt.
 
     Raises ProfkitError naming the file and what is missing, or what cannot be measured here.
     """
@@ -130,7 +130,7 @@ def _yaml(file: Path) -> dict[str, Any]:
 
 
 def _cases(task: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
-    """The arguments of generate_input: the largest benchmark first, which is timed; then the others; then the tests."""
+    """Arguments of generate_input: the largest benchmark first, which is timed; tests last."""
     benchmarks, tests = (task.get(key) or [] for key in ("benchmarks", "tests"))
     found = [*benchmarks, *tests]
     if not found or not all(isinstance(case, dict) for case in found):
@@ -167,7 +167,7 @@ def _beside(task: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def buffers(reference: Source) -> tuple[int, ...]:
-    """Places in the data of the tensors that ref_kernel only writes, whole, and returns; () when it has none."""
+    """Places in the data of the tensors that ref_kernel only writes, whole, and returns."""
     kernel = reference.functions.get("ref_kernel")
     if kernel is None or not kernel.args.args:
         return ()
@@ -218,6 +218,4 @@ def _checked(reference: Source) -> Iterator[Doubt]:
         )
     elif isinstance(node, ast.Call) and node.keywords:
         said = ", ".join(f"{k.arg} {ast.unparse(k.value)}" for k in node.keywords)
-        yield Doubt(
-            f"the task's own tolerance is {said}", "profkit's follows the type of the output", "", "own-tolerance"
-        )
+        yield own_tolerance(said)

@@ -1,4 +1,4 @@
-"""A problem of SOL-ExecBench: a folder with definition.json, workload.jsonl and solution*.json.
+"""A problem of SOL-ExecBench: definition.json, workload.jsonl and solution*.json.
 
 Source of the format: NVIDIA/SOL-ExecBench, docs/ and examples/.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profkit.contests.definitions import Dialect, read_lines, read_object, solutions_in, task
+from profkit.contests.definitions import Dialect, solutions_in, task
+from profkit.contests.json_files import read_object, read_rows
 from profkit.contests.sources import Sources
 
 DEFINITION, WORKLOADS = "definition.json", "workload.jsonl"
@@ -47,8 +48,8 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a problem's folder; its solutions are the .json files in it and below that name it."""
+    """The sample of a problem's folder; its solutions are the .json files that name it."""
     definition = read_object(folder / DEFINITION)
     solutions = solutions_in([folder], str(definition.get("name", "")))
     dialect = Dialect(_PROMISED, "zeros", folder, "sol_execbench")
-    return task(definition, read_lines(folder / WORKLOADS), solutions, dialect, folder / DEFINITION).on(device)
+    return task(definition, list(read_rows(folder / WORKLOADS)), solutions, dialect, folder / DEFINITION).on(device)

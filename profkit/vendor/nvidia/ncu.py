@@ -105,11 +105,11 @@ def prefix(tool: str, options: Options) -> list[str]:
 
 
 def source_page(tool: str, report: Path, csv: Path) -> list[str]:
-    """The command line that writes the instructions of a report with their source lines as a table; needs no GPU."""
+    """Command line that writes a report's instructions with their source lines; needs no GPU."""
     page = ["--page", "source", "--print-source", "cuda,sass", "--csv"]
     return [tool, "--config-file", "off", "--import", str(report), *page, "--log-file", str(csv)]
 
 
 def environment(temporary: Path) -> Mapping[str, str]:
-    """Numbers in the C locale, and a temporary directory of our own: ncu's lock file outlives crashes."""
+    """C locale and a temporary directory of its own: ncu's lock file outlives crashes."""
     return {"LC_ALL": "C", "TMPDIR": str(temporary)}

@@ -14,8 +14,9 @@ from collectors.doubt import TRACE_CUT, Doubt
 
 
 def prefix(tool: str, base: Path, *, windowed: bool = False) -> list[str]:
-    """The command line up to the program; the record is `base`.nsys-rep. windowed: from cudaProfilerStart to
-    cudaProfilerStop alone; the program goes on behind that.
+    """The command line up to the program; the record is `base`.nsys-rep.
+
+    windowed: record from cudaProfilerStart to cudaProfilerStop alone; the program goes on behind that.
     """
     return [
         tool,

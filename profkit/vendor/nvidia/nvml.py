@@ -1,4 +1,4 @@
-"""NVML, the driver's own library: which GPUs there are, and which of them CUDA may use, without starting CUDA."""
+"""NVML, the driver's own library: GPUs, and which of them CUDA may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def driver() -> Any:
-    """pynvml, initialised; it stays open until this process ends, for opening takes far longer than any question.
+    """pynvml, initialised; it stays open until this process ends.
 
     Raises RuntimeError with the driver's reason when there is none.
     """
@@ -31,7 +31,7 @@ def _open(library: Any) -> None:
 
 
 class Unsaid:
-    """A block that asks the driver; it is left where there is no driver, or where it does not say."""
+    """A block that asks the driver; left where there is none, or it does not say."""
 
     def __enter__(self) -> None:
         return
@@ -81,7 +81,7 @@ def _slices(nvml: Any, handle: Any) -> Iterator[tuple[str, Any]]:
 
 
 def chosen(there: Sequence[Card], visible: str | None) -> list[tuple[int, int | None]]:
-    """What CUDA may use, in its order: (number of the GPU, number of its slice or None for the whole GPU).
+    """What CUDA may use, in its order: (GPU number, slice number or None for the whole GPU).
 
     visible: CUDA_VISIBLE_DEVICES, None when it is not set. Like CUDA, this stops at the first word that names
     nothing; a GPU cut into slices stands for its first one. Numbers count along the PCI bus, as CUDA does among equal

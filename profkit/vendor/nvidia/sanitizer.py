@@ -25,9 +25,7 @@ def prefix(path: str, tool: str, log: Path) -> list[str]:
 
 
 def environment(temporary: Path) -> Mapping[str, str]:
-    """torch's allocator hands out parts of large blocks, in which nothing is out of bounds and all was written
-    before; without its cache every tensor is an allocation of its own.
-    """
+    """Disable torch's caching allocator, so that every tensor is an allocation of its own."""
     return {"LC_ALL": "C", "TMPDIR": str(temporary), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 

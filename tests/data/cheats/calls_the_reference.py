@@ -1,4 +1,4 @@
-# expect: doubt reference
+# expect: status load-error
 # runs: cpu
 """Is the reference."""
 

@@ -10,41 +10,24 @@ import click
 
 from profkit.cli import options as shared
 from profkit.cli.progress import progress
-from profkit.record.request import Request
 from profkit.rundir.files import write_atomic
 
 
-@click.command("bench", short_help="run_code.py's lines, plus throughput and bandwidth.")
-@click.argument("folder", type=click.Path(path_type=Path))
-@shared.device
-@shared.events
-@shared.budget
-@shared.processes
-@shared.trials
-@click.option(
+@click.command("bench", cls=shared.Sectioned, short_help="run_code.py's lines, plus throughput and bandwidth.")
+@click.argument("folder", type=shared.PATH)
+@shared.of_request("device", "events", "budget", "processes", "trials", "trust", "allow", "memory", "runs")
+@shared.option(
     "--limit",
+    section=shared.TIMING,
     type=shared.Amount(above=True),
     default=900.0,
     show_default=True,
     metavar="SECONDS",
     help="Time run_code.py may take.",
 )
-@shared.fenced(sanitize=False)
-@shared.runs
-@shared.as_json
+@shared.json_
 @shared.quiet
-def command(
-    folder: Path,
-    device: str,
-    counters: str | None,
-    budget: float,
-    trials: int,
-    limit: float,
-    runs: Path,
-    as_json: bool,
-    quiet: bool,
-    **fences: Any,
-) -> int:
+def command(folder: Path, limit: float, as_json: bool, quiet: bool, **options: Any) -> int:
     """Profile FOLDER, run its run_code.py, and print that script's lines plus 吞吐量 and 内存带宽.
 
     \b
@@ -54,8 +37,8 @@ def command(
     """
     from profkit.contests.gpucodeforces import bench  # pandas
 
-    request = Request(counters=counters or "auto", device=device, budget=budget, trials=trials, runs=runs, **fences)
     with progress(quiet) as now:
+        request = shared.request_of(otherwise="auto", **options)
         document = bench.bench(folder, request, limit=limit, progress=now)
     text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
     write_atomic(Path(document["run"]) / "bench.json", text.encode())

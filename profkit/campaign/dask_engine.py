@@ -1,4 +1,4 @@
-"""The engine of many machines: an existing Dask cluster, one GPU a task. All see the same files.
+"""Campaign engine on an existing Dask cluster; all machines see the same files.
 
 A GPU's worker is started so that it says what it has, `dask worker SCHEDULER --nthreads 1 --resources GPU=1`, and takes
 one measurement at a time. Nothing of a campaign lives in the cluster: scheduler, workers and whoever asks may end at any
@@ -15,9 +15,9 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
-from profkit.campaign.local import Heard
-from profkit.campaign.piece import Piece, decoded, encoded
-from profkit.campaign.task import Answer, Task, measured, perform_encoded
+from profkit.campaign.local_engine import Heard
+from profkit.campaign.stages import Answer, Task, measured, perform_encoded
+from profkit.campaign.work_item import WorkItem, decoded, encoded
 from profkit.errors import CannotProfileError, ProfkitError
 
 RESOURCE = "GPU"
@@ -32,14 +32,14 @@ class Dask:
     def __init__(self, address: str, device: str) -> None:
         self._address, self._device = address, device
 
-    def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
-        """See Engine. Raises CannotProfileError without the package or a scheduler, ProfkitError when it is lost."""
+    def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]:
+        """See Engine. Raises CannotProfileError without a scheduler, ProfkitError when it is lost."""
         # What a lost connection means is said by us, once; asyncio tells of each that nobody waited for.
         for name in ("distributed", "asyncio", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         client = self._client()
         try:
-            yield from self._follow(client, pieces, task)
+            yield from self._follow(client, items, task)
         finally:
             with contextlib.suppress(OSError, TimeoutError):
                 client.close(timeout=_FAREWELL)
@@ -60,41 +60,41 @@ class Dask:
             ) from error
 
     def _follow(
-        self, client: Any, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]
+        self, client: Any, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]
     ) -> Generator[Heard, None, None]:
-        doing: dict[Any, tuple[str, Piece]] = {}
+        doing: dict[Any, tuple[str, WorkItem]] = {}
 
-        def submit(what: str, piece: Piece) -> Any:
+        def submit(what: str, item: WorkItem) -> Any:
             wants = {RESOURCE: 1} if what == "measure" and self._device != "cpu" else None
             future = client.submit(
                 perform_encoded,
-                encoded(task(what, piece)),
+                encoded(task(what, item)),
                 pure=False,
                 retries=0,
                 resources=wants,
-                priority=piece.cost + (1e6 if what == "report" else 0.0),
+                priority=item.cost + (1e6 if what == "report" else 0.0),
             )
-            doing[future] = (what, piece)
+            doing[future] = (what, item)
             return future
 
-        first = [submit(_first(task, piece), piece) for piece in pieces]
-        left, ended = len(pieces), importlib.import_module("distributed").as_completed(first)
+        first = [submit(_first(task, item), item) for item in items]
+        left, ended = len(items), importlib.import_module("distributed").as_completed(first)
         for future in ended:
-            what, piece = doing.pop(future)
-            answer = self._answer(client, future, what, piece)
+            what, item = doing.pop(future)
+            answer = self._answer(client, future, what, item)
             following = _NEXT.get(what) if what == "build" or answer.run else None
             if following:
-                ended.add(submit(following, piece))
-                yield Heard("end", what, piece, answer.where, answer.line, answer)
+                ended.add(submit(following, item))
+                yield Heard("end", what, item, answer.where, answer.line, answer)
                 continue
             left -= 1
             kind = "end" if what == "report" and answer.run else "failed"
-            yield Heard(kind, what, piece, answer.where, answer.error, answer)
+            yield Heard(kind, what, item, answer.where, answer.error, answer)
         if left:
             raise self._lost()
 
-    def _answer(self, client: Any, future: Any, what: str, piece: Piece) -> Answer:
-        """Raises ProfkitError when the cluster is gone; a worker that dies of one piece again and again fails it."""
+    def _answer(self, client: Any, future: Any, what: str, item: WorkItem) -> Answer:
+        """Answer of a future. Raises ProfkitError when the cluster is gone."""
         try:
             if future.status == "finished":
                 answer: Answer = decoded(future.result(), Answer)
@@ -113,8 +113,8 @@ class Dask:
         )
 
 
-def _first(task: Callable[[str, Piece], Task], piece: Piece) -> str:
-    """What is to be done first for a piece."""
-    if measured(Path(task("measure", piece).folder)) is not None:
+def _first(task: Callable[[str, WorkItem], Task], item: WorkItem) -> str:
+    """What is to be done first for an item."""
+    if measured(Path(task("measure", item).folder)) is not None:
         return "report"
-    return "build" if piece.built else "measure"
+    return "build" if item.built else "measure"

@@ -6,19 +6,14 @@ from pathlib import Path
 
 import click
 
+from profkit.cli import options as shared
 from profkit.rundir import harmless
 
 
 @click.command("site", short_help="A static site of many runs.")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("site"), show_default=True)
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("profkit-runs"),
-    show_default=True,
-    help="Where the runs are, when DIR is a season.",
-)
+@shared.runs
 @click.option(
     "--pages", default=20, show_default=True, type=click.IntRange(0), help="How many runs' pages to make this time."
 )

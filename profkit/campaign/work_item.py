@@ -1,4 +1,4 @@
-"""One sample of a campaign: what it is made of, what of it is built ahead, and how it is measured."""
+"""One sample of a campaign: its files, what is built ahead, how it is measured."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SECONDS = {"cuda": 12.0, "cpp": 12.0, "triton": 12.0, "torch-compile": 30.0, "t
 _EACH = 10.0
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """`key`: of its files and of what is asked; `label`: for people; `sample`: the name its runs most likely get.
+class WorkItem(msgspec.Struct, frozen=True):
+    """One sample of a campaign. `key`: digest of files and request; `label`: for people.
 
-    `path`: a sample's folder or a task of somebody else's. With a `candidate`, a file, `path` is the file of its
-    reference. `built`: files whose extensions are built ahead, `reference`: the file whose get_init_inputs() they are constructed
-    with. `cost`: seconds it may take; only the order hangs on it.
+    `sample`: the likely name of its runs; `path`: a sample's folder or a task in another format. With a `candidate`, a file,
+    `path` is its reference. `built`: files whose extensions are built ahead; `reference`: whose get_init_inputs() they are
+    constructed with. `cost`: estimated seconds, for the order.
     """
 
     key: str
@@ -50,8 +50,8 @@ class Piece(msgspec.Struct, frozen=True):
         return door.measure(pair(self.sample, *texts), request, say)
 
 
-def of_folder(path: Path, request: Request) -> Piece:
-    """A sample's folder, or a task in somebody else's format. Nothing is built ahead of what cannot be read."""
+def of_folder(path: Path, request: Request) -> WorkItem:
+    """The item of a sample's folder, or of a task in another format."""
     built: tuple[str, ...] = ()
     written, reference = ["torch"], ""
     try:
@@ -68,17 +68,17 @@ def of_folder(path: Path, request: Request) -> Piece:
     name = path.resolve().name
     cost = _EACH + sum(_SECONDS.get(one, _EACH) for one in written)
     key = _key(files, request, name)
-    return Piece(key, str(path), name, str(path.resolve()), built=built, reference=reference, cost=cost)
+    return WorkItem(key, str(path), name, str(path.resolve()), built=built, reference=reference, cost=cost)
 
 
-def of_pair(name: str, reference: Path, candidate: Path, request: Request) -> Piece:
+def of_pair(name: str, reference: Path, candidate: Path, request: Request) -> WorkItem:
     """One candidate against its reference."""
     backend = backends.detect(_text(candidate))
     built = (str(candidate.resolve()),) if backend in _COMPILED else ()
     cost = _EACH + _SECONDS.get(backend, _EACH)
     files = (str(reference.resolve()), str(candidate.resolve()))
     key = _key((reference, candidate), request, name)
-    return Piece(key, candidate.name, name, *files, built=built, reference=files[0], cost=cost)
+    return WorkItem(key, candidate.name, name, *files, built=built, reference=files[0], cost=cost)
 
 
 def _text(file: Path) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profkit.cli import options as shared
 from profkit.contests.gpucodeforces import score
 from profkit.contests.gpucodeforces.form import submissions
 from profkit.contests.gpucodeforces.score import Scored, Standing
+from profkit.report.layout import Column, Table, terminal_table
 from profkit.rundir.directory import find_runs
 
 if TYPE_CHECKING:
@@ -23,10 +25,8 @@ SCHEMA = "profkit-score/1"
 
 @click.command("score", short_help="Points and ranking by the contest's rules.")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("S1"))
-@click.option(
-    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.runs
+@shared.json_
 def command(folder: Path, runs: Path, as_json: bool) -> int:
     """Score every sample of FOLDER: 2 + 5 + 4 + 3 base points, bonus, and the contestants' ranking.
 
@@ -58,47 +58,25 @@ def _newest(folder: Path) -> Study | None:
 
 
 def _render(rows: list[Scored], standings: list[Standing]) -> str:
-    from profkit.report.layout import Table, terminal_table
-
     words = {True: "yes", False: "no", None: "?"}
-    samples = Table(
-        [
-            "sample",
-            "contestant",
-            "accepted",
-            "GT",
-            "time",
-            "throughput",
-            "bandwidth",
-            "base",
-            "bonus",
-            "speed-up",
-            "why",
-        ],
-        [
-            [
-                row.id,
-                row.contestant,
-                words[row.accepted],
-                *(str(v) for v in row.points.values()),
-                f"{row.base}/14",
-                str(row.bonus),
-                _speedup(row),
-                _why(row),
-            ]
-            for row in rows
-        ],
-        (0, 2, 0, 4, 4, 4, 4, 0, 3, 1, 0),
-    )
-    ranking = Table(
-        ["place", "contestant", "accepted", "base", "bonus", "samples"],
-        [
-            [str(s.place or "-"), s.contestant, str(s.accepted), str(s.base), str(s.bonus), " ".join(s.samples)]
-            for s in standings
-        ],
-        (0, 0, 1, 2, 3, 0),
-    )
-    return terminal_table(samples) + "\n" + terminal_table(ranking).rstrip()
+    points = {"gt": "GT", "time": "time", "throughput": "throughput", "bandwidth": "bandwidth"}
+    samples = [
+        Column("sample", [row.id for row in rows]),
+        Column("contestant", [row.contestant for row in rows], 2),
+        Column("accepted", [words[row.accepted] for row in rows]),
+        *(Column(head, [str(row.points[key]) for row in rows], 4) for key, head in points.items()),
+        Column("base", [f"{row.base}/14" for row in rows]),
+        Column("bonus", [str(row.bonus) for row in rows], 3),
+        Column("speed-up", [_speedup(row) for row in rows], 1),
+        Column("why", [_why(row) for row in rows]),
+    ]
+    ranking = [
+        Column("place", [str(one.place or "-") for one in standings]),
+        Column("contestant", [one.contestant for one in standings]),
+        *(Column(key, [str(getattr(one, key)) for one in standings]) for key in ("accepted", "base", "bonus")),
+        Column("samples", [" ".join(one.samples) for one in standings]),
+    ]
+    return "\n".join(terminal_table(Table.of(columns)) for columns in (samples, ranking)).rstrip()
 
 
 def _speedup(row: Scored) -> str:

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from analyzers.verdicts.verdict import WORDS
 from profkit.campaign.ledger import Seen, unfinished
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 from profkit.errors import ProfkitError
 from profkit.report import units
@@ -21,7 +22,7 @@ from profkit.rundir import harmless
 from profkit.targets import find_samples, resolve
 
 if TYPE_CHECKING:
-    from profkit.campaign.index import Row
+    from profkit.campaign.rows import Row
 
 _VERDICT = 48
 """Characters of a verdict on a terminal; in a pipe it stands whole."""
@@ -29,9 +30,7 @@ _VERDICT = 48
 
 @click.command("list", short_help="Samples and runs.")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("S1"))
-@click.option(
-    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
-)
+@shared.runs
 @click.option("--sample", default="", metavar="ID", help="Only this sample; * and ? stand for any characters.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this, as in h200.")
 @click.option("--since", default="", metavar="WHEN", help="Only runs since a date, a tag, or a version of profkit.")
@@ -44,7 +43,7 @@ _VERDICT = 48
     help="The newest, the shortest, the nearest to its floor or to what is attainable, or the fastest first.",
 )
 @click.option("--top", default=50, show_default=True, type=click.IntRange(0), help="How many rows; 0 for all.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, with every row.")
+@shared.json_
 def command(
     folder: Path,
     runs: Path,
@@ -134,9 +133,7 @@ def _document(
 
 
 def _table(runs: Path, rows: Sequence[Row]) -> str:
-    """Where, when, on what, how long, how far from the floor, and the verdict in words; on a terminal as much of them as
-    leaves room for the rest.
-    """
+    """The rows as a table; on a terminal the verdicts are cut to leave room for the rest."""
     from profkit.report.writers.terminal import tone
 
     most = UNLIMITED if room() >= UNLIMITED else _VERDICT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from profkit.cli.options import vacant
+from profkit.cli import options as shared
 from profkit.contests.prompt import compose
 from profkit.rundir.files import write_atomic
 from profkit.targets import resolve
@@ -21,11 +21,9 @@ from profkit.targets import resolve
     help="Evidence from this run; default: the newest of the sample.",
 )
 @click.option("--no-evidence", is_flag=True, help="Leave measurements out.")
-@click.option(
-    "--runs", type=click.Path(path_type=Path, file_okay=False), default=Path("profkit-runs"), show_default=True
-)
+@shared.runs
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: FOLDER/prompt.txt; - is stdout.")
-@click.option("--force", is_flag=True, help="Overwrite an existing prompt.")
+@shared.force
 def command(
     folder: Path, run_path: Path | None, no_evidence: bool, runs: Path, output: Path | None, force: bool
 ) -> int:
@@ -47,7 +45,7 @@ def command(
     if str(target) == "-":
         click.echo(text, nl=False)
         return 0
-    vacant(target, force)
+    shared.vacant(target, force)
     write_atomic(target, text.encode())
     click.echo(f"{target}" + (f" (evidence: {run.path})" if run is not None else ""), err=True)
     return 0

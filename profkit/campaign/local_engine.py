@@ -1,4 +1,4 @@
-"""The engine of one machine: builds run ahead in a pool, each device measures one piece at a time, reports follow.
+"""Campaign engine on one machine: builds ahead, one measurement per device, reports.
 
 Every thread here stands for one worker process. The order of the measurements: what is built, the longest first.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from profkit.campaign.piece import Piece
-from profkit.campaign.task import Answer, Task, measured
+from profkit.campaign.stages import Answer, Task, measured
+from profkit.campaign.work_item import WorkItem
 from profkit.campaign.worker import Worker, WorkerDiedError
 from profkit.launch import warm
 from profkit.launch.environment import environment, sharing
@@ -30,32 +30,33 @@ _CORES_OF_A_GPU = 3
 
 @dataclass(frozen=True)
 class Heard:
-    """What an engine says. `kind`: begin, say (of task `what`), end, or failed; only the end of a report, or failed, is
-    the last of a piece. `where` it is done.
+    """An engine's event. `kind`: begin, say (of task `what`), end, or failed; `where`: worker.
+
+    The end of a report, or failed, is the last of an item.
     """
 
     kind: str
     what: str
-    piece: Piece
+    item: WorkItem
     where: str
     text: str = ""
     answer: Answer | None = None
 
     @property
     def reported(self) -> bool:
-        """Whether a piece is done."""
+        """Whether an item is done."""
         return (self.kind, self.what) == ("end", "report")
 
     @property
     def last(self) -> bool:
-        """Whether nothing more comes of its piece."""
+        """Whether nothing more comes of its item."""
         return self.kind == "failed" or self.reported
 
 
 class Engine(Protocol):
-    """Has all pieces done; which one where and when is its affair."""
+    """Has all items done; which one where and when is its affair."""
 
-    def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]: ...
+    def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Place:
 
 
 def pool(jobs: int, gpus: int) -> int:
-    """How many build at once. jobs: what was asked for, 0 for what the machine can do without disturbing."""
+    """Number of parallel builds. jobs: as asked for, 0 for as many as do not disturb."""
     cores = len(os.sched_getaffinity(0))
     return jobs or max(1, (cores - _CORES_OF_A_GPU * gpus) // (2 if gpus else 1))
 
@@ -78,58 +79,58 @@ class Local:
     def __init__(self, places: Sequence[Place], jobs: int, log: Path) -> None:
         self._places, self._jobs, self._log = places, jobs, log
 
-    def run(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task]) -> Generator[Heard, None, None]:
+    def run(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task]) -> Generator[Heard, None, None]:
         """See Engine. Stops what runs when the iterator is closed."""
         with warm.servers() as servers, contextlib.closing(Lent(servers)) as lent:
-            floor = _Floor(pieces, task, self._log, lent.fileno())
-            if floor.to_measure:
+            queues = _Queues(items, task, self._log, lent.fileno())
+            if queues.to_measure:
                 # What those who build and measure will ask for, while they are still starting themselves.
                 servers.prepare(environment(sharing()))
-            yield from self._on(floor, len(pieces))
+            yield from self._on(queues, len(items))
 
-    def _on(self, floor: _Floor, left: int) -> Generator[Heard, None, None]:
-        names = [f"build {number + 1}" for number in range(min(self._jobs, len(floor.builds)))]
-        threads = [floor.thread(floor.build, name, {}) for name in names]
-        threads += [floor.thread(floor.measure, place.name, place.variables) for place in self._places]
+    def _on(self, queues: _Queues, left: int) -> Generator[Heard, None, None]:
+        names = [f"build {number + 1}" for number in range(min(self._jobs, len(queues.builds)))]
+        threads = [queues.thread(queues.build, name, {}) for name in names]
+        threads += [queues.thread(queues.measure, place.name, place.variables) for place in self._places]
         # A report takes a few seconds of a core, a measurement several times that.
         threads += [
-            floor.thread(floor.report, f"report {n + 1}", {}, BEHIND) for n in range(-(-len(self._places) // 2))
+            queues.thread(queues.report, f"report {n + 1}", {}, BEHIND) for n in range(-(-len(self._places) // 2))
         ]
         try:
             for one in threads:
                 one.start()
             while left:
-                heard = floor.heard.get()
+                heard = queues.heard.get()
                 if isinstance(heard, BaseException):
                     raise heard
                 left -= heard.last
                 yield heard
         finally:
-            floor.stop()
+            queues.stop()
             for one in threads:
                 one.join()
 
 
-class _Floor:
+class _Queues:
     """What the threads share: what is to be built, measured and reported."""
 
-    def __init__(self, pieces: Sequence[Piece], task: Callable[[str, Piece], Task], log: Path, lent: int) -> None:
+    def __init__(self, items: Sequence[WorkItem], task: Callable[[str, WorkItem], Task], log: Path, lent: int) -> None:
         self._task, self._log, self._lent = task, log, lent
         self.heard: queue.SimpleQueue[Heard | BaseException] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopped = False
         self._workers: list[Worker] = []
-        order = sorted(pieces, key=lambda piece: -piece.cost)
-        self._reports = [piece for piece in order if measured(Path(task("measure", piece).folder)) is not None]
-        self._measures = [piece for piece in order if piece not in self._reports]
-        # The same sources are built once, for the first piece that has them.
-        self._unbuilt: dict[str, Piece] = {}
+        order = sorted(items, key=lambda item: -item.cost)
+        self._reports = [item for item in order if measured(Path(task("measure", item).folder)) is not None]
+        self._measures = [item for item in order if item not in self._reports]
+        # The same sources are built once, for the first item that has them.
+        self._unbuilt: dict[str, WorkItem] = {}
         self._needs: dict[str, str] = {}
-        for piece in self._measures:
-            if piece.built:
-                digest = _digest(piece.built)
-                self._unbuilt.setdefault(digest, piece)
-                self._needs[piece.key] = digest
+        for item in self._measures:
+            if item.built:
+                digest = _digest(item.built)
+                self._unbuilt.setdefault(digest, item)
+                self._needs[item.key] = digest
         self.builds = list(self._unbuilt.items())
         self.to_measure = len(self._measures)
 
@@ -168,26 +169,26 @@ class _Floor:
             with self._change:
                 if self._stopped or not self.builds:
                     return
-                digest, piece = self.builds.pop(0)
+                digest, item = self.builds.pop(0)
             # Whatever comes of it: who measures builds what is not there.
-            self._ask("build", piece, where, worker)
+            self._ask("build", item, where, worker)
             with self._change:
                 del self._unbuilt[digest]
                 self._change.notify_all()
 
     def measure(self, where: str, worker: Worker) -> None:
         """Measure what is built, until there is nothing."""
-        while (piece := self._next()) is not None:
-            answer = self._ask("measure", piece, where, worker)
+        while (item := self._next()) is not None:
+            answer = self._ask("measure", item, where, worker)
             with self._change:
                 self.to_measure -= 1
                 if answer.run:
-                    self._reports.append(piece)
+                    self._reports.append(item)
                 self._change.notify_all()
             if not answer.run:
-                self.heard.put(Heard("failed", "measure", piece, where, answer.error, answer))
+                self.heard.put(Heard("failed", "measure", item, where, answer.error, answer))
 
-    def _next(self) -> Piece | None:
+    def _next(self) -> WorkItem | None:
         with self._change:
             while not self._stopped and self._measures:
                 ready = next((p for p in self._measures if self._needs.get(p.key) not in self._unbuilt), None)
@@ -205,18 +206,18 @@ class _Floor:
                     self._change.wait()
                 if self._stopped or not self._reports:
                     return
-                piece = self._reports.pop(0)
-            answer = self._ask("report", piece, where, worker)
-            self.heard.put(Heard("end" if answer.run else "failed", "report", piece, where, answer.error, answer))
+                item = self._reports.pop(0)
+            answer = self._ask("report", item, where, worker)
+            self.heard.put(Heard("end" if answer.run else "failed", "report", item, where, answer.error, answer))
 
-    def _ask(self, what: str, piece: Piece, where: str, worker: Worker) -> Answer:
+    def _ask(self, what: str, item: WorkItem, where: str, worker: Worker) -> Answer:
         """Have it done; once more by a new worker when the first has died."""
-        self.heard.put(Heard("begin", what, piece, where))
+        self.heard.put(Heard("begin", what, item, where))
         answer = Answer(what)
         for _ in range(_TRIES):
             try:
                 answer = worker.ask(
-                    self._task(what, piece), lambda text: self.heard.put(Heard("say", what, piece, where, text))
+                    self._task(what, item), lambda text: self.heard.put(Heard("say", what, item, where, text))
                 )
                 break
             except (WorkerDiedError, OSError) as error:
@@ -224,12 +225,12 @@ class _Floor:
                 if self._stopped:
                     break
         if what != "report":
-            self.heard.put(Heard("end", what, piece, where, answer.line, answer))
+            self.heard.put(Heard("end", what, item, where, answer.line, answer))
         return answer
 
 
 def _digest(files: Sequence[str]) -> str:
-    """Of the contents of these files; "" parts for those that are gone."""
+    """SHA-256 of the contents of these files; missing ones are left out."""
     digest = hashlib.sha256()
     for name in files:
         with contextlib.suppress(OSError):

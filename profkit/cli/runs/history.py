@@ -1,4 +1,4 @@
-"""profkit history: one sample or all of them over time and devices; what changed, and what changed with it."""
+"""profkit history: samples over time and devices; what changed, and what changed with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from profkit.cli import options as shared
 from profkit.cli.screen import show
 from profkit.rundir import harmless
 
@@ -20,11 +21,11 @@ SCHEMA = "profkit-history/1"
 
 @click.command("history", short_help="How a sample's time changed, and why.")
 @click.argument("sample", default="")
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("profkit-runs"), show_default=True)
+@shared.runs
 @click.option("--since", default="", metavar="WHEN", help="Only changes since a date, a tag, or a version of profkit.")
 @click.option("--device", default="", metavar="NAME", help="Only runs of devices whose name holds this.")
 @click.option("--confirm", "again", is_flag=True, help="Measure again what looks slower, where its device is here.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@shared.json_
 def command(sample: str, runs: Path, since: str, device: str, again: bool, as_json: bool) -> int:
     """Where the time of SAMPLE (default: of every sample) changed its level, and what changed with it.
 
@@ -88,7 +89,7 @@ def _state(series: Series, answer: Again | None) -> str:
 
 
 def _text(found: Sequence[Series], answers: Sequence[Again | None], whole: bool) -> Iterator[str]:
-    """Of one sample every series, of several those that changed."""
+    """Every series of one sample; of several samples those with a change."""
     quiet = 0
     for one, answer in zip(found, answers, strict=True):
         if not (whole or one.changes):

@@ -1,4 +1,4 @@
-"""The three things that are done for a piece, wherever that is: build ahead, measure, report and deliver.
+"""The three stages of an item: build ahead, measure, report and deliver.
 
 A run is made in a folder of the campaign that nobody else looks into, and becomes visible by one rename, whole.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from profkit.campaign.piece import Piece, decoded, encoded
+from profkit.campaign.work_item import WorkItem, decoded, encoded
 from profkit.errors import BUG, ProfkitError
 from profkit.launch import cache, gpu, isolation, process
 from profkit.launch.alone import CPU, alone
@@ -38,7 +38,7 @@ from profkit.study.study import Study
 
 Say = Callable[[str], None]
 MEASURED = "measured.json"
-"""In the folder of a piece: that it was measured, and what is left is to report."""
+"""In the folder of an item: that it was measured, and what is left is to report."""
 _JOBS = "2"
 _NO_SPACE = os.strerror(FULL[0])
 _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re.I)
@@ -46,12 +46,13 @@ _SHORT = re.compile(r"out.of.memory|ALLOC_FAILED|MemoryAllocation|bad_alloc", re
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`what`: build, measure or report. `folder`: of this piece alone, on the disk of `runs`. `device`: cuda or cpu,
-    auto for what is there; `cc`: the compute capability that is built for. `campaign`: its id.
+    """`what`: build, measure or report. `folder`: of this item, on the disk of `runs`.
+
+    `device`: cuda or cpu, auto for what is there; `cc`: compute capability of builds; `campaign`: its id.
     """
 
     what: str
-    piece: Piece
+    item: WorkItem
     request: Request
     folder: str
     runs: str
@@ -61,9 +62,10 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of a task. `run`: the run's directory, "" when there is none; `error`, `fix`, `code`: why, and its
-    exit code; `full`: for want of room on a disk, so that nothing else can go on; `line`: the verdict; `seconds` it
-    took; `where`: host and process; `memory`: bytes that the process has now.
+    """Result of a task. `run`: the run's directory, "" without; `error`, `fix`, `code`: why.
+
+    `full`: a disk was full, so nothing else can go on; `line`: the verdict; `seconds` it took; `where`: host and process;
+    `memory`: bytes of the process.
     """
 
     what: str
@@ -79,7 +81,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def perform(task: Task, say: Say = lambda _: None) -> Answer:
-    """Do a task in this process. What goes wrong is in the answer; only what ends the process is raised."""
+    """Do a task in this process; errors are in the answer, only interrupts are raised."""
     began = time.monotonic()
     try:
         task = _here(task)
@@ -101,12 +103,12 @@ def perform(task: Task, say: Say = lambda _: None) -> Answer:
 
 
 def _for_want_of_room(error: ProfkitError) -> bool:
-    """Whether a disk was full, whoever says so and however."""
+    """Whether a disk was full."""
     return error.fix == ROOM or _NO_SPACE in str(error)
 
 
 def _here(task: Task) -> Task:
-    """The task with the device that it is done on, where who asks did not know it. Raises CannotProfileError."""
+    """The task with its device resolved. Raises CannotProfileError."""
     if task.device != "auto":
         return task
     device = expected_device(task.request)
@@ -114,20 +116,20 @@ def _here(task: Task) -> Task:
 
 
 def perform_encoded(data: bytes) -> bytes:
-    """`perform`, as another machine asks for it; runners are forks of a process that has imported torch."""
+    """`perform` for another machine; runners are forks of a process that has imported torch."""
     warm()
     return encoded(perform(decoded(data, Task)))
 
 
 def warm(lent: int = -1) -> None:
-    """From here on, runners that this process starts are forks; lent: of whose servers, the descriptor of a warm.Lent."""
+    """Start runners as forks from here on. lent: descriptor of a warm.Lent of other servers."""
     if process.start is process.guarded:
         process.start = Warm(lent=lent)
 
 
 @contextlib.contextmanager
 def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
-    """Where the CPU is measured, nothing of a campaign goes on beside a measurement; a GPU is locked by who records."""
+    """On a CPU, keep the campaign's other work away from a measurement."""
     if task.device != "cpu":
         yield
         return
@@ -136,25 +138,25 @@ def _quiet(task: Task, say: Say, *, shared: bool = False) -> Iterator[None]:
 
 
 def _build(task: Task, say: Say) -> Answer:
-    """Nothing is said of a build that fails: who measures the candidate finds out."""
+    """Build ahead; a failure is reported by the measurement."""
     extra = {**sharing(), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": os.environ.get("MAX_JOBS", _JOBS)}
     if task.device == "cuda":
         extra["TORCH_CUDA_ARCH_LIST"] = os.environ.get("TORCH_CUDA_ARCH_LIST") or task.cc
     failed = 0
-    for name in task.piece.built:
+    for name in task.item.built:
         with temporary() as place, _quiet(task, say, shared=True):
             file, folder = Path(name), Path(place)
-            if task.piece.candidate:
+            if task.item.candidate:
                 file = Path(shutil.copy(file, folder / "candidate.py"))
             elif not task.request.trust:
                 file = isolation.stage(Subject("candidate", "candidate", name), Path("reference"), folder / "code")
             subjects = [Subject("candidate", "candidate", str(file))]
-            if task.piece.reference:
-                subjects.append(Subject("reference", "reference", task.piece.reference))
+            if task.item.reference:
+                subjects.append(Subject("reference", "reference", task.item.reference))
             lines = task.request.lines and task.device == "cuda"
             job = Job(
                 "build",
-                task.piece.sample,
+                task.item.sample,
                 subjects,
                 device=task.device,
                 cache=str(cache.builds()),
@@ -189,7 +191,8 @@ def _measure(task: Task, say: Say) -> Answer:
 
 
 def _struck(manifest: Manifest, *, failed: bool) -> bool:
-    """Whether a process of a measurement was killed from outside: a candidate's, or of one that has failed the judge's.
+    """Whether a process of a measurement was killed from outside.
+
     What profkit itself has ended for its time or its memory was measured, and would be again as it was.
     """
     return (failed and any((one.exit_code or 0) < 0 and not _on_purpose(one) for one in manifest.commands)) or any(
@@ -212,22 +215,22 @@ def _once(task: Task, say: Say, *, company: bool = False) -> Answer:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     answer = Answer("measure")
-    wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.piece.key}", company=company)
+    wanted = replace(task.request, runs=folder, campaign=f"{task.campaign}/{task.item.key}", company=company)
     try:
         with _quiet(task, say):
-            task.piece.measure(wanted, say)
+            task.item.measure(wanted, say)
     except ProfkitError as error:
         answer = Answer("measure", "", str(error), error.fix, error.exit_code, _for_want_of_room(error))
     found = next(folder.glob("*/*/run.json"), None)
     if found is None or answer.full:
         return answer
     if any(_NO_SPACE in impl.reason + impl.tail for impl in open_run(found).manifest.impls):
-        return Answer("measure", "", f"{task.piece.label}: {_NO_SPACE}", ROOM, 2, True)
+        return Answer("measure", "", f"{task.item.label}: {_NO_SPACE}", ROOM, 2, True)
     return msgspec.structs.replace(answer, run=str(found.parent))
 
 
 def measured(folder: Path) -> Answer | None:
-    """What `_measure` left in a piece's folder when it came to its end; None when it did not, or its run is not whole."""
+    """The finished measurement in an item's folder; None without, or where its run is damaged."""
     try:
         answer: Answer = decoded((folder / MEASURED).read_bytes(), Answer)
         read_manifest(Path(answer.run) / "run.json")
@@ -257,7 +260,7 @@ def _report(task: Task, say: Say) -> Answer:
 
 
 def deliver(run: Run, runs: Path) -> Path:
-    """Move a finished run to where runs are looked for, by one rename: it is there whole or not at all.
+    """Move a finished run into place by one rename: whole or not at all.
 
     Raises ProfkitError when there is no room.
     """

@@ -1,0 +1,234 @@
+"""What run.json and metrics.json say of the implementations of a run: one row each."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analyzers.verdicts.verdict import PACED, SPOILS, Condition, Verdict
+from collectors.doubt import Doubt
+from profkit.contests.figures import number
+from profkit.errors import ProfkitError
+from profkit.rundir.manifest import Impl, Manifest, read_manifest
+
+NAN = math.nan
+COMPARED = (*PACED, "undecided")
+"""Verdicts whose interval is of use; a speed-up of any other is not kept."""
+Facts = dict[str, Any]
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One implementation of one run, in SI units; NaN and "" where it is not known.
+
+    `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
+    `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
+    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `floor`: time over the floor; `share`: of the attainable.
+    `doubts`: those about it or about the whole run. `page`: 1 where the run has a report.html.
+    """
+
+    path: str
+    sample: str
+    kind: str
+    created: str
+    status: str
+    profkit: str
+    device: str
+    uuid: str
+    driver: str
+    impl: str
+    role: str
+    state: str = ""
+    reason: str = ""
+    source: str = ""
+    word: str = ""
+    line: str = ""
+    line_zh: str = ""
+    wins: int = 0
+    speedup: float = NAN
+    low: float = NAN
+    high: float = NAN
+    time: float = NAN
+    time_low: float = NAN
+    time_high: float = NAN
+    floor: float = NAN
+    share: float = NAN
+    intensity: float = NAN
+    flops: float = NAN
+    bandwidth: float = NAN
+    compute: str = ""
+    bound: str = ""
+    method: str = ""
+    doubts: tuple[str, ...] = ()
+    page: int = 0
+
+
+class _Said(msgspec.Struct):
+    """A recorded verdict."""
+
+    impl: str
+    word: str
+    kind: str = ""
+    why: str = ""
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    conditions: list[Any] = []
+    line: str = ""
+
+    @property
+    def chinese(self) -> str:
+        """The sentence in Chinese; as recorded where its condition is unknown."""
+        with contextlib.suppress(msgspec.ValidationError, KeyError):
+            held = tuple(msgspec.convert(self.conditions, list[Condition]))
+            low, high = number(self.low), number(self.high)
+            one = Verdict(self.impl, self.word, self.kind, self.why, number(self.speedup), low, high, held)
+            return one.text("zh")
+        return self.line
+
+    @property
+    def wins(self) -> int:
+        codes = [one.get("code") if isinstance(one, dict) else one for one in self.conditions]
+        return int(self.word == "faster" and not any(code in SPOILS for code in codes))
+
+
+METRICS = "profkit-metrics/1"
+"""The schema of metrics.json (analyzers.analysis.SCHEMA, which comes with pandas)."""
+
+
+class _Metrics(msgspec.Struct):
+    schema: str = METRICS
+    impls: list[Facts] = []
+    kernels: list[Facts] = []
+    doubts: list[Doubt] | None = None
+    verdicts: list[_Said] = []
+
+
+def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
+    """(what is damaged, the rows of a run and what may explain a change of their times)."""
+    run = folder / path
+    try:
+        manifest = read_manifest(run / "run.json")
+    except ProfkitError as error:
+        return str(error), []
+    damage, metrics = "", _Metrics()
+    try:
+        metrics = msgspec.json.decode((run / "metrics.json").read_bytes(), type=_Metrics)
+    except FileNotFoundError:
+        pass
+    except (OSError, msgspec.DecodeError) as error:
+        damage = f"{run / 'metrics.json'}: {error}"
+    if metrics.schema != METRICS:
+        damage = f"{run / 'metrics.json'}: field schema: {metrics.schema!r}, expected {METRICS!r}; use a newer profkit"
+        metrics = _Metrics()
+    page = int((run / "report.html").exists())
+    return damage, list(_rows(path, manifest, metrics, page))
+
+
+def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterator[tuple[Row, Facts]]:
+    """One row per implementation or range; a run with neither has one."""
+    figures = {str(one.get("impl", "")): one for one in metrics.impls}
+    doubts = manifest.doubts if metrics.doubts is None else metrics.doubts
+    hottest = {
+        one.get("impl"): one for one in sorted(metrics.kernels, key=lambda kernel: number(kernel.get("time"), 0.0))
+    }
+    device = {key: str(manifest.device.get(key) or "") for key in ("name", "uuid", "driver")}
+    impls = {one.name: one for one in manifest.impls}
+    for name in impls or figures or [""]:
+        impl, own = impls.get(name), figures.get(name, {})
+        said = _said(impl, name, metrics)
+        pace = ("speedup", "low", "high") if said.word in COMPARED else ()
+        figured: dict[str, Any] = {key: number(getattr(said, key)) for key in pace}
+        figured |= {key: number(own.get(field)) for key, field in _FIGURES.items()}
+        figured |= {key: str(own.get(field) or "") for key, field in _WORDS.items()}
+        row = Row(
+            path=path,
+            sample=manifest.sample.id,
+            kind=manifest.sample.kind,
+            created=manifest.created,
+            status=manifest.status,
+            profkit=manifest.profkit,
+            device=device["name"],
+            uuid=device["uuid"],
+            driver=device["driver"],
+            impl=name,
+            role=impl.role if impl is not None else "range",
+            state=impl.status if impl is not None else "",
+            reason=impl.reason if impl is not None else "",
+            source=_source(manifest, impl),
+            word=said.word,
+            line=said.line,
+            line_zh=said.chinese if said.line else "",
+            wins=said.wins,
+            doubts=tuple(one.what for one in doubts if one.about in ("", name)),
+            page=page,
+            **figured,
+        )
+        yield row, _facts(manifest, own, hottest.get(name, {}))
+
+
+_FIGURES = {
+    "time": "time",
+    "time_low": "time_low",
+    "time_high": "time_high",
+    "floor": "floor_ratio",
+    "share": "attainable_fraction",
+    "intensity": "intensity",
+    "flops": "achieved_flops",
+    "bandwidth": "dram_bandwidth",
+}
+_WORDS = {"compute": "compute", "bound": "bound_by", "method": "method"}
+"""Fields of Row -> those of metrics.json's `impls`."""
+
+
+def _said(impl: Impl | None, name: str, metrics: _Metrics) -> _Said:
+    """The recorded verdict of a candidate; "" for a reference, a range, or a run without one."""
+    if impl is None or impl.role != "candidate":
+        return _Said(name, "")
+    none = _Said(name, "skipped" if impl.status == "skipped" else "")
+    return next((one for one in metrics.verdicts if one.impl == name), none)
+
+
+def _facts(manifest: Manifest, own: Facts, kernel: Facts) -> Facts:
+    """Known facts that may explain a change of the time: numbers in SI units, or words."""
+    facts: Facts = {
+        **{f"version of {name}": text for name, text in manifest.versions.items()},
+        "version of ncu": manifest.counters.version,
+        "inputs": ", ".join(manifest.inputs),
+        "precision": manifest.precision,
+        "isolated": "yes" if manifest.isolated else "no",
+        "l2": own.get("l2"),
+        "kernels": own.get("kernels"),
+        "work": own.get("flops"),
+        "DRAM bytes": own.get("bytes"),
+        "host time": own.get("host_time"),
+        **{text: kernel.get(name) for name, text in _COUNTER.items()},
+    }
+    return {name: value for name, value in facts.items() if value not in ("", None)}
+
+
+_COUNTER = {
+    "kernel": "longest kernel",
+    "grid": "its grid",
+    "block": "its block",
+    "launches": "its launches",
+    "sm_clock": "SM clock",
+    "dram_clock": "DRAM clock",
+    "l2_bytes": "its L2 bytes",
+    "occupancy": "its occupancy",
+    "registers": "its registers",
+    "shared_memory": "its shared memory",
+}
+
+
+def _source(manifest: Manifest, impl: Impl | None) -> str:
+    """The hash of an implementation's file as it was measured."""
+    if impl is None:
+        return ""
+    files = manifest.sample.files
+    named = files.get(impl.name) or next((one for one in files.values() if one.path == impl.file), None)
+    return named.sha256 if named is not None else ""

@@ -1,0 +1,357 @@
+"""profkit kernelbench: KernelBench's files, its wrapper's, and KernelBook."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profkit.cli import options as shared
+from profkit.cli.group import complain
+from profkit.cli.options import PATH, Runners, Verb, option, request_of
+from profkit.cli.progress import progress
+from profkit.contests.json_files import read_json
+from profkit.contests.kernelbench import files, kernelbook, models, official, wrapper
+from profkit.contests.kernelbench.files import Generated, Problem, chosen_problems, own_of, write_json
+from profkit.contests.sources import write_new
+from profkit.errors import ProfkitError
+from profkit.report.layout import Column, Table, terminal_table
+from profkit.rundir.files import write_atomic
+from profkit.targets.backends import BACKENDS
+
+if TYPE_CHECKING:
+    from profkit.contests.kernelbench.evaluation import Runner
+    from profkit.contests.kernelbench.fastp import Rated
+    from profkit.record.request import Request
+
+
+class Verbs(click.Group):
+    """KernelBench's verbs; "analyse" is "analyze"."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, "analyze" if cmd_name == "analyse" else cmd_name)
+
+
+@click.group(
+    "kernelbench", cls=Verbs, short_help="KernelBench: baseline, eval, analyze, models; its wrapper; KernelBook."
+)
+def command() -> None:
+    """Read and write KernelBench's files.
+
+    \b
+    profkit kernelbench baseline CHECKOUT --level 1 -o baseline_time_torch.json
+    profkit kernelbench eval CHECKOUT runs/mine --level 1
+    profkit kernelbench analyze runs/mine --baseline baseline_time_torch.json --level 1
+    profkit kernelbench models config.toml
+    """
+
+
+def _numbers(_ctx: click.Context, _param: click.Parameter, text: str) -> list[int]:
+    """`1,3,5-8` as a list."""
+    found: list[int] = []
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise click.UsageError(f"{text!r}: ids are numbers, as in 1,3,5-8")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _list(name: str, parameter: str, metavar: str, help_: str, default: str = "") -> Callable[[Verb], Verb]:
+    """An option that takes numbers."""
+    shown = bool(default)
+    return option(name, parameter, default=default, show_default=shown, metavar=metavar, callback=_numbers, help=help_)
+
+
+_level = option("--level", type=int, required=True)
+_problem = _list("--problem", "ids", "1,3,5-8", "Only these problems.")
+_measuring = shared.shared(
+    shared.of_request("device", "trials", "budget", "processes", "precision", "timeout", "ncu", "runs"), shared.quiet
+)
+_fenced = shared.of_request("trust", "allow", "memory", "sanitize")
+
+
+@command.command("eval", cls=shared.Sectioned)
+@click.argument("checkout", type=PATH)
+@click.argument("run_dir", type=PATH)
+@_level
+@_problem
+@_list("--sample", "samples", "0,1", "Only these samples.")
+@option("--backend", multiple=True, type=click.Choice(BACKENDS), help="Only candidates written in it; repeatable.")
+@_list("--k", "ks", "1,5", "pass@k to write.", "1")
+@option("--again", is_flag=True, help="Evaluate what is in eval_results.json once more.")
+@_fenced
+@_measuring
+@shared.campaign
+def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) -> int:
+    """Evaluate the candidates of RUN_DIR against the problems of CHECKOUT; writes eval_results.json there.
+
+    A further level of the same RUN_DIR goes into level_2_eval_results.json, and so on. Exit code 1 when a candidate is
+    wrong.
+    """
+    ids, ks, jobs, dask = (given.pop(name) for name in ("ids", "ks", "jobs", "dask"))
+    which = {name: given.pop(name) for name in ("samples", "backend", "again")}
+    runners, failed = Runners.of(jobs, dask, quiet), list[str]()
+    from profkit.contests.kernelbench.evaluation import evaluate, in_turn  # pandas, numpy
+    from profkit.contests.kernelbench.fastp import pass_at_k
+
+    # A campaign draws its own table.
+    with progress(quiet or runners is not None) as now:
+        name = f"profkit kernelbench eval {checkout} {run_dir} --level {level}"
+        runner = in_turn(now) if runners is None else _campaign(name, runners, failed)
+        chosen = chosen_problems(checkout, level, ids)
+        results = evaluate(chosen, run_dir, level, request_of(**given), runner=runner, **which)
+    write_json(files.results_file(run_dir, level, files.PASSES), pass_at_k(results, ks or [1]))
+    rows = [(pid, row) for pid in sorted(results, key=int) for row in results[pid]]
+    for pid, row in rows:
+        click.echo(_eval_line(pid, row))
+    click.echo(f"{files.results_file(run_dir, level)}: {len(rows)} samples", err=True)
+    good = all(row["correctness"] and not own_of(row).get("unsound") for _, row in rows)
+    return 0 if good and not failed else 1
+
+
+def _campaign(name: str, runners: Runners, failed: list[str]) -> Runner:
+    """A runner of evaluation's; what could not be measured is said, and goes into `failed`."""
+    from profkit.campaign.campaign import Campaign
+    from profkit.campaign.work_item import of_pair
+    from profkit.contests.kernelbench.evaluation import Ran, name_of
+    from profkit.study.study import open_study
+
+    def run(todo: Sequence[tuple[Generated, Problem]], request: Request) -> Iterator[Ran]:
+        known = {g.path.name: g for g, _ in todo}
+        items = [of_pair(name_of(g), problem.path, g.path, request) for g, problem in todo]
+        whole = Campaign(name, items, request, runners.jobs, runners.dask)
+        with closing(whole.run(lambda text: click.echo(text, err=True), quiet=runners.quiet)) as done:
+            for one in done:
+                if one.error:
+                    complain(f"{one.item.label}: {one.error}", one.fix)
+                if one.run is None:
+                    failed.append(one.item.label)
+                    continue
+                yield Ran(known[one.item.label], open_study(one.run))
+
+    return run
+
+
+def _eval_line(pid: str, row: dict[str, Any]) -> str:
+    own = own_of(row)
+    words = f"problem {pid} sample {row['sample_id']}: compiled={row['compiled']} correct={row['correctness']}"
+    if own.get("speedup") and own.get("speedup_low"):
+        words += f" {row['runtime']:g} ms, {own['line']}"
+    elif own.get("status") not in (None, "ok"):
+        words += f" {own['status']}"
+    error = row["metadata"].get("compilation_error") or row["metadata"].get("error")
+    return f"{words}: {error}" if error else words
+
+
+@command.command("baseline", cls=shared.Sectioned)
+@click.argument("checkout", type=PATH)
+@_level
+@_problem
+@option("-o", "--output", type=PATH, default=Path("baseline_time_torch.json"), show_default=True)
+@option("--compiled", type=PATH, metavar="FILE", help="Also time torch.compile, into this file.")
+@_measuring
+def baseline_(
+    checkout: Path, level: int, ids: list[int], output: Path, compiled: Path | None, quiet: bool, **options: Any
+) -> int:
+    """Time the references of CHECKOUT; writes an official baseline file. What is in it already stays."""
+    from profkit.contests.kernelbench.evaluation import baseline  # pandas
+
+    with progress(quiet) as now:
+        chosen = chosen_problems(checkout, level, ids)
+        done = baseline(chosen, output, request_of(**options), compiled=compiled, progress=now)
+    count = len(done.get(f"level{level}", {}))
+    click.echo(f"{output}: {count} problems of level {level}")
+    return 0 if count else 1
+
+
+@command.command("analyze", cls=shared.Sectioned)
+@click.argument("run_dir", type=PATH)
+@option("--baseline", "baseline_file", type=PATH, required=True)
+@_level
+@option("--problems", type=PATH, metavar="CHECKOUT", help="The level's problems; default: those of the baseline.")
+@option("--hardware", default="", help="Name for the document; default: the baseline's folder.")
+@option("-o", "--output", type=PATH, help="Write the official document here.")
+@shared.json_
+def analyze_(
+    run_dir: Path,
+    baseline_file: Path,
+    level: int,
+    problems: Path | None,
+    hardware: str,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """The official analysis of RUN_DIR/eval_results.json, to the last digit; then what noise leaves of it.
+
+    Exit code 1 when the baseline disagrees with the reference times that the rows were measured beside.
+    """
+    from profkit.contests.kernelbench import baseline_check, fastp  # numpy
+
+    results = files.read_results(files.results_file(run_dir, level))
+    base = files.read_baseline(baseline_file)
+    if problems is None:
+        chosen = files.problems_of_baseline(base, level, baseline_file)
+    else:
+        chosen = files.problems(problems, level)
+    pass_file = files.results_file(run_dir, level, files.PASSES)
+    known = read_json(pass_file) if pass_file.exists() else None
+    names = {"run_name": run_dir.resolve().name, "hardware": hardware or baseline_file.resolve().parent.name}
+    document, warnings = fastp.analyze(results, base, chosen, level, pass_at_k=known, **names)
+    rows = fastp.rated(results, base, chosen, level)
+    ties = fastp.tie_aware(rows)
+    checked = baseline_check.check_baseline(results, base, chosen, level)
+    if output is not None:
+        write_atomic(output, json.dumps(document, indent=2).encode())
+    if as_json:
+        whole = {
+            "schema": "profkit-fastp/1",
+            "official": document,
+            "tie_aware": ties,
+            "problems": [{k: None if v != v else v for k, v in asdict(row).items()} for row in rows],
+            "baseline": checked,
+        }
+        click.echo(json.dumps(whole, indent=1))
+    else:
+        click.echo(official.render(document, warnings, known))
+        for block in (_ties(ties, rows), baseline_check.lines(checked, document)):
+            click.echo("\n".join(["", *block]) if block else "", nl=bool(block))
+    return 1 if checked["disagree"] else 0
+
+
+def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
+    columns = [Column("p", [f"{float(p):.1f}" for p in ties])]
+    columns += [Column(key, [f"{t[key]:.3f}" for t in ties.values()]) for key in ("sure", "possible")]
+    columns.append(Column("undecided", [f"{t['undecided']:.0f}" for t in ties.values()]))
+    lines = ["With intervals (a speed-up counts when its whole interval is above p):"]
+    lines.append(terminal_table(Table.of(columns)).rstrip())
+    shares = sorted(row.attainable_share for row in rows if row.attainable_share == row.attainable_share)
+    if shares:
+        median = shares[len(shares) // 2]
+        lines.append(f"Share of the attainable speed-up: median {median:.1%} over {len(shares)} problems")
+    unknown = sum(row.correct and row.low != row.low for row in rows)
+    if unknown:
+        lines.append(f"{unknown} correct problems have no interval: evaluate them with `profkit kernelbench eval`")
+    return lines
+
+
+@command.command("models", cls=shared.Sectioned)
+@click.argument("config", type=PATH)
+@option("--no-eval", is_flag=True, help="Ask only.")
+@shared.json_
+@_fenced
+@_measuring
+def models_(config: Path, no_eval: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Ask the models of CONFIG (toml) for candidates, evaluate them, and print the table of models.
+
+    Paths in CONFIG are relative to it. The key is read from the environment. Every prompt and answer is kept;
+    started again, it asks only what has no answer yet.
+    """
+    wanted = models.read_config(config)
+    asked = models.questions(wanted, config.resolve().parent)
+    with progress(quiet) as now:
+        models.ask_all(wanted, asked, progress=now)
+        if not no_eval:
+            models.evaluate_all(asked, request_of(**options), now)
+    rows = models.table(wanted, asked)
+    document = {"schema": models.SCHEMA, "level": wanted.task.level, "models": rows}
+    write_json(asked[0].folder.parent / "models.json", document)
+    click.echo(json.dumps(document, ensure_ascii=False, indent=1) if as_json else _models_table(rows))
+    return 0 if any(row["answered"] for row in rows) else 1
+
+
+_COLUMNS = {
+    "model": ("model", "", 0),
+    "asked": ("asked", "d", 3),
+    "answered": ("answered", "d", 2),
+    "compiled": ("compiled", "d", 2),
+    "correct": ("correct", "d", 0),
+    "geo_mean_speedup": ("speed-up", ".3g", 0),
+    "fast_1": ("fast_1", ".3g", 1),
+    "fast_2": ("fast_2", ".3g", 1),
+    "prompt_tokens": ("tokens in", "d", 5),
+    "completion_tokens": ("out", "d", 5),
+    "cost": ("cost", ".4g", 4),
+}
+"""Key of a row of models -> its head, how it is written, the rank of its column."""
+
+
+def _models_table(rows: list[dict[str, Any]]) -> str:
+    columns = [
+        Column(head, ["-" if row[key] is None else format(row[key], form) for row in rows], rank)
+        for key, (head, form, rank) in _COLUMNS.items()
+    ]
+    why = ["; ".join(f"{why[:60]} ({n})" for why, n in row["failures"].items()) for row in rows]
+    return terminal_table(Table.of([*columns, Column("why not", why)])).rstrip()
+
+
+@command.command("wrapper", cls=shared.Sectioned)
+@click.argument("given", type=PATH, nargs=-1, required=True, metavar="FILES...")
+@option("--baseline", "baseline_file", type=PATH, help="The wrapper's baseline_time.json.")
+@shared.json_
+def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool) -> int:
+    """Read a KernelBench wrapper's baseline_time.json and test_results_*.json, with their defects flagged.
+
+    Exit code 1 when something was flagged.
+    """
+    bases = [file for file in given if "runtime_mean_ms" in (read_json(file) or {})]
+    chosen = next(filter(None, (baseline_file, *bases)), None)
+    base = wrapper.read_wrapper_baseline(chosen) if chosen is not None else None
+    rows = [row for file in given if file not in bases for row in wrapper.read_wrapper_results(file, base)]
+    doubts = [*(base.doubts if base else ()), *(doubt for row in rows for doubt in row.doubts)]
+    if as_json:
+        results = [row.to_dict() for row in rows]
+        document = {"schema": "profkit-wrapper/1", "baseline": asdict(base) if base else None, "results": results}
+        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        return 1 if doubts else 0
+    if base is not None:
+        named = f"level {base.level} problem {base.problem_id} {base.problem_name}"
+        click.echo(f"{named}: {base.seconds:.6g} s on {base.device}")
+    for row in rows:
+        click.echo(
+            f"{row.model}: generated={row.generated} compiled={row.compiled} correct={row.correct} "
+            f"{row.seconds:.6g} s, {row.speedup:.3g}x fast_1={row.fast_1} fast_2={row.fast_2}"
+        )
+    for doubt in dict.fromkeys(doubts):
+        click.echo(f"flag: {doubt}")
+    return 1 if doubts else 0
+
+
+@command.command("book", cls=shared.Sectioned)
+@click.argument("file", type=PATH)
+@option("--row", "number", type=int, default=0, show_default=True, help="Which row, from 0.")
+@option("-o", "--output", type=PATH, help="Folder to write; default: the row's entry point.")
+@option("--check", is_flag=True, help="Write nothing; say how many rows can be adapted, and why others cannot.")
+def book_(file: Path, number: int, output: Path | None, check: bool) -> int:
+    """Make a sample folder (reference.py, candidate.py) of a KernelBook row."""
+    if check:
+        found = Counter(map(_why_not, kernelbook.read_rows(file)))
+        click.echo(f"{found.pop('', 0)} rows can be adapted")
+        for why, count in found.most_common():
+            click.echo(f"{count} not: {why}")
+        return 0
+    chosen = next(islice(kernelbook.read_rows(file), number, None), None)
+    if chosen is None:
+        raise click.UsageError(f"{file}: no row {number}")
+    pair = kernelbook.adapt(chosen)
+    folder = write_new(pair, output or Path(pair.name))
+    for doubt in pair.doubts:
+        click.echo(f"note: {doubt.what}: {doubt.how_much}", err=True)
+    click.echo(str(folder))
+    return 0
+
+
+def _why_not(row: dict[str, Any]) -> str:
+    """Why a row cannot be adapted; "" when it can."""
+    try:
+        kernelbook.adapt(row)
+    except ProfkitError as error:
+        return str(error).split(": ", 1)[-1]
+    return ""

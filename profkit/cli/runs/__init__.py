@@ -1,0 +1,1 @@
+"""The verbs about many runs, one file each."""

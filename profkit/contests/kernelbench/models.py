@@ -1,0 +1,238 @@
+"""Ask every model every problem, evaluate the answers, and make the table of models.
+
+    <output>/<name>/<model>/level_1_problem_3_sample_0_prompt.txt
+                            level_1_problem_3_sample_0_answer.json     text, tokens, tries; no key
+                            level_1_problem_3_sample_0_kernel.py       when the answer held code
+                            eval_results.json                          official form
+    <output>/<name>/models.json                                        the table
+
+What is answered already is not asked again.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from profkit.contests.blocks import first_code
+from profkit.contests.figures import number
+from profkit.contests.kernelbench.endpoint import Answer, Endpoint, Model, ask, client_for
+from profkit.contests.kernelbench.files import (
+    Problem,
+    candidate_name,
+    candidates,
+    chosen_problems,
+    key_of,
+    own_of,
+    read_results,
+    results_file,
+)
+from profkit.contests.prompt import prompt_for
+from profkit.errors import ProfkitError
+from profkit.rundir.files import write_atomic
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from profkit.record.request import Request
+
+Progress = Callable[[str], None]
+SCHEMA = "profkit-models/1"
+EXAMPLE = """[endpoint]
+base_url = "https://api.example.com/v1"
+api_key_env = "OPENAI_API_KEY"
+
+[task]
+problems = "KernelBench"
+level = 1
+problem_ids = [1, 3]
+
+[[model]]
+id = "some-model"
+"""
+
+
+class Task(msgspec.Struct, forbid_unknown_fields=True):
+    """Which problems, and how many answers to each. No problem_ids: the whole level."""
+
+    problems: str
+    level: int = 1
+    problem_ids: list[int] = []
+    samples: int = 1
+    output: str = "runs"
+    name: str = "models"
+
+
+class Config(msgspec.Struct, forbid_unknown_fields=True):
+    """The whole file."""
+
+    endpoint: Endpoint
+    task: Task
+    model: list[Model]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One model, one problem, one sample, and the folder of its files."""
+
+    model: Model
+    problem: Problem
+    sample: int
+    folder: Path
+
+    def file(self, what: str) -> Path:
+        return self.folder / candidate_name(self.problem.level, self.problem.id, self.sample, what)
+
+    @property
+    def answer(self) -> Answer | None:
+        """The kept answer; None when there is none or it is damaged."""
+        try:
+            return msgspec.json.decode(self.file("answer.json").read_bytes(), type=Answer)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+
+def read_config(file: Path) -> Config:
+    """Read config.toml. Raises ProfkitError naming the file and the field."""
+    try:
+        config = msgspec.convert(tomllib.loads(file.read_text("utf-8")), Config)
+    except OSError as error:
+        raise ProfkitError(f"{file}: {error.strerror}", fix=f"it looks like this:\n{EXAMPLE}") from error
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ProfkitError(f"{file}: {error}", fix=f"it looks like this:\n{EXAMPLE}") from error
+    if not config.model:
+        raise ProfkitError(f"{file}: no [[model]]", fix="name at least one model")
+    double, count = Counter(model.folder for model in config.model).most_common(1)[0]
+    if count > 1:
+        raise ProfkitError(f"{file}: two models share the folder {double!r}", fix="ask for more samples instead")
+    if config.endpoint.concurrency < 1 or config.endpoint.retries < 0 or config.task.samples < 1:
+        raise ProfkitError(f"{file}: concurrency and samples start at 1, retries at 0", fix="mend the number")
+    return config
+
+
+def questions(config: Config, root: Path) -> list[Question]:
+    """Everything to ask. Raises ProfkitError for a problem that is not there."""
+    task = config.task
+    base = root / task.output / task.name
+    return [
+        Question(model, problem, sample, base / model.folder)
+        for model in config.model
+        for problem in chosen_problems(root / task.problems, task.level, task.problem_ids)
+        for sample in range(task.samples)
+    ]
+
+
+def ask_all(config: Config, asked: Sequence[Question], *, progress: Progress = lambda _: None) -> None:
+    """Ask what has no answer yet, several at a time; each answer goes to disk at once."""
+    waiting = [one for one in asked if (kept := one.answer) is None or kept.status != "ok"]
+    clients = {one.model.id: client_for(config.endpoint, one.model) for one in waiting}
+
+    def put(question: Question) -> None:
+        problem, model = question.problem, question.model
+        prompt = prompt_for(f"l{problem.level}p{problem.id}", problem.path.read_text("utf-8"), [])
+        question.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(question.file("prompt.txt"), prompt.encode())
+        answer = ask(clients[model.id], config.endpoint, model, prompt)
+        write_atomic(question.file("answer.json"), msgspec.json.format(msgspec.json.encode(answer), indent=1))
+        code, _ = first_code(answer.text) if answer.status == "ok" else ("", "")
+        if code:
+            write_atomic(question.file("kernel.py"), code.encode())
+        why = f" ({answer.error})" if answer.error else ""
+        progress(f"{model.title} {problem.name} #{question.sample}: {answer.status}{why}")
+
+    pool = ThreadPoolExecutor(max_workers=config.endpoint.concurrency)
+    try:
+        for done in [pool.submit(put, question) for question in waiting]:
+            done.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def evaluate_all(asked: Sequence[Question], request: Request, progress: Progress = lambda _: None) -> None:
+    """Evaluate every candidate there is, one at a time: they share the device."""
+    from profkit.contests.kernelbench.evaluation import evaluate, in_turn  # pandas
+
+    for folder in dict.fromkeys(question.folder for question in asked):
+        mine = [question.problem for question in asked if question.folder == folder]
+        if folder.is_dir() and candidates(folder, mine[0].level):
+            evaluate([*dict.fromkeys(mine)], folder, mine[0].level, request, runner=in_turn(progress))
+
+
+def table(config: Config, asked: Sequence[Question]) -> list[dict[str, Any]]:
+    """One row a model, in the order of the file; speed-ups are those measured in pairs."""
+    return [_row(model, [q for q in asked if q.model.id == model.id]) for model in config.model]
+
+
+def _row(model: Model, asked: Sequence[Question]) -> dict[str, Any]:
+    answers = [answer for question in asked if (answer := question.answer) is not None]
+    records = [record for question in asked if (record := _record(question)) is not None]
+    right = [record for record in records if record["correctness"]]
+    known = [ratio for record in right if (ratio := _own(record, "speedup")) > 0]
+    tokens_in, tokens_out = (_sum(getattr(a, key) for a in answers) for key in ("prompt_tokens", "completion_tokens"))
+
+    def share(key: str, p: float) -> float:
+        return sum(_own(record, key) > p for record in right) / len(asked) if asked else 0.0
+
+    return {
+        "model": model.title,
+        "id": model.id,
+        "asked": len(asked),
+        "answered": sum(a.status == "ok" for a in answers),
+        "evaluated": len(records),
+        "compiled": sum(bool(r["compiled"]) for r in records),
+        "correct": len(right),
+        "geo_mean_speedup": geometric_mean(known) if known else None,
+        "fast_1": share("speedup", 1),
+        "fast_2": share("speedup", 2),
+        "fast_1_sure": share("speedup_low", 1),
+        "fast_2_sure": share("speedup_low", 2),
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "cost": _cost(model, tokens_in, tokens_out),
+        "seconds": math.fsum(a.seconds for a in answers),
+        "failures": _failures(answers, len(asked) - len(answers)),
+    }
+
+
+def _failures(answers: Sequence[Answer], missing: int) -> dict[str, int]:
+    """Why there is no candidate, counted."""
+    why = (a.error or a.status if a.status != "ok" else first_code(a.text)[1] for a in answers)
+    return dict(Counter(filter(None, why))) | ({"not asked": missing} if missing else {})
+
+
+def _record(question: Question) -> dict[str, Any] | None:
+    level, problem = question.problem.level, question.problem.id
+    file = results_file(question.folder, level)
+    rows = read_results(file).get(str(problem), []) if file.exists() else []
+    return next((row for row in rows if key_of(problem, row, level) == (level, problem, question.sample)), None)
+
+
+def _own(record: dict[str, Any], key: str) -> float:
+    """A figure of a speed-up; NaN for one that counts nowhere."""
+    from profkit.contests.kernelbench.fastp import no_win  # numpy
+
+    own = own_of(record)
+    return math.nan if no_win(own) else number(own.get(key))
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _cost(model: Model, tokens_in: int | None, tokens_out: int | None) -> float | None:
+    if model.price_in is None or model.price_out is None or tokens_in is None or tokens_out is None:
+        return None
+    return (model.price_in * tokens_in + model.price_out * tokens_out) / 1e6

@@ -1,1 +1,0 @@
-"""Language models as candidates' authors: asked over any OpenAI-compatible endpoint, every word kept."""
