@@ -56,11 +56,17 @@ class Check(msgspec.Struct):
     what: str = ""
     max_abs: float | None = None
     max_rel: float | None = None
-    tolerance: str = ""
+    precision: str = ""
+    bits: float | None = None
     mean_abs: float | None = None
     median_abs: float | None = None
     mean_rel: float | None = None
     median_rel: float | None = None
+
+    @property
+    def said(self) -> str:
+        """To what the answer was right: "fp32 (20.3 bits)", "" for exact ones."""
+        return f"{self.precision} ({self.bits:.1f} bits)" if self.precision and self.bits is not None else ""
 
 
 class Finding(msgspec.Struct):
@@ -119,6 +125,7 @@ class Impl(msgspec.Struct):
     sanitized: list[Sanitized] = []
     tf32_dots: list[str] = []
     fragile: list[str] = []
+    notes: list[str] = []
 
     @property
     def ok(self) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import identical, numbers, tensors
-from profkit.runner.lowered import thin
+from profkit.runner.compare import identical, numbers, tensors, thin
 
 _FEW = 16
 """Whole numbers of so many different values are names of kinds: no other number is one."""

@@ -39,12 +39,11 @@ from profkit.runner import (
     weights,
 )
 from profkit.runner.channel import Channel, EndedError
-from profkit.runner.check import tensors
 from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.runner.compare import same, tensors
 from profkit.runner.conduct import Watched
 from profkit.runner.failure import classified
 from profkit.runner.outside import batch, place
-from profkit.runner.prober import same
 from profkit.runner.subject import Change, Given, TimedCall
 
 

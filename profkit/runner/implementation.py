@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import torch
 
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import backward, birth, inputs, loading, precision, prober, state, weights
+from profkit.runner import backward, birth, inputs, loading, precision, state, weights
+from profkit.runner.probe import Probe
 from profkit.runner.remote import RemoteModel
 
 
@@ -22,14 +24,14 @@ class Implementation:
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
     sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`, `drawn`: see weights. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`.
+    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`, `drawn`: see weights. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`. `bits`: of its answers in the trials.
     """
 
     subject: Subject
     module: ModuleType
     lock: loading.BuildLock
     model: Any
-    probe: prober.Probe = field(default_factory=prober.Probe)
+    probe: Probe = field(default_factory=Probe)
     match: weights.Match = field(default_factory=lambda: weights.Match({}))
     alive: frozenset[str] = frozenset()
     counterparts: Mapping[str, str] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Implementation:
     drawn: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     was: Any = None
+    bits: float = math.inf
 
     @property
     def remote(self) -> bool:

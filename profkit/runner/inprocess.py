@@ -17,8 +17,10 @@ import torch
 
 from profkit.launch.protocol import Job
 from profkit.runner import engine, facts, work
-from profkit.runner.check import compare, tensors
+from profkit.runner.compare import tensors
 from profkit.runner.events import Events
+from profkit.runner.oracle import Oracle, Precision
+from profkit.runner.probe import task_type
 from profkit.runner.subject import TimedCall
 
 
@@ -76,8 +78,10 @@ def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: 
     """Whether a callable gives what the first one gives, told as the check of a sample; a callable may change what it is
     given, so each has a copy.
     """
-    wanted, got = (one(*copy.deepcopy(list(arguments))) for one in (next(iter(functions.values())), functions[name]))
-    found = compare(got, wanted, figures=True)
+    first, given = next(iter(functions.values())), list(arguments)
+    wanted, got = (one(*copy.deepcopy(given)) for one in (first, functions[name]))
+    case = Oracle(first, Precision(task_type(first, given, wanted))).case(given, wanted)
+    found = case.judged(got, exact=True, full=True)
     out.send("check", name, seed=0, **asdict(found))
     out.send("impl", name, status=found.status, reason=found.what)
     out.send(

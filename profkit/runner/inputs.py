@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import torch
 
-from profkit.runner.check import coded, identical, inexact, numbers, packed, tensors
+from profkit.runner.compare import coded, identical, inexact, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
 _SYSTEM = random.SystemRandom()

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 from profkit.runner.offence import OffenceError
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)

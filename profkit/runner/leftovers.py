@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 
 _MARKS = {
     1: (torch.int8, 0x7B),

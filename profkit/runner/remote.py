@@ -23,8 +23,8 @@ from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject
 from profkit.runner import exchange, staging
 from profkit.runner.channel import Channel, EndedError, OverdueError
-from profkit.runner.check import tensors
 from profkit.runner.company import Company
+from profkit.runner.compare import tensors
 from profkit.runner.events import Events
 
 _QUIET = 1.0

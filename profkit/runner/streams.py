@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 
 _CYCLES = 2.0e9
 _LEAST, _MOST = 0.01, 0.2

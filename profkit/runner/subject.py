@@ -6,15 +6,15 @@ import copy
 import gc
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from profkit.runner import habits, inputs, integrity, jumps, lazy, pages
+from profkit.runner import habits, inputs, integrity, lazy, pages
 from profkit.runner.backward import Gradients
-from profkit.runner.check import compare, equal, tensors
+from profkit.runner.compare import Verdict, close, equal, tensors
 from profkit.runner.offence import OffenceError
 
 MOST_SETS = 3
@@ -34,6 +34,7 @@ _FACTORS = ((0.55, 0.7), (0.8, 0.95))
 _WITNESSES = 256
 _LOOKS = 1 / 8
 _NEAR = 0.05
+_STALE = 9.0
 
 
 class ChangedResultError(OffenceError):
@@ -166,7 +167,7 @@ class TimedCall:
         model: Any,
         data: Data | Given,
         answer: Callable[[list[Any]], Any] | None = None,
-        tolerances: Mapping[str, float] | None = None,
+        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
         alone: bool = False,
         afresh: Callable[[], None] = lambda: None,
     ) -> None:
@@ -174,7 +175,7 @@ class TimedCall:
         self._data = data
         self._alone, self._afresh = alone, afresh
         self._answer = answer
-        self._tolerances = {} if tolerances is None else tolerances
+        self._judged = judged
         self._turns = Turns(data.sets)
         self._pending: Change | None = None
 
@@ -239,8 +240,8 @@ class TimedCall:
             return
         integrity.check()
         self._turns.settled()
-        if self._answer is not None and isinstance(self._data, Data):
-            recheck(self.last, self._data, self._answer, self._tolerances)
+        if self._answer is not None and self._judged is not None and isinstance(self._data, Data):
+            recheck(self.last, self._data, self._answer, self._judged)
 
     def refuse_shared(self, allowed: Collection[str]) -> None:
         """Raise OffenceError when the last output lies in the memory of its inputs, where that is not `allowed`."""
@@ -328,14 +329,16 @@ def _few(output: Any, begin: float) -> list[torch.Tensor]:
     return found
 
 
-def recheck(output: Any, data: Data, answer: Callable[[list[Any]], Any], tolerances: Mapping[str, float]) -> None:
+def recheck(
+    output: Any, data: Data, answer: Callable[[list[Any]], Any], judged: Callable[[list[Any], Any, Any], Verdict]
+) -> None:
     """Compare a timed output with the answer to the data of this turn. Raises ChangedResultError saying whose it is."""
     want = answer(data.now)
     lazy.refuse(output, lazy.kinds(want))
-    verdict = jumps.judged(output, want, data.now, answer, tolerances)
+    verdict = judged(data.now, want, output)
     if verdict.status == "ok":
         return
-    if any(compare(output, answer(other), tolerances).status == "ok" for other in data.others):
+    if any(close(output, answer(other), _STALE) for other in data.others):
         raise ChangedResultError("a timed call gave the answer to other inputs", "stops-computing")
     status = "stops-computing" if verdict.status == "nan" or _mostly_wrong(output, want) else "mismatch"
     raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)

@@ -340,7 +340,7 @@ class _Writer:
         known = [one for one in columns if set(one[1:]) != {units.MISSING}]
         head, *rows = (list(cells) for cells in zip(*known, strict=True))
         yield pipe_table(Table(head, rows))
-        said = sorted({check.tolerance for impl in checked for check in impl.checks if check.tolerance})
+        said = sorted({check.said for impl in checked for check in impl.checks if check.said})
         limits = self.say("semicolon").join(said_in(self.lang, one) for one in said)
         yield "\n" + self.say("thresholds", limits=limits)
         yield "\n" + self.say("rel_note")
