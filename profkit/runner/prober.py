@@ -24,7 +24,6 @@ import torch
 from profkit.runner import inputs, precision
 from profkit.runner.check import Tolerances, equal, inexact, rest, rest_off, rtol_of, share_off, small, tensors
 from profkit.runner.events import Events
-from profkit.runner.lazy import SHARED, kinds, shares
 from profkit.runner.lowered import PRECISIONS, Again, lowered, thin, thinned
 from profkit.runner.properties import Trial
 from profkit.runner.trivial import trivial
@@ -54,7 +53,6 @@ class Probe:
     all the same; `still`: outputs of several that are the same for all inputs; `tightened`: those that would have passed; `indistinct`: precisions the tolerance lets
     pass; `mutates`: whether the reference changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls
     before have left in it; `varied`: how inputs that are drawn the same every time are made other ones;
-    `kinds`: what its outputs are made of.
     """
 
     tolerances: Tolerances = field(default_factory=Tolerances)
@@ -69,7 +67,6 @@ class Probe:
     random: bool = False
     keeps: bool = False
     varied: str = ""
-    kinds: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -79,8 +76,7 @@ class Probe:
 
     def report(self, events: Events) -> None:
         """Say what was found, and what of it weakens a verdict."""
-        said = {key: value for key, value in asdict(self).items() if key != "kinds"}
-        events.send("probe", **said)
+        events.send("probe", **asdict(self))
         for doubt in self._doubts():
             events.send("doubt", **doubt)
 
@@ -126,10 +122,10 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pa
     took = time.perf_counter() - began
     arguments = draw(seeds[0])
     kept, generators = inputs.clone(arguments), _generators()
-    whole, depth, shared = _depth(model, arguments)
+    whole, depth = _depth(model, arguments)
     again = Again(model, kept, took, pause)
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
-    answer, given, made_of = thinned(whole), _passed_through(kept, whole), _kinds(whole, shared=shared)
+    answer, given = thinned(whole), _passed_through(kept, whole)
     del whole, arguments, drawn
     exact = again.thinned("float64")
     moved = _moved(answer, exact or {}, again) if depth >= _COMPUTED else {}
@@ -167,7 +163,6 @@ def probe(model: Any, draw: Callable[[int], list[Any]], seeds: Sequence[int], pa
         indistinct=lower,
         mutates=mutates,
         random=random,
-        kinds=made_of,
         notes=again.notes,
     )
 
@@ -224,14 +219,9 @@ def _allowed(tolerances: Mapping[str, float], where: str, leaf: Any) -> float:
     return (tolerances.get(where) or rtol_of(leaf.dtype)) if isinstance(leaf, torch.Tensor) else 0.0
 
 
-def known(told: Mapping[str, Any], answer: Any, arguments: Any) -> Probe:
-    """What another process has reported of this problem; `answer`: the reference's to these arguments."""
-    given = {**told, "tolerances": Tolerances(told.get("tolerances") or {})}
-    return Probe(**given, kinds=_kinds(answer, shared=shares(answer, arguments)))
-
-
-def _kinds(answer: Any, *, shared: bool) -> frozenset[str]:
-    return kinds(answer) | ({SHARED} if shared else frozenset())
+def known(told: Mapping[str, Any]) -> Probe:
+    """What another process has reported of this problem."""
+    return Probe(**{**told, "tolerances": Tolerances(told.get("tolerances") or {})})
 
 
 def _finite(noise: Mapping[str, float]) -> float | None:
@@ -245,15 +235,12 @@ def _generators() -> list[Any]:
     return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
 
 
-def _depth(model: Any, arguments: list[Any]) -> tuple[Any, float, bool]:
-    """(the answer, operations an element of it took, whether it lies in the inputs' memory): rounding grows with the root
-    of those operations.
-    """
+def _depth(model: Any, arguments: list[Any]) -> tuple[Any, float]:
+    """(the answer, operations an element of it took): rounding grows with the root of those operations."""
     with FlopModel("") as counter:
-        output = model(*arguments)
-        answer, shared = inputs.clone(output), shares(output, arguments)
+        answer = inputs.clone(model(*arguments))
     elements = sum(leaf.numel() for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor))
-    return answer, sum(counter.flops.values()) / max(1, elements), shared
+    return answer, sum(counter.flops.values()) / max(1, elements)
 
 
 def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:

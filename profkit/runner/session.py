@@ -26,7 +26,6 @@ from profkit.runner import (
     heap,
     implementation,
     inputs,
-    integrity,
     judge,
     jumps,
     loading,
@@ -46,15 +45,14 @@ from profkit.runner import (
 from profkit.runner.check import Verdict, coded, compare
 from profkit.runner.claims import RemoteCall
 from profkit.runner.company import Company
-from profkit.runner.conduct import Watched
 from profkit.runner.events import Events
 from profkit.runner.failure import classified
-from profkit.runner.implementation import Implementation
-from profkit.runner.offence import OffenceError
+from profkit.runner.fresh import Stock
+from profkit.runner.implementation import Implementation, RemoteImplementation
 from profkit.runner.ranges import annotated
-from profkit.runner.remote import LostCandidateError, RemoteError, RemoteModel
+from profkit.runner.remote import LostCandidateError, RemoteError
 from profkit.runner.resident import Resident
-from profkit.runner.subject import Data, TimedCall, set_count
+from profkit.runner.subject import ChangedResultError, Data, TimedCall, set_count
 from profkit.runner.whole import CannotWriteError
 from roofline.errors import RooflineError
 
@@ -66,7 +64,6 @@ _MOST_NAMED = 4
 _PREPARED, _NEARER = 24, 4.0
 """Weights of which it is looked for who goes on with old ones, at most: of each the reference is asked once, or several times.
 And times by which an answer is nearer to the one with these than to one with others of their size."""
-_PARTS = "inputs of which a part is moved"
 _SPARED = 3
 """Unusual inputs that a candidate's process may end over before it is timed: each has all begin anew."""
 _KEPT = 1 << 30
@@ -130,7 +127,6 @@ class Once:
             self._events.send(kind, impl, **data)
 
 
-_REMEMBERS = frozenset({"caches-results", "stops-computing"})
 _MOVED, _SCALED = "moved", "scaled"
 """How data that are drawn the same every time are made other ones."""
 
@@ -184,7 +180,6 @@ class Session:
                 loading.with_line_tables()
         else:
             heap.keep()
-        integrity.seal()
         candidates = self._load()
         if candidates is None:
             return
@@ -248,8 +243,6 @@ class Session:
             return None
         self.reference = first
         self._events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
-        # What the reference's import replaces is part of the task.
-        integrity.seal(first.module)
         if job.mode == "judge":
             return judge.build(remotes, first, seed, self._events)
         return self._load_here(seed)
@@ -261,14 +254,10 @@ class Session:
                 built = self._built(subject, lambda s=subject: self._candidate(s, seed))  # type: ignore[misc]
                 if built is not None:
                     found.append(built)
-                    integrity.include(built.module, data=False)
         return found
 
     def _candidate(self, subject: Subject, seed: int) -> Implementation:
-        try:
-            return implementation.candidate(self._job, subject, self.reference, seed, self._device)
-        finally:
-            integrity.check()
+        return implementation.candidate(self._job, subject, self.reference, seed, self._device)
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
         """What `build` gives; None (and an event) when it fails."""
@@ -310,7 +299,6 @@ class Session:
             whose = self.reference.subject if judged else subject
             self._events.send("corrupt", whose.name, reason=found.reason, tail=found.tail)
             raise LostContextError(found.reason) from error
-        integrity.restore()
         self._events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
 
     def _refuse_lost(self, error: Exception) -> None:
@@ -471,8 +459,8 @@ class Session:
         try:
             loading.use(reference.lock)
             if self._job.again:
-                arguments, self._own = self._mine(), None
-                reference.probe = prober.known(self._job.probe, reference.call(arguments), arguments)
+                self._own = None
+                reference.probe = prober.known(self._job.probe)
             else:
                 reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
                 reference.probe.report(self._events)
@@ -566,44 +554,7 @@ class Session:
             self._events.send("check", name, seed=seed, **asdict(verdict))
             if verdict.status != "ok":
                 return verdict
-        # Who has no process of its own would take this one along.
-        if candidate.remote and not self._job.again and not self.reference.probe.random:
-            with self._blame(candidate.subject, "error") as failed:
-                # What a task does not change is still what the last trial had.
-                drawn = self._fresh(seed, shape) if self.reference.probe.mutates else arguments
-                verdict = self._by_parts(candidate, asked, drawn, self._unlike(seed)) or verdict
-            if failed:
-                return None
         return verdict
-
-    def _by_parts(self, candidate: Implementation, asked: trials.Trials, drawn: list[Any], seed: int) -> Verdict | None:
-        """What is wrong where a part of the inputs has its elements in other places than in the last trial, whose these are: who looks
-        at the others, or at sums, to know data again gives what it knows. That they no longer fit to each other is nobody's fault:
-        where they end a process, or its context, nobody is asked for them when all begin anew.
-        """
-        if any(_PARTS in self._job.spared.get(name, {}) for name in ("", candidate.subject.name)):
-            return None
-        candidate.forgive(True)
-        try:
-            for moved in inputs.moved_by_parts(drawn):
-                verdict = asked.on_part(inputs.clone(moved) if self.reference.probe.mutates else moved, seed)
-                if verdict.status != "ok":
-                    return verdict
-        except CannotWriteError:
-            raise
-        except Exception as error:
-            if getattr(error, "status", "") in _REMEMBERS:
-                raise
-            if candidate.gone:
-                self._spare(candidate.subject.name, _PARTS, str(error))
-            elif facts.context_lost(error):
-                self._spare("", _PARTS, str(error))
-                raise LostContextError(str(error)) from error
-            traceback.print_exc(file=sys.stderr)
-            integrity.restore()
-        finally:
-            candidate.forgive(False)
-        return None
 
     def _spare(self, name: str, what: str, told: str) -> None:
         """Have all begin anew, and this one, or everybody, not asked for that again."""
@@ -611,24 +562,19 @@ class Session:
         self._events.send("spared", name, input=what, what=told[:300])
 
     def _trials(self, candidate: Implementation) -> trials.Trials:
-        """The two as the trials call them: the reference as it is, the candidate under watch."""
-        name, probe = candidate.subject.name, self.reference.probe
-        watched = candidate.model if candidate.remote else Watched(candidate.model, self._device, name, self._events)
-        watched.kinds, watched.tolerances = probe.kinds, probe.tolerances
-        if isinstance(watched, Watched):
-            watched.state = candidate.kept
-        else:
-            watched.remote.expected = self._bytes
+        """The two as the trials call them: with the generators as they are at the call."""
+        if isinstance(candidate, RemoteImplementation):
+            candidate.model.expected = self._bytes
 
         def ask(arguments: list[Any]) -> Any:
-            loading.use(candidate.lock)
             switches = settings.read()
-            output = watched(*arguments)
+            output = candidate.plain(arguments, torch.initial_seed())
             facts.settle(self._device)
-            settings.keep(switches, name, self._events, called=candidate.switched)
+            settings.keep(switches, candidate.subject.name, self._once, called=True)
             return output
 
         exact = functools.partial(prober.left, self.reference.model)
+        probe = self.reference.probe
         return trials.Trials(ask, lambda arguments: self._answer(arguments, candidate.alive), probe, exact)
 
     def _rounds(self) -> Iterator[tuple[int, int | None]]:
@@ -729,8 +675,6 @@ class Session:
         inputs.torch_seed(self._built_with)
         init, known = self.reference.module.get_init_inputs(), self.reference.model.state_dict()
         told = {"init": init, "weights": dict(known), "live": dict(live), "constructed": self._live.constructed}
-        if not candidate.remote:
-            loading.use(candidate.lock)
         switches = settings.read()
         try:
             candidate.rebuild(told, self._built_with, self._device)
@@ -782,7 +726,6 @@ class Session:
             raise
         except Exception as error:
             self._refuse_lost(error)
-            integrity.restore()
             return False
         finally:
             candidate.forgive(False)
@@ -884,7 +827,6 @@ class Session:
         except Exception as error:
             if one.binding or facts.context_lost(error):
                 raise
-            integrity.restore()
             self._fragile_where(candidate.subject.name, one, str(error).partition("\n")[0])
             return None
         finally:
@@ -1182,7 +1124,6 @@ class Session:
                 self._accuse(candidate.subject, error, "error")
                 return False
             # To refuse a layout aloud is no wrong answer.
-            integrity.restore()
             line = str(error).partition("\n")[0]
             there = isinstance(error, (RemoteError, LostCandidateError))
             line = line if there else f"{type(error).__name__}: {line}"
@@ -1228,7 +1169,6 @@ class Session:
             raise
         except Exception:
             # To refuse such values is no answer to them.
-            integrity.restore()
             return False
         return self._held(candidate, again, want, trial.room).status == "ok"
 
@@ -1376,12 +1316,12 @@ class Session:
         the samples go, and what is called, for other calls than those of get_inputs.
         """
         current: list[Subject] = []
-        switches, switched = settings.read(), dict[str, set[str]]()
+        switches = settings.read()
 
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
             if current and not any(one.remote for one in sound):
-                settings.keep(switches, current[0].name, self._once, called=switched.setdefault(current[0].name, set()))
+                settings.keep(switches, current[0].name, self._once, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self._events.phase("time", name)
 
@@ -1410,35 +1350,39 @@ class Session:
         return Plan(lambda: self._unseen(shape), self._judged, self.reference.probe.tolerances)
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Every implementation with input sets of its own; the reference answers for the others when they are compared. On a GPU
-        the first candidate has copies of the reference's: many a task takes longer to draw than to do.
+        """Every implementation with input sets of its own, mixed from the same draws; the reference answers for the others when
+        they are compared.
         """
-        probe, count = self.reference.probe, set_count(plan.draw(), len(sound))
+        probe = self.reference.probe
+
+        def usable(drawn: list[Any], mixed: list[Any]) -> bool:
+            try:
+                before = inputs.clone(plan.answer(drawn, frozenset(self._live.live)))
+                return weights.steady(before, plan.answer(mixed, frozenset(self._live.live)))
+            except Exception as error:
+                self._refuse_lost(error)
+                traceback.print_exc(file=sys.stderr)
+                return False
+
+        stock = Stock(plan.draw, usable)
+        count = set_count(stock.bytes, len(sound))
         self._put(frozenset(self._live.live))
         calls: dict[str, Any] = {}
-        # Of one that runs in this process no data are kept for later, where it could find them.
-        ahead = self._device.type == "cuda" and all(one.remote for one in sound[1:])
-        twin: Data | None = None
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            if twin is not None and one.remote:
-                data, twin = twin, None
-            else:
-                data = Data(plan.draw, count)
-                if ahead:
-                    data.lay_in()
-            if one is self.reference and ahead:
-                twin = data.twin()
+            data, own = Data(stock, count), None if one is self.reference else one.own
             compared = not probe.random and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
-            if isinstance(one.model, RemoteModel):
+            if isinstance(one, RemoteImplementation):
                 call: Any = RemoteCall(
                     one.model, data, answer, plan.tolerances, plan.of, plan.wanted, not probe.repeatable
                 )
             else:
                 afresh = functools.partial(state.put, one.model, one.kept)
-                call = TimedCall(plan.called(one.model), data, answer, plan.tolerances, not probe.repeatable, afresh)
+                call = TimedCall(
+                    plan.called(one.model), data, answer, plan.tolerances, not probe.repeatable, afresh, own
+                )
             calls[one.subject.name] = call
         return calls
 
@@ -1557,11 +1501,11 @@ def _turned(value: torch.Tensor) -> torch.Tensor:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether an exception is one that the candidate's code raised, and no more than that."""
-    if isinstance(error, (LostCandidateError, OffenceError, CannotWriteError)):
+    if isinstance(error, (LostCandidateError, ChangedResultError, CannotWriteError)):
         return False
     if isinstance(error, RemoteError):
         return error.status in ("", "error")
     return not classified(error, "error").lost
 
 
-__all__ = ["LostContextError", "OffenceError", "Session", "run"]
+__all__ = ["LostContextError", "Session", "run"]

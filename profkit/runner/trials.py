@@ -49,7 +49,7 @@ class Trials:
         ask = None if self._probe.random else self._reference
         verdict = jumps.judged(got, want, given, ask, self._probe.tolerances, figures=True)
         if verdict.status != "ok" and self._is_old(got, want):
-            return Verdict("caches-results", "gave the answer to the inputs of the trial before")
+            return Verdict("mismatch", "gave the answer to the inputs of the trial before")
         self._last = inputs.clone(want)
         if verdict.status == "ok" and self._probe.mutates:
             left = None if self._probe.random else self._left
@@ -60,27 +60,6 @@ class Trials:
                 if off := added(mine, arguments, given, exact, self._probe.tolerances):
                     return Verdict("mismatch", off)
         return verdict
-
-    def on_part(self, arguments: list[Any], seed: int) -> Verdict:
-        """Whether anything that is wrong for these arguments, which have much of those of the call before, is what was right there.
-        They are used up.
-        """
-        mine, own = inputs.clone(arguments), self._probe.tolerances
-        inputs.seed_all(seed)
-        got = self._candidate(mine)
-        inputs.seed_all(seed)
-        want = self._reference(arguments)
-        before, self._last = self._last, inputs.clone(want)
-        leaves = [list(tensors(one)) for one in (got, want, before)]
-        if len({len(one) for one in leaves}) > 1:
-            return Verdict("ok")
-        for (_, one), (where, right), (_, last) in zip(*leaves, strict=True):
-            named = {"output": own[where]} if where in own else {}
-            tells = isinstance(right, torch.Tensor) and right.numel() >= _TELLING
-            if tells and compare(one, right, named).status != "ok" and compare(one, last, named).status == "ok":
-                what = f"gave {where} as for inputs of the call before, of which a part was moved"
-                return Verdict("caches-results", what)
-        return Verdict("ok")
 
     def _left(self, arguments: list[Any]) -> list[Any]:
         """What the reference leaves of these."""
@@ -151,8 +130,6 @@ def _least(tolerances: Mapping[str, float]) -> float:
     return max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
 
 
-_TELLING = 4
-"""Elements of an output that are the same by no chance."""
 _ULPS = 2.0
 _MOST = 0.01
 """Share of the elements that may be off, for what is rounded to levels on its way."""
