@@ -104,9 +104,8 @@ class Impl(msgspec.Struct):
     """One implementation and what became of it.
 
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
-    load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or what it was caught
-    at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, works-before-call, side-stream,
-    unwritten-output, stops-computing, timer-lie, sabotage, wrong-gradient (where gradients were asked for).
+    load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
+    mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
     Triton ones among them whose dots take TF32. `fragile`: unusual inputs, which nothing says it has to take, on which
     it is wrong all the same, each with what was seen.

@@ -28,7 +28,7 @@ class Common:
     def __init__(self, drawn: list[Any], other: list[Any]) -> None:
         self._drawn = drawn
         pairs = list(zip(tensors(drawn), tensors(other), strict=False))
-        self._told = {n: _Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
+        self._told = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
         """Changed inputs that have it too: what is lost and can be put back is; else a tensor stays as drawn. None where all do."""
@@ -50,7 +50,9 @@ def whole(leaf: torch.Tensor) -> bool:
     return bool((leaf == leaf.round()).all())
 
 
-class _Leaf:
+class Leaf:
+    """What two draws of one tensor have in common."""
+
     def __init__(self, one: torch.Tensor, other: torch.Tensor) -> None:
         both = whole(one) and whole(other)
         few = torch.cat([thin(one), thin(other)]).unique() if both else one.new_empty(0)

@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 
-from profkit.runner import habits
 from profkit.runner.compare import Verdict, tensors
 from profkit.runner.cupti import Activity, CuptiError
-from profkit.runner.outside import TimerLieError, place
-from profkit.runner.remote import Remote, RemoteError, RemoteModel
-from profkit.runner.subject import Change, ChangedResultError, Data, recheck
+from profkit.runner.outside import place
+from profkit.runner.remote import Remote, RemoteError
+from profkit.runner.subject import ChangedResultError, Data, recheck
 from profkit.runner.timing import Sample
 
 _PROBES = 8
@@ -30,7 +29,7 @@ class RemoteCall:
 
     def __init__(
         self,
-        model: RemoteModel,
+        process: Remote,
         data: Data,
         answer: Callable[[list[Any]], Any] | None = None,
         judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
@@ -38,20 +37,19 @@ class RemoteCall:
         wanted: Sequence[str] = (),
         alone: bool = False,
     ) -> None:
-        self.remote = model.remote
+        self.remote = process
         self._data = data
         self._answer = answer
         self._alone = alone
         self._judged = judged
         self._chance = random.SystemRandom()
+        self.wanted = False
         self.remote.phase, self.remote.turns = "check", []
-        for arguments in data.sets:
-            self.remote.ask("set", given=self.remote.hand_over(arguments))
         self.remote.ask("ready", of=of, wanted=list(wanted))
 
     def __call__(self) -> None:
         self.remote.phase = "time"
-        self.remote.ask("run")
+        self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
         """Go to the next input set with other data in it, when it is next asked; the memory of the last output is spoiled there."""
@@ -60,18 +58,15 @@ class RemoteCall:
 
     def _change(self) -> dict[str, Any]:
         """The next turn's change, its data handed over."""
-        return self._told(self._data.turn())
-
-    def _told(self, change: Change) -> dict[str, Any]:
-        given = "" if change.fresh is None else self.remote.hand_over(change.fresh)
-        return {"at": change.at, "given": given, "factor": change.factor}
+        change = self._data.turn()
+        return {"at": change.at, "given": self.remote.hand_over(change.fresh)}
 
     def recheck(self) -> None:
         """Fetch the last output and compare it with the reference's. Raises ChangedResultError."""
         if self._answer is None or self._judged is None:
             return
         if self._alone:
-            self.remote.turns.append({**self._told(self._data.drawn()), "afresh": True})
+            self.remote.turns.append({**self._change(), "afresh": True})
             self()
         file = self.remote.fresh_file()
         if not self.remote.ask("output", output=file.name).get("there"):
@@ -83,17 +78,17 @@ class RemoteCall:
 
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims."""
-        told = self.remote.ask("sample", method=method)
+        told = self.remote.ask("sample", method=method, wanted=self.wanted)
         seconds = float(_nan(told["seconds"]))
         if not math.isfinite(seconds):
-            raise TimerLieError("patched timer: its process reports a time that is no number")
+            raise self.remote.nonsense()
         return seconds, float(_nan(told["host"])), bool(told["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
 
-    def batch(self, count: int, hold: float) -> tuple[float, float]:
-        """(seconds by this process's clock, seconds the other process claims) of `count` calls back to back, of none too.
+    def batch(self, count: int, hold: float) -> float:
+        """Seconds by this process's clock of `count` calls back to back, of none too.
 
         The answer has to hold elements of the last output that are named with the question, so the work is
         done when it comes. Raises ChangedResultError when they are wrong.
@@ -111,22 +106,7 @@ class RemoteCall:
         except ChangedResultError:
             # An element may jump there, or be less exact: all of the answer says whether it is right.
             self.recheck()
-        return wall, float(told["seconds"])
-
-    def refuse_habits(self, name: str, device: torch.device) -> list[dict[str, str]]:
-        """Raise OffenceError for a candidate that works before it is called, or out of answers to like data; else the
-        doubts.
-        """
-        return habits.refuse(name, self._look, device)
-
-    def _look(self) -> habits.Look:
-        self.remote.phase = "time"
-        changes = [self._told(change()) for change in self._data.for_a_look()]
-        told = self.remote.ask("habits", changes=changes)
-        seen = [told.get("wall"), told.get("cpu")]
-        if not all(isinstance(one, list) and [type(number) for number in one] == [float] * 3 for one in seen):
-            raise self.remote.nonsense()
-        return habits.Look(told["wall"], told["cpu"])
+        return wall
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
@@ -150,15 +130,15 @@ class RemoteCall:
         return found
 
     def recording(self) -> RemoteRecording:
-        return RemoteRecording(self.remote)
+        return RemoteRecording(self)
 
 
 class RemoteRecording:
     """A CUPTI recording in the candidate's process; see cupti.Recording."""
 
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-        self._name = remote.subject.name
+    def __init__(self, call: RemoteCall) -> None:
+        self._call, self._remote = call, call.remote
+        self._name = call.remote.subject.name
         self._asked = False
 
     def ask(self, question: str) -> None:
@@ -171,7 +151,8 @@ class RemoteRecording:
         self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
-        seconds, sound = self._remote.ask("recorded", name=name, number=number, trial=trial)["pair"]
+        told = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
+        seconds, sound = told["pair"]
         return float(seconds), bool(sound)
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:

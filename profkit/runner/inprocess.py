@@ -25,9 +25,9 @@ from profkit.runner.subject import TimedCall
 
 
 class Repeated:
-    """The same call on the same arguments, again and again. `turn`, `recheck` and `refuse_habits` are those of
-    TimedCall.
-    """
+    """The same call on the same arguments, again and again; `turn` and `recheck` as TimedCall has them."""
+
+    wanted = False
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
         self._function = function
@@ -41,10 +41,6 @@ class Repeated:
 
     def recheck(self) -> None:
         """Nothing to compare with."""
-
-    def refuse_habits(self, _name: str, _device: torch.device) -> list[dict[str, str]]:
-        """Nobody is suspected of anything: it is one's own code."""
-        return []
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
@@ -87,7 +83,7 @@ def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: 
     out.send(
         "doubt",
         what="a callable is compared once, on the arguments it is timed with",
-        how_much="no fresh inputs, no conduct watched",
+        how_much="no fresh inputs",
         fix="make it a sample: profkit new",
         code="compared-once",
     )

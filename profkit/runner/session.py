@@ -27,7 +27,6 @@ from profkit.runner import (
     heap,
     implementation,
     inputs,
-    integrity,
     judge,
     loading,
     perturb,
@@ -44,14 +43,13 @@ from profkit.runner import (
 from profkit.runner.claims import RemoteCall
 from profkit.runner.company import Company
 from profkit.runner.compare import Verdict, close
-from profkit.runner.conduct import Watched
 from profkit.runner.events import Events
 from profkit.runner.failure import classified
-from profkit.runner.implementation import Implementation
-from profkit.runner.offence import OffenceError
+from profkit.runner.fresh import Stock
+from profkit.runner.implementation import Implementation, RemoteImplementation
 from profkit.runner.oracle import BORDERS, Left, Oracle
 from profkit.runner.ranges import annotated
-from profkit.runner.remote import LostCandidateError, RemoteError, RemoteModel
+from profkit.runner.remote import LostCandidateError, RemoteError
 from profkit.runner.resident import Resident
 from profkit.runner.subject import Data, TimedCall, set_count
 from profkit.runner.weight_checks import WeightChecks
@@ -155,7 +153,6 @@ class Session:
                 loading.with_line_tables()
         else:
             heap.keep()
-        integrity.seal()
         candidates = self._load()
         if candidates is None:
             return
@@ -219,8 +216,6 @@ class Session:
             return None
         self.reference = first
         self.events.send("allowed", precisions=[str(one) for one in getattr(first.module, "allowed_precisions", ())])
-        # What the reference's import replaces is part of the task.
-        integrity.seal(first.module)
         if job.mode == "judge":
             return judge.build(remotes, first, seed, self.events)
         return self._load_here(seed)
@@ -232,14 +227,10 @@ class Session:
                 built = self._built(subject, lambda s=subject: self._candidate(s, seed))  # type: ignore[misc]
                 if built is not None:
                     found.append(built)
-                    integrity.include(built.module, data=False)
         return found
 
     def _candidate(self, subject: Subject, seed: int) -> Implementation:
-        try:
-            return implementation.candidate(self._job, subject, self.reference, seed, self.device)
-        finally:
-            integrity.check()
+        return implementation.candidate(self._job, subject, self.reference, seed, self.device)
 
     def _built(self, subject: Subject, build: Callable[[], Implementation]) -> Implementation | None:
         """What `build` gives; None (and an event) when it fails."""
@@ -281,7 +272,6 @@ class Session:
             whose = self.reference.subject if judged else subject
             self.events.send("corrupt", whose.name, reason=found.reason, tail=found.tail)
             raise LostContextError(found.reason) from error
-        integrity.restore()
         self.events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
 
     def refuse_lost(self, error: Exception) -> None:
@@ -442,6 +432,7 @@ class Session:
         try:
             loading.use(reference.lock)
             if self._job.again:
+                self._own = None
                 reference.probe = probe.known(self._job.probe)
             else:
                 reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
@@ -555,20 +546,15 @@ class Session:
         self.events.send("spared", name, input=what, what=told[:300])
 
     def _trials(self, candidate: Implementation) -> trials.Trials:
-        """The two as the trials call them: the reference as it is, the candidate under watch."""
-        name = candidate.subject.name
-        watched = candidate.model if candidate.remote else Watched(candidate.model, self.device, name, self.events)
-        if isinstance(watched, Watched):
-            watched.state = candidate.kept
-        else:
-            watched.remote.expected = self._bytes
+        """The two as the trials call them: with the generators as they are at the call."""
+        if isinstance(candidate, RemoteImplementation):
+            candidate.model.expected = self._bytes
 
         def ask(arguments: list[Any]) -> Any:
-            loading.use(candidate.lock)
             switches = settings.read()
-            output = watched(*arguments)
+            output = candidate.plain(arguments, torch.initial_seed())
             facts.settle(self.device)
-            settings.keep(switches, name, self.events, called=candidate.switched)
+            settings.keep(switches, candidate.subject.name, self._once, called=True)
             return output
 
         answer = functools.partial(self.answer, alive=candidate.alive)
@@ -860,12 +846,12 @@ class Session:
         the samples go, and what is called, for other calls than those of get_inputs.
         """
         current: list[Subject] = []
-        switches, switched = settings.read(), dict[str, set[str]]()
+        switches = settings.read()
 
         def turn(name: str) -> None:
             # What one of this process switches in its timed calls is not to be on in another's.
             if current and not any(one.remote for one in sound):
-                settings.keep(switches, current[0].name, self._once, called=switched.setdefault(current[0].name, set()))
+                settings.keep(switches, current[0].name, self._once, called=True)
             current[:] = [next(i.subject for i in sound if i.subject.name == name)]
             self.events.phase("time", name)
 
@@ -897,34 +883,36 @@ class Session:
         return Plan(lambda: self.unseen(shape), self._judged, judged)
 
     def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
-        """Every implementation with input sets of its own; the reference answers for the others when they are compared. On a GPU
-        the first candidate has copies of the reference's: many a task takes longer to draw than to do.
+        """Every implementation with input sets of its own, mixed from the same draws; the reference answers for the others when
+        they are compared.
         """
-        probe, count = self.reference.probe, set_count(plan.draw(), len(sound))
+        probe = self.reference.probe
+
+        def usable(drawn: list[Any], mixed: list[Any]) -> bool:
+            try:
+                before = inputs.clone(plan.answer(drawn, frozenset(self.live.live)))
+                return weights.steady(before, plan.answer(mixed, frozenset(self.live.live)))
+            except Exception as error:
+                self.refuse_lost(error)
+                traceback.print_exc(file=sys.stderr)
+                return False
+
+        stock = Stock(plan.draw, usable)
+        count = set_count(stock.bytes, len(sound))
         self.put(frozenset(self.live.live))
         calls: dict[str, Any] = {}
-        # Of one that runs in this process no data are kept for later, where it could find them.
-        ahead = self.device.type == "cuda" and all(one.remote for one in sound[1:])
-        twin: Data | None = None
         for one in sound:
             turn(one.subject.name)
             loading.use(one.lock)
-            if twin is not None and one.remote:
-                data, twin = twin, None
-            else:
-                data = Data(plan.draw, count)
-                if ahead:
-                    data.lay_in()
-            if one is self.reference and ahead:
-                twin = data.twin()
+            data, own = Data(stock, count), None if one is self.reference else one.own
             compared = not probe.random and one is not self.reference
             answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
             judged = functools.partial(_as_exact, plan.judged, one.bits if not plan.of else math.inf)
-            if isinstance(one.model, RemoteModel):
+            if isinstance(one, RemoteImplementation):
                 call: Any = RemoteCall(one.model, data, answer, judged, plan.of, plan.wanted, not probe.repeatable)
             else:
                 afresh = functools.partial(state.put, one.model, one.kept)
-                call = TimedCall(plan.called(one.model), data, answer, judged, not probe.repeatable, afresh)
+                call = TimedCall(plan.called(one.model), data, answer, judged, not probe.repeatable, afresh, own)
             calls[one.subject.name] = call
         return calls
 
@@ -1052,4 +1040,4 @@ def _as_exact(
     return verdict
 
 
-__all__ = ["LostContextError", "OffenceError", "Session", "run"]
+__all__ = ["LostContextError", "Session", "run"]

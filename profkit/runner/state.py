@@ -32,9 +32,9 @@ class State:
 
 def changed(model: Any, call: Callable[[], Any]) -> State:
     """What a call changes; it is asked twice, and what it changed put back."""
-    before = {name: tensor.clone() for name, tensor in _held(model)}
+    before = {name: tensor.clone() for name, tensor in held(model)}
     first = inputs.clone(call()) if before else None
-    now = dict(_held(model))
+    now = dict(held(model))
     values = {name: one for name, one in before.items() if name in now and not same(one, now[name])}
     if not values:
         return State()
@@ -59,24 +59,25 @@ def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], obje
     """Copies of what a model holds under these names, where it does, after a call that began with these values."""
     put(model, values)
     call()
-    return {name: tensor.clone() for name, tensor in _held(model) if name in values}
+    return {name: tensor.clone() for name, tensor in held(model) if name in values}
 
 
 def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
     """The view of what a call of a model leaves under these names in it."""
 
     def view(model: Any, arguments: list[Any]) -> Left:
-        def held() -> dict[str, torch.Tensor]:
-            return {name: tensor.clone() for name, tensor in _held(model) if name in names}
+        def kept() -> dict[str, torch.Tensor]:
+            return {name: tensor.clone() for name, tensor in held(model) if name in names}
 
-        before = held()
+        before = kept()
         model(*arguments)
-        return Left(before, held())
+        return Left(before, kept())
 
     return view
 
 
-def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers of a model and the tensors among its modules' attributes, by name."""
     if not isinstance(model, torch.nn.Module):
         return
     yield from model.named_buffers()

@@ -77,7 +77,7 @@ def test_a_recorded_verdict_is_taken_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "word"), [("mismatch", "wrong"), ("crash", "failed"), ("patched", "wrong"), ("ok", "faster")]
+    ("status", "word"), [("mismatch", "wrong"), ("crash", "failed"), ("stops-computing", "wrong"), ("ok", "faster")]
 )
 def test_a_run_of_old_has_a_verdict_by_the_same_rules(tmp_path, status, word):
     run_json, metrics = recorded("ICVXKH")

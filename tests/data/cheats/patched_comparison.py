@@ -1,4 +1,4 @@
-# expect: status patched profkit.runner.check
+# expect: no win
 # runs: cpu
 """Makes every comparison end well."""
 
