@@ -109,7 +109,7 @@ class Slopes:
             if mine is None:
                 return Verdict("mismatch", f"no gradient reaches {name}: its output is detached from it")
         case = self._case(given, wanted, answer if answer is not None else self.answer(given, wanted))
-        verdict = case.judged(got)
+        verdict = case.judged(got, strict=True)
         where, _, rest = verdict.what.partition("]")
         if verdict.status != "ok" and where.startswith("output["):
             name = wanted[int(where.removeprefix("output["))]

@@ -169,9 +169,12 @@ class Case:
         self._bases = _bases(want, len(self._leaves))
         self._thin: list[_Leaf | None] | None = None
 
-    def judged(self, got: Any, *, exact: bool = False, full: bool = False) -> Verdict:
-        """The verdict on an answer. exact: measure the bits even where a look at the profile would do; full: with means and medians."""
+    def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
+        """The verdict on an answer. exact: measure the bits even where a look at the profile would do; full: with means and medians; strict: a
+        coarser type than the task's is wrong.
+        """
         known = self._oracle.precision
+        least = known.required if strict else known.least
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
             return wrong
         mine = [_number(leaf) for _, leaf in tensors(_after(got))]
@@ -194,7 +197,7 @@ class Case:
             if exact or not found >= known.required + _SURE:
                 found, what = self._measured(n, have)
                 # Of inputs that are not drawn ones the reference itself may have less.
-                if found < known.least and (self._drawn or found < min(known.least, self._own(n) - _RARE)):
+                if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
                     return Verdict("mismatch", f"{where}: {what}", bits=found)
             bits = min(bits, found)
         shown: dict[str, Any] = figures(_after(got), _after(self.want), middle=full)

@@ -25,6 +25,7 @@ _COPIED = 3
 """Unusual inputs that must come back as they are before a task is taken for a copy."""
 _TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
 _TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
+_HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
 _DROPPED = 13
 """Mantissa bits of a float32 that TF32 has not."""
 _FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
@@ -40,7 +41,7 @@ class Probe:
     """`passing`: trivial answers that pass; `told`: those that pass for drawn inputs alone, and the unusual inputs that tell them apart; `still`:
     outputs of several that are the same for all inputs; `copies`: whether the answer is the input; `mutates`: whether the reference
     changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls before have left in it;
-    `varied`: how inputs that are drawn the same every time are made other ones.
+    `varied`: how inputs that are drawn the same every time are made other ones; `holes`: whether it looks for NaN.
     """
 
     precision: Precision = field(default_factory=Precision)
@@ -52,6 +53,7 @@ class Probe:
     random: bool = False
     keeps: bool = False
     varied: str = ""
+    holes: bool = False
 
     @property
     def repeatable(self) -> bool:
@@ -111,7 +113,7 @@ def probe(
         answer = inputs.clone(model(*arguments))
     mutates, random = not same(arguments, kept), not same(_generators(), generators)
     known = Precision(task_type(model, kept, answer, watch.narrowest))
-    found = Probe(known, mutates=mutates, random=random)
+    found = Probe(known, mutates=mutates, random=random, holes=watch.holes)
     if random:
         return found
     if known.type == "fp32" and (operations := precision.narrowed(device or torch.device("cpu"))):
@@ -273,14 +275,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Watch(_Mode):
-    """Remembers the narrowest floating type that an operator gave."""
+    """Remembers the narrowest floating type that an operator gave, and whether one is about NaN."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.narrowest = ""
+        self.narrowest, self.holes = "", False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
+        self.holes |= func._overloadpacket._qualified_op_name.removeprefix("aten::") in _HOLES
         for _, leaf in tensors(output):
             if _floats(leaf) and leaf.dtype.itemsize < 4:
                 self.narrowest = max(filter(None, (self.narrowest, _TYPES[leaf.dtype])), key=_coarse)

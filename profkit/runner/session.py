@@ -509,7 +509,7 @@ class Session:
             return verdict
         mine, theirs, before = ({one: held[one] for one in both} for held in (got, want, values))
         case = self.oracle.case(arguments, Left(before, theirs), state.keeping(both))
-        found = case.judged(Left(before, mine))
+        found = case.judged(Left(before, mine), strict=True)
         if found.status == "ok":
             return verdict
         return Verdict(
@@ -629,6 +629,7 @@ class Session:
             allowed=cases.domain(module),
             layouts=bool(getattr(module, "any_layout", False)),
             writes=self.reference.probe.mutates,
+            holes=self.reference.probe.holes,
             clock=self._company.clock,
         )
 

@@ -41,7 +41,7 @@ class Trials:
             verdict = replace(verdict, what=f"stale: gave the answer to the inputs of the trial before: {verdict.what}")
         self._last = inputs.clone(want)
         if verdict.status == "ok" and self._probe.mutates:
-            added = self._oracle.case(given, Left(given, arguments), left).judged(Left(given, mine))
+            added = self._oracle.case(given, Left(given, arguments), left).judged(Left(given, mine), strict=True)
             if added.status != "ok":
                 what = added.what.replace("output", "input", 1)
                 return Verdict("mismatch", f"leaves other values in its inputs than the reference does: {what}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from profkit.runner import inputs, judge, loading, settings, weights
-from profkit.runner.compare import Verdict, close, coded
+from profkit.runner import inputs, judge, loading, memory_stress, settings, weights
+from profkit.runner.compare import Verdict, close, coded, tensors
 from profkit.runner.implementation import Implementation
 from profkit.runner.remote import LostCandidateError
 from profkit.runner.whole import CannotWriteError
@@ -27,6 +29,8 @@ _SIZES, _GIVEN = (2.0, 3.0), 256.0
 _LOUDER = (1e2, 1e4)
 """Times by which a weight that hardly counts may have to be larger; half precision has room for them."""
 _MOST_LOUDER = 16
+_PATIENCE, _MOST_REMEMBERING = 4.0, 32
+"""Seconds of the reference's answers, and weights with which it remembers longer, that are tried."""
 _TELLS = 9.0
 """Bits beyond which two answers of the reference count as different."""
 
@@ -201,11 +205,11 @@ class WeightChecks:
             kept = close(got, before, _TELLS)
             if missing:
                 session.note(name, f"weights: no counterpart of {', '.join(missing[:_MOST_NAMED])} to update")
-            else:
-                session.note(
-                    name,
-                    f"weights are folded at build: {'in-place updates are ignored' if kept else 'wrong after an update'}",
-                )
+                return False
+            session.note(
+                name,
+                f"weights are folded at build: {'in-place updates are ignored' if kept else 'wrong after an update'}",
+            )
             return False
         finally:
             weights.shift(model, every, still=still, back=True)
@@ -299,8 +303,12 @@ class WeightChecks:
         if not inputs.floating(arguments):
             given = {name: held[name] * _GIVEN for name in held if name in weights.tables(model)}
             tried.append((f"they are {_GIVEN:g} times as large", False, given))
+        if (length := _longest(arguments)) >= memory_stress.LONG:
+            more = itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING)
+            tried += [("they have it remember longer", True, values) for values in more]
+        end = time.thread_time() + _PATIENCE
         for like, binding, values in tried:
-            answer = ask(values) if values else None
+            answer = ask(values) if values and time.thread_time() < end else None
             if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
                 yield Others(like, binding, values)
 
@@ -327,3 +335,9 @@ class WeightChecks:
         except Exception as error:
             self._session.refuse_lost(error)
             return None
+
+
+def _longest(arguments: list[Any]) -> int:
+    return max(
+        (max(leaf.shape, default=0) for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)), default=0
+    )
