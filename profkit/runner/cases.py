@@ -77,14 +77,13 @@ def trials(
     *,
     allowed: Domain = None,
     layouts: bool = False,
-    writes: bool = False,
     holes: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Trial]:
     """The unusual inputs of these kinds that tell anything.
 
     draws: inputs drawn twice, which shows what all draws have in common; ask: the reference's answer, as a copy; layouts: whether the task
-    takes any layout; writes: whether it changes its inputs; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
+    takes any layout; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
     """
     drawn, other = draws
     end = clock() + PATIENCE
@@ -92,8 +91,7 @@ def trials(
     common = Common(drawn, other) if allowed is None else None
     usual = _finite(ask(inputs.clone(drawn)))
     for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
-        # What several elements in one place hold after they were written to is undefined.
-        if kind not in wanted or (name == ONE_ROW and writes) or (name.startswith(HOLED) and not holes):
+        if kind not in wanted or (name.startswith(HOLED) and not holes):
             continue
         began = clock()
         answer = _settled(arguments, ask, finite=usual)

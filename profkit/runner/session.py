@@ -628,7 +628,6 @@ class Session:
             wanted,
             allowed=cases.domain(module),
             layouts=bool(getattr(module, "any_layout", False)),
-            writes=self.reference.probe.mutates,
             holes=self.reference.probe.holes,
             clock=self._company.clock,
         )

@@ -10,6 +10,7 @@ import torch
 
 from profkit.runner import subject, timing
 from profkit.runner.clocks import CpuClock
+from profkit.runner.compare import Verdict, close
 from profkit.runner.engine import _Comparing
 from profkit.runner.failure import classified
 from profkit.runner.fresh import Stock
@@ -30,9 +31,13 @@ def double(given):
     return given[0] * 2
 
 
+def judged(given, want, got):
+    return Verdict("ok" if close(got, want, 13.0) else "mismatch", "off")
+
+
 def asked(model, turns=1, **options):
     """A call of the model after so many turns, each called; the last output is compared."""
-    call = TimedCall(model, data(), double, **options)
+    call = TimedCall(model, data(), double, judged, **options)
     call.wanted = True
     for _ in range(turns):
         call.turn()
@@ -54,7 +59,7 @@ def test_every_set_is_compared_sooner_or_later():
         homes.add(x.data_ptr())
         return x * 2 if x.data_ptr() == min(homes) else x * 0
 
-    calls = {"cheat": TimedCall(one_of_three, data(), double)}
+    calls = {"cheat": TimedCall(one_of_three, data(), double, judged)}
     after = _Comparing(calls)
 
     def before(name):
@@ -156,7 +161,7 @@ def test_an_answer_is_what_it_was_when_its_time_had_been_taken():
         threads[-1].start()
         return y
 
-    call = TimedCall(later, data(), double)
+    call = TimedCall(later, data(), double, judged)
     call.turn()
     call.wanted = True
     CpuClock(cold=False).sample(call)

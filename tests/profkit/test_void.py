@@ -115,36 +115,3 @@ def test_an_overflow_counts_although_rounding_changes_the_numbers(tmp_path):
     assert fragile["sound"] == []
     assert fragile["naive"][0].startswith("inputs times 1e3: output: ")
     assert "where the reference is not" in fragile["naive"][0]
-
-
-ONCE = (
-    HEAD
-    + """        odd = {odd}
-        self.calls += odd
-        if odd and self.calls > 1:
-            {then}
-        return x * 2 + 1000.0 * odd
-"""
-)
-
-
-def test_who_is_right_when_asked_again_is_wrong_for_values_and_fragile_for_another_form(tmp_path):
-    """What a kernel without a mask finds behind a shorter batch may be right by chance, or nobody's memory."""
-    folder = tmp_path / "IAGAIN"
-    folder.mkdir()
-    (folder / "reference.py").write_text(TASK.format(body="x * 2", drawn="torch.randn(64, 48)"))
-    large, single, right = "bool(x.abs().max() > 100)", "len(x) == 1", "return x * 2"
-    for name, odd, then in (
-        ("now_and_then", large, right),
-        ("short_by_chance", single, right),
-        ("short_and_refuses", single, 'raise RuntimeError("out of bounds")'),
-        ("short_and_falls", single, "import os; os.abort()"),
-        ("large_and_refuses", large, 'raise RuntimeError("too large")'),
-    ):
-        (folder / f"{name}.py").write_text(ONCE.format(odd=odd, then=then))
-    run = profile(folder, runs=tmp_path / "runs", **RUN)
-    told = {impl.name: (run.verdicts[impl.name].word, len(impl.fragile)) for impl in run.manifest.candidates}
-    assert status(run, "now_and_then")[0] == "mismatch"
-    assert "right when asked again" in status(run, "now_and_then")[1]
-    del told["now_and_then"]
-    assert all(word in TIMED and fragile == 1 for word, fragile in told.values()), told
