@@ -182,18 +182,6 @@ def fewer_headers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 
 
 @pytest.fixture
-def prepared() -> None:
-    """What a seal writes down was found already, as in a server of runners, where nothing was imported since: else each test
-    would look through all of torch.
-    """
-    from profkit.runner import integrity
-
-    found = integrity._SEAL.found
-    if found is None or found.modules != len(sys.modules):
-        integrity.prepare()
-
-
-@pytest.fixture
 def given_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU's ceilings are given to what measures in this process too, and little is flushed."""
     from profkit.runner import clocks, facts, outside

@@ -4,7 +4,7 @@ The words, in the order in which they are decided:
 
     skipped      it was not run, and why
     failed       it could not be run to its end (the kind: crash, hang, compile-error, ...)
-    wrong        its answers are not the reference's, or not its own (mismatch, patched, caches-results, unsound, ...)
+    wrong        its answers are not the reference's, or not its own (mismatch, stops-computing, unsound, ...)
     void         the task cannot tell right from wrong: a trivial answer passes, or the reference draws its answers
     impossible   its own counted work needs longer than the time it was seen to take
     undecided    the interval of the speed-up does not say which is faster

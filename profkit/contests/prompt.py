@@ -11,7 +11,7 @@ from profkit.contests.figures import number
 from profkit.targets.sample import Sample
 from roofline.wording import seconds
 
-_WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "mutates-inputs", "unwritten-output")
+_WRONG = ("mismatch", "nan", "wrong-shape", "wrong-dtype", "mutates-inputs", "stops-computing")
 
 if TYPE_CHECKING:
     from profkit.study.study import Study

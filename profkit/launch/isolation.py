@@ -14,14 +14,14 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from profkit.errors import ProfkitError
-from profkit.launch import fence, process
+from profkit.launch import process
 from profkit.launch.alone import Door
 from profkit.launch.environment import environment, sharing
 from profkit.launch.protocol import LIMITS, Event, Job, Subject
@@ -43,10 +43,6 @@ SLACK = 30.0
 """Seconds the judge gets beyond the limit that it keeps for a candidate."""
 _ROOM = 4 << 30
 _FAREWELL = 2.0
-FENCED = True
-"""Whether candidates are kept from each other where the kernel can do that."""
-_FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
-_JUDGE = "the judge"
 
 
 def _environment(scratch: Path) -> dict[str, str]:
@@ -113,7 +109,6 @@ class Child(threading.Thread):
                 memory=self._job.memory,
                 hand_over=[self.line],
                 mark=self.mark,
-                fenced=FENCED,
             )
         except ProfkitError as error:
             self.error = error
@@ -152,27 +147,24 @@ def run_isolated(
     """Run a "measure" job with every implementation in a process of its own; see runner.run_job. door: of a device that the
     caller shares; the judge has it alone while it times.
 
-    Should the judge itself fall while it deals with a candidate, everything starts again without that one. Should a
-    candidate be ended from outside in another's turn, everything starts again; see _Strikes. So it does when inputs that nobody
-    has to bear have ended somebody, who is not asked for these again.
+    Should the judge itself fall while it deals with a candidate, everything starts again without that one. So it does when
+    inputs that nobody has to bear have ended somebody, who is not asked for these again.
     """
     outcome = outcome if outcome is not None else Outcome()
     subjects = list(job.subjects)
-    strikes = _Strikes()
     while True:
         told, fallen = len(outcome.events), dict(outcome.fallen)
         follower, ended, log = _sitting(job, subjects, logs, stem or job.mode, progress, outcome, door)
         spared = [event for event in follower.events if event.kind == "spared"]
-        if (struck := strikes.new(follower, ended)) or spared:
-            # What was found meanwhile is found again, or was the stroke's doing.
+        if spared:
+            # What was found meanwhile is found again.
             del outcome.events[told:]
             outcome.fallen.clear()
-            outcome.fallen.update({**fallen, **strikes.fallen})
+            outcome.fallen.update(fallen)
             subjects = [subject for subject in subjects if subject.name not in outcome.fallen]
-            job = job if struck else _sparing(job, spared)
+            job = _sparing(job, spared)
             if len(subjects) > 1:
                 continue
-        outcome.events += strikes.doubts(outcome.fallen)
         if any(event.kind == "done" for event in follower.events):
             outcome.finished = True
             return outcome
@@ -191,47 +183,6 @@ def _sparing(job: Job, spared: Sequence[Event]) -> Job:
     for event in spared:
         known.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
     return msgspec.structs.replace(job, spared=known)
-
-
-class _Strikes:
-    """Who was ended from outside in whose turn: the first time all are measured afresh, for it may have been the kernel,
-    short of memory, or anybody. Twice in the same one's turn is its doing; `fallen`: whom that makes fall. Who falls in
-    the turns of two others is left out, and they are not blamed.
-    """
-
-    def __init__(self) -> None:
-        self._seen: list[tuple[str, str]] = []
-        self.fallen: dict[str, tuple[str, str, str]] = {}
-
-    def new(self, follower: JudgeFollower, ended: process.Exit) -> bool:
-        """Take note of a sitting's strokes; whether it has to be held again."""
-        found = [(e.impl, str(e.data["by"])) for e in follower.events if e.kind == "struck"]
-        if not found and ended.signal in _FROM_OUTSIDE and not (ended.hung or ended.memory) and follower.where[0]:
-            # The judge itself: a second time is met as any fall of the judge is.
-            found = [(_JUDGE, follower.where[0])]
-            if found[0] in self._seen:
-                return False
-        for victim, by in found:
-            if (victim, by) in self._seen:
-                self.fallen[by] = "sabotage", f"{victim} was ended from outside in its turn, twice", ""
-            elif victim in [one for one, _ in self._seen]:
-                self.fallen[victim] = "crash", "ended by a signal from outside, twice, in the turns of others", ""
-        self._seen += found
-        return bool(found)
-
-    def doubts(self, fallen: Mapping[str, object]) -> list[Event]:
-        """One for each stroke that did not come again."""
-        told = []
-        for victim, by in dict.fromkeys(self._seen):
-            if not {victim, by} & fallen.keys():
-                doubt = {
-                    "what": f"{victim} was killed by a signal from outside while {by} had its turn",
-                    "how_much": "it did not happen again: all of these were measured afresh, and those are the numbers",
-                    "fix": "see whether this machine is short of memory, or who else ends processes on it",
-                    "code": "struck",
-                }
-                told.append(Event("doubt", data=dict(doubt)))
-        return told
 
 
 @dataclass(frozen=True)
@@ -410,24 +361,6 @@ def _dismiss(children: Sequence[Child], outcome: Outcome) -> None:
             outcome.exits.append((child.argv, child.ended, child.log))
             if child.fallen is not None:
                 outcome.fallen[child.subject.name] = child.fallen
-            _refused(child.subject.name, child.ended, outcome)
-
-
-def _refused(name: str, ended: process.Exit, outcome: Outcome) -> None:
-    """What the fence kept a candidate from: an attack on this run is what it is called for, the rest a doubt."""
-    lines = ended.refused or ()
-    for line in lines:
-        if line.startswith(fence.ACCUSED):
-            outcome.fallen[name] = "sabotage", f"sent {line[1:]}; that was refused", ended.tail
-            return
-    if lines:
-        doubt = {
-            "what": f"{name} was kept from reaching beyond itself",
-            "how_much": "; ".join(line[1:] for line in lines),
-            "fix": "look at what it does with other processes",
-            "code": "refused",
-        }
-        outcome.events.append(Event("doubt", name, data=dict(doubt)))
 
 
 __all__ = ["run_isolated", "stage"]

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 import psutil
 
 from profkit.errors import CannotProfileError, ProfkitError
-from profkit.launch import fence, waiting
+from profkit.launch import waiting
 from profkit.launch.protocol import LIMITS
 from profkit.rundir.files import unwritable
 
@@ -67,8 +67,7 @@ start: Callable[..., Child] = guarded
 @dataclass(frozen=True)
 class Exit:
     """How a child ended. `code` is negative for a signal; `wall` in seconds; `tail` its last output; `memory` the
-    bytes in which it was stopped for having more than it may, else 0. `refused`: what its fence kept it from, lines of
-    profkit.launch.fence; None where it had none.
+    bytes in which it was stopped for having more than it may, else 0.
     """
 
     code: int
@@ -76,7 +75,6 @@ class Exit:
     tail: str
     hung: bool = False
     memory: int = 0
-    refused: tuple[str, ...] | None = None
 
     @property
     def signal(self) -> str:
@@ -135,7 +133,6 @@ def run(
     memory: int = 0,
     hand_over: Sequence[int] = (),
     mark: str = "",
-    fenced: bool = False,
 ) -> Exit:
     """Start `argv`, copy its output to `log`, wait for its end.
 
@@ -144,82 +141,49 @@ def run(
     child is killed with everything it started. KeyboardInterrupt kills it too and is raised again. `memory`:
     bytes of host memory it and what it started may have together, 0 for no limit; files that are mapped, such as
     libraries, do not count. `hand_over`: file descriptors that go to the child and are closed here.
-    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given. `fenced`: no signal
-    of it reaches a process outside its family, where the kernel can do that.
+    `mark`: 16 letters by which the child and what it starts are known (FAMILY), drawn unless given.
     Raises CannotProfileError on other systems than Linux.
     """
     demand_linux()
     began = time.monotonic()
     mark = mark or secrets.token_hex(8)
-    with contextlib.closing(_Refusals(fenced)) as refusals:
-        try:
-            spool = Spool(log)
-            if shutil.which(argv[0], path=env.get("PATH")) is None:
-                spool.close()
-                raise ProfkitError(
-                    f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?"
-                )
-            child = start(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**env, FAMILY: mark, **refusals.variables},
-                cwd=cwd,
-                start_new_session=True,
-                pass_fds=(*hand_over, *refusals.theirs),
-            )
-        except OSError as error:
+    try:
+        spool = Spool(log)
+        if shutil.which(argv[0], path=env.get("PATH")) is None:
             spool.close()
-            raise ProfkitError(
-                f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
-            ) from error
-        finally:
-            for descriptor in (*hand_over, *refusals.theirs):
-                os.close(descriptor)
-        if child.stdout is None:
-            raise ProfkitError(f"no pipe to {argv[0]}")
-        meter = Meter(child.pid, memory)
-        try:
-            hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began, meter)
-        finally:
-            # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
-            kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
-            child.wait()
-            _drain(child.stdout.fileno(), spool)
-            child.stdout.close()
-            spool.close()
-        wall = time.monotonic() - began
-        return Exit(child.returncode, wall, spool.last_lines(), hung, meter.over, refusals.read())
-
-
-class _Refusals:
-    """The pipe in which a warden tells what its fence refused; nothing without a fence."""
-
-    def __init__(self, fenced: bool) -> None:
-        self._told = -1
-        self.theirs: list[int] = []
-        if fenced:
-            self._told, tells = os.pipe()
-            os.set_blocking(self._told, False)
-            self.theirs = [tells]
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {fence.VARIABLE: str(self.theirs[0])} if self.theirs else {}
-
-    def read(self) -> tuple[str, ...] | None:
-        """The lines, when the warden has ended; None when there was no fence."""
-        data = bytearray()
-        with contextlib.suppress(BlockingIOError):
-            while self._told >= 0 and (more := os.read(self._told, 1 << 16)):
-                data += more
-        lines = data.decode("utf-8", "replace").splitlines()
-        return tuple(lines[1:]) if lines and lines[0] == fence.UP else None
-
-    def close(self) -> None:
-        if self._told >= 0:
-            os.close(self._told)
+            raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?")
+        child = start(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**env, FAMILY: mark},
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=tuple(hand_over),
+        )
+    except OSError as error:
+        spool.close()
+        raise ProfkitError(
+            f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
+        ) from error
+    finally:
+        for descriptor in hand_over:
+            os.close(descriptor)
+    if child.stdout is None:
+        raise ProfkitError(f"no pipe to {argv[0]}")
+    meter = Meter(child.pid, memory)
+    try:
+        hung = _follow(child, child.stdout.fileno(), spool, watch, limit, began, meter)
+    finally:
+        # Everything of the session goes, also what a well-behaved child left running; nobody waits for that.
+        kill_session(child.pid, grace=_GRACE if child.poll() is None and not meter.over else 0.0, mark=mark)
+        child.wait()
+        _drain(child.stdout.fileno(), spool)
+        child.stdout.close()
+        spool.close()
+    wall = time.monotonic() - began
+    return Exit(child.returncode, wall, spool.last_lines(), hung, meter.over)
 
 
 def _why_not(program: str) -> str:

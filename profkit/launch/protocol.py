@@ -44,7 +44,7 @@ class Job(msgspec.Struct):
     job: to the judge, under its own name); marks, the value of FAMILY in each candidate's process;
     door, descriptors of a device that is shared but for the timing (alone.Door), none where it is the run's alone all along;
     exchange, the directory of tensors handed over; trials, the number of seeds to draw once the candidates are loaded.
-    gpu_memory: bytes torch may allocate there, 0 for all. spared: by candidate, or of all under "", the inputs that it need not
+    gpu_memory: bytes torch may allocate there, 0 for all. spared: by candidate, the inputs that it need not
     bear and that ended its process before, and what came of it: it is not asked for these again.
 
     lines: build with line tables, so that a profiler can name source lines. energy: measure it as well. campaign: what
@@ -89,7 +89,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     implementation is wrong), perturbed (seconds by condition), properties (those inputs are tried), timing, shape and pass (what else was timed), written (the digest of what was timed), work, ceilings, corrupt, doubt,
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
-    killed), struck (it stood still, and was ended from outside in the turn of the candidate `by`), spared (it ended over an unusual input that it need
+    killed), spared (it ended over an unusual input that it need
     not bear, before anything was timed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
     only who has the key of the run can write, of the line's number and all else in it.
     """

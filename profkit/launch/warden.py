@@ -3,7 +3,6 @@
 Run as a program of its own: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.runner.server puts one over each of its
 forks. The kernel gives orphans among its descendants
 to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by the same signal or code; told to stop, it ends them all.
-With PROFKIT_FENCE among the variables the child is fenced as well: see fence.py.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import resource
 import signal
 import sys
 import time
-from typing import Any
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIBC = ctypes.CDLL(None)
@@ -39,8 +37,6 @@ def guard(parent: int = 0) -> None:
     if parent and os.getppid() != parent:
         os._exit(_CANNOT_START)
     me = os.getpid()
-    report = int(os.environ.pop("PROFKIT_FENCE", "0"))
-    fence = _fence(report) if report else None
     # A signal for the whole group is the child's affair; this process waits until it has ended.
     interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = os.fork()
@@ -50,31 +46,16 @@ def guard(parent: int = 0) -> None:
         if os.getppid() != me:
             os._exit(_CANNOT_START)
         signal.signal(signal.SIGINT, interrupted)
-        if fence:
-            fence.put_up()
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _stop(child))
-    _close_inherited(fence.taken() if fence else [])
-    if fence:
-        fence.keep()
+    # The child's files are not this process's: a socket it closes has to be closed.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     status = _wait(child)
     _end_all()
     if os.WIFSIGNALED(status):
         _die_of(os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
-
-
-def _fence(report: int) -> Any:
-    """A fence for the child (fence.py), wherever this program was started from: our package cannot be imported here."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("fence", os.path.join(os.path.dirname(__file__), "fence.py"))
-    if spec is None or spec.loader is None:
-        return None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Fence(report)
 
 
 def _become(argv: list[str]) -> None:
@@ -83,12 +64,6 @@ def _become(argv: list[str]) -> None:
     except OSError as error:
         os.write(2, f"cannot start {argv[0]}: {os.strerror(error.errno or errno.ENOENT)}\n".encode())
         os._exit(_CANNOT_START)
-
-
-def _close_inherited(but: list[int]) -> None:
-    """The child's files are not this process's: a socket it closes has to be closed."""
-    for after, before in zip([2, *sorted(but)], [*sorted(but), os.sysconf("SC_OPEN_MAX")], strict=True):
-        os.closerange(after + 1, before)
 
 
 def _wait(child: int) -> int:

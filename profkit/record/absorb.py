@@ -114,7 +114,8 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
                 data.get("what", ""),
                 data.get("max_abs"),
                 data.get("max_rel"),
-                data.get("tolerance", ""),
+                data.get("precision", ""),
+                data.get("bits"),
                 data.get("mean_abs"),
                 data.get("median_abs"),
                 data.get("mean_rel"),
@@ -124,6 +125,8 @@ def _absorb_verdicts(outcome: runner.Outcome, by_name: dict[str, Impl]) -> None:
         elif event.kind == "fragile":
             note = f"{event.data['input']}: {event.data['what']}"
             impl.fragile = list(dict.fromkeys([*impl.fragile, note]))
+        elif event.kind == "note":
+            impl.notes = list(dict.fromkeys([*impl.notes, event.data["what"]]))
         elif event.kind == "impl":
             status = event.data.get("status", "")
             if status == "loaded":

@@ -26,7 +26,7 @@ LOOKS = 3
 """Starts of a tool at most: what one found is held against a candidate only if another finds it too."""
 SLOWER = 10.0
 """What compute-sanitizer makes of the limits for loading and building."""
-_NOTHING_TO_RUN = ("skipped", "compile-error", "load-error", "hang", "patched", "memory-limit")
+_NOTHING_TO_RUN = ("skipped", "compile-error", "load-error", "hang", "memory-limit")
 _LIBRARIES = re.compile(
     r"\b(at::|c10::|caffe2::|torch::|cub::|thrust::|cutlass|cudnn|cublas|cusparse|cufft|cusolver|nccl)"
     r"|\b(volta|turing|ampere|sm\d+)_\w*gemm|xmma|gemv2|splitKreduce"

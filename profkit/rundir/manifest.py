@@ -56,11 +56,17 @@ class Check(msgspec.Struct):
     what: str = ""
     max_abs: float | None = None
     max_rel: float | None = None
-    tolerance: str = ""
+    precision: str = ""
+    bits: float | None = None
     mean_abs: float | None = None
     median_abs: float | None = None
     mean_rel: float | None = None
     median_rel: float | None = None
+
+    @property
+    def said(self) -> str:
+        """To what the answer was right: "fp32 (20.3 bits)", "" for exact ones."""
+        return f"{self.precision} ({self.bits:.1f} bits)" if self.precision and self.bits is not None else ""
 
 
 class Finding(msgspec.Struct):
@@ -98,9 +104,8 @@ class Impl(msgspec.Struct):
     """One implementation and what became of it.
 
     `status`: ok, mismatch, nan, wrong-shape, wrong-dtype, wrong-device, wrong-type, compile-error,
-    load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or what it was caught
-    at: patched, mutates-inputs, caches-results, lazy-output, works-after-return, works-before-call, side-stream,
-    unwritten-output, stops-computing, timer-lie, sabotage, wrong-gradient (where gradients were asked for).
+    load-error, error, crash, corrupt (the CUDA context died), hang, memory-limit, or skipped; or
+    mutates-inputs, stops-computing (its timed calls are wrong), wrong-gradient (where gradients were asked for).
     `reason` is one line; `tail` the last lines it printed. `kernels`: those its source defines; `tf32_dots`: the
     Triton ones among them whose dots take TF32. `fragile`: unusual inputs, which nothing says it has to take, on which
     it is wrong all the same, each with what was seen.
@@ -119,6 +124,7 @@ class Impl(msgspec.Struct):
     sanitized: list[Sanitized] = []
     tf32_dots: list[str] = []
     fragile: list[str] = []
+    notes: list[str] = []
 
     @property
     def ok(self) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import identical, numbers, tensors
-from profkit.runner.lowered import thin
+from profkit.runner.compare import identical, numbers, tensors, thin
 
 _FEW = 16
 """Whole numbers of so many different values are names of kinds: no other number is one."""
@@ -29,7 +28,7 @@ class Common:
     def __init__(self, drawn: list[Any], other: list[Any]) -> None:
         self._drawn = drawn
         pairs = list(zip(tensors(drawn), tensors(other), strict=False))
-        self._told = {n: _Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
+        self._told = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
 
     def kept(self, changed: list[Any]) -> list[Any] | None:
         """Changed inputs that have it too: what is lost and can be put back is; else a tensor stays as drawn. None where all do."""
@@ -51,7 +50,9 @@ def whole(leaf: torch.Tensor) -> bool:
     return bool((leaf == leaf.round()).all())
 
 
-class _Leaf:
+class Leaf:
+    """What two draws of one tensor have in common."""
+
     def __init__(self, one: torch.Tensor, other: torch.Tensor) -> None:
         both = whole(one) and whole(other)
         few = torch.cat([thin(one), thin(other)]).unique() if both else one.new_empty(0)

@@ -8,14 +8,14 @@ runs, and forward and backward together: work that one of them leaves to the oth
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import compare, tensors
-from profkit.runner.lowered import Again, thinned
-from profkit.runner.prober import distances, wider
+from profkit.runner.compare import Verdict, tensors
+from profkit.runner.oracle import Case, Oracle, Precision
 
 BACKWARD, BOTH = "backward", "both"
 PASSES = (BACKWARD, BOTH)
@@ -68,12 +68,14 @@ def parameters(model: Any) -> dict[str, torch.Tensor]:
 
 
 class Slopes:
-    """What is right of a reference's gradients. `wanted`: what they are by; `tolerances`: rtol of those that have another
-    than the usual one. Raises what the reference raises, ValueError when nothing in it has a gradient.
+    """What is right of a reference's gradients. `wanted`: what they are by.
+
+    Raises what the reference raises, ValueError when nothing in it has a gradient.
     """
 
-    def __init__(self, model: Any, arguments: list[Any]) -> None:
+    def __init__(self, model: Any, arguments: list[Any], known: Precision) -> None:
         self._model = model
+        self._precision = Precision(known.type)
         self._like = [torch.empty_like(one, device="meta") for one in inputs.floating(model(*inputs.clone(arguments)))]
         self._device = next((leaf.device for leaf in inputs.floating(arguments)), torch.device("cpu"))
         names = [name for name, leaf in tensors(arguments, _INPUT) if _is_floating(leaf)]
@@ -83,14 +85,11 @@ class Slopes:
         self.wanted = tuple(name for name, one in zip(names, found, strict=True) if one is not None)
         if not self.wanted:
             raise ValueError("no gradient reaches an input or a parameter of the reference")
-        answer = thinned(self.answer(given, self.wanted))
-        again = Again(Gradients(model, self.wanted), given, 0.0)
-        self.notes = again.notes
-        spread = wider(answer, distances(again.thinned("float64"), answer), again)
-        self.tolerances = {
-            name: spread[f"output[{n}]"] for n, name in enumerate(self.wanted) if f"output[{n}]" in spread
-        }
-        self.dead = [name for n, name in enumerate(self.wanted) if not bool(answer[f"output[{n}]"].any())]
+        answer = self.answer(given, self.wanted)
+        case = self._case(given, self.wanted, answer)
+        self._precision.noise = case.noise()
+        self._precision.own = case.own()
+        self.dead = [name for name, one in zip(self.wanted, answer, strict=True) if one is None or not bool(one.any())]
 
     def data(self, arguments: list[Any]) -> list[Any]:
         """These inputs, and a gradient for each output drawn for them."""
@@ -102,23 +101,25 @@ class Slopes:
         found: list[torch.Tensor | None] = Gradients(self._model, wanted)(*inputs.clone(given))
         return found
 
-    def by_place(self, wanted: Sequence[str]) -> dict[str, float]:
-        """The tolerances by where each gradient is in an answer."""
-        return {f"output[{n}]": self.tolerances[name] for n, name in enumerate(wanted) if name in self.tolerances}
-
-    def wrong(self, got: Any, given: list[Any], wanted: Sequence[str]) -> str:
-        """What is wrong with a candidate's gradients; "" for nothing."""
+    def judged(self, got: Any, given: list[Any], wanted: Sequence[str], answer: Any = None) -> Verdict:
+        """The verdict on a candidate's gradients; answer: the reference's, where it is known."""
         if not isinstance(got, list) or len(got) != len(wanted):
-            return "its process gave another number of gradients"
-        for name, mine, want in zip(wanted, got, self.answer(given, wanted), strict=True):
+            return Verdict("mismatch", "its process gave another number of gradients")
+        for name, mine in zip(wanted, got, strict=True):
             if mine is None:
-                return f"no gradient reaches {name}: its output is detached from it"
-            verdict = compare(mine, want, {"output": self.tolerances[name]} if name in self.tolerances else None)
-            if verdict.status != "ok":
-                return f"the gradient of {name}: {verdict.what.removeprefix('output: ')}"
-        return ""
+                return Verdict("mismatch", f"no gradient reaches {name}: its output is detached from it")
+        case = self._case(given, wanted, answer if answer is not None else self.answer(given, wanted))
+        verdict = case.judged(got, strict=True)
+        where, _, rest = verdict.what.partition("]")
+        if verdict.status != "ok" and where.startswith("output["):
+            name = wanted[int(where.removeprefix("output["))]
+            return replace(verdict, what=f"the gradient of {name}{rest}")
+        return verdict
 
-    def doubts(self) -> list[dict[str, str]]:
+    def _case(self, given: list[Any], wanted: Sequence[str], answer: Any) -> Case:
+        return Oracle(Gradients(self._model, wanted), self._precision).case(given, answer)
+
+    def caveats(self) -> list[dict[str, str]]:
         """What the comparison cannot tell."""
         dead = {
             "what": f"gradients that are zero for the drawn inputs tell nothing: {', '.join(self.dead)}",

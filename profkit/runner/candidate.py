@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, MutableSet, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,8 @@ from profkit.runner import (
     cupti,
     exchange,
     facts,
-    habits,
     heap,
     inputs,
-    integrity,
-    lazy,
     loading,
     precision,
     refused,
@@ -39,13 +36,11 @@ from profkit.runner import (
     weights,
 )
 from profkit.runner.channel import Channel, EndedError
-from profkit.runner.check import tensors
 from profkit.runner.clocks import CpuClock, CudaClock, GraphClock, HostClock
-from profkit.runner.conduct import Watched
+from profkit.runner.compare import same, tensors
 from profkit.runner.failure import classified
 from profkit.runner.outside import batch, place
-from profkit.runner.prober import same
-from profkit.runner.subject import Change, Given, TimedCall
+from profkit.runner.subject import Change, Given, TimedCall, plain, spoil
 
 
 class Notes:
@@ -85,7 +80,6 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         found = classified(error, status, capped=notes.capped)
-        integrity.restore()
         failed = {"status": "corrupt" if found.lost else found.status, "reason": found.reason, "tail": found.tail}
         reply = {"failed": failed}
     channel.send({**reply, "doubts": notes.doubts})
@@ -96,21 +90,17 @@ class Guest:
     """The candidate and what it is asked. Each public method after `asked` is one question of the judge's."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
-        self._switched: set[str] = set()
-        self._was: tuple[Any, Watched] | None = None
+        self._was: Any = None
+        self._state: dict[str, torch.Tensor] = {}
         self._job = job
         self._notes = notes
         self._folder = Path(job.exchange)
         self._device = facts.choose(job.device)
         self._clocks: dict[str, Any] = {}
-        self._sets: list[list[Any]] = []
-        self._kept: dict[int, list[Any]] = {}
         self._areas = {way: staging.Area(self._device) for way in ("given", "answer")}
         torch.set_grad_enabled(False)
         if self._device.type == "cpu":
             heap.keep()
-        integrity.seal()
-        integrity.keep("its judge's server", self, "_clocks", "_notes", "_job")
         if self._device.type == "cuda" and job.gpu_memory:
             total = torch.cuda.get_device_properties(self._device).total_memory
             torch.cuda.set_per_process_memory_fraction(min(1.0, job.gpu_memory / total), self._device)
@@ -156,7 +146,6 @@ class Guest:
         self._builds = refused.extensions(Path(subject.file), self._job.campaign)
         before = settings.read()
         self._module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
-        integrity.check()
         self._keep(before)
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
@@ -166,7 +155,7 @@ class Guest:
             self.expect([change])
             self._call.turn()
             if change.get("afresh"):
-                state.put(self._model, self._watched.state)
+                state.put(self._model, self._state)
         act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
         return act(self, **told)
 
@@ -181,8 +170,7 @@ class Guest:
             found = weights.match(self._model, told["constructed"], told["weights"])
         self._pairs = found.pairs
         self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
-        integrity.check()
-        self._watch()
+        self._own: list[str] = told["own"]
         self._keep(before)
         self._unbuilt()
         return {
@@ -196,29 +184,20 @@ class Guest:
         dtype = precision.TYPES[self._job.precision]
         self._model = birth.construct(self._module, told, seed, self._device, dtype)
 
-    def _watch(self) -> None:
-        before = getattr(self, "_watched", None)
-        self._watched = Watched(self._model, self._device, self._job.subjects[0].name, self._notes)
-        self._watched.state = before.state if before else {}
-        integrity.keep("the watch on its calls", self._watched, "_model")
-
     def rebuild(self, given: str, seed: int) -> None:
         """Construct the model once more, with weights that are live while it is."""
         loading.use(self._lock)
         before = settings.read()
-        self._was = self._model, self._watched
+        self._was = self._model
         try:
             self._construct(self._take(given, torch.device("cpu")), seed)
-            integrity.check()
         finally:
             self._keep(before)
-        self._watch()
 
     def restore(self) -> None:
         """Go on with what there was before `rebuild`."""
         if self._was is not None:
-            (self._model, self._watched), self._was = self._was, None
-            integrity.keep("the watch on its calls", self._watched, "_model")
+            self._model, self._was = self._was, None
 
     def shift(self, names: Sequence[str], still: Sequence[str]) -> dict[str, Any]:
         """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
@@ -229,12 +208,10 @@ class Guest:
         as constructed too.
         """
         weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
-        # What it answered with other weights is nothing to expect.
-        self._watched.forget()
 
     def keep(self, given: str) -> None:
         """Begin every call that is compared with these values of what the reference keeps, where it has them."""
-        self._watched.state = self._take(given)
+        self._state = self._take(given)
 
     def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
         """What a call leaves under the names of the values that it begins with."""
@@ -247,17 +224,6 @@ class Guest:
         inputs.seed_all(seed)
         return self._give(state.left(self._model, values, call), output)
 
-    def plain(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        """One call as anybody would make it."""
-        loading.use(self._lock)
-        arguments = self._take(given)
-        inputs.seed_all(seed)
-        state.put(self._model, self._watched.state)
-        got = self._model(*arguments)
-        lazy.refuse(got, self._watched.kinds)
-        facts.settle(self._device)
-        return self._give(got, output)
-
     def parameters(self) -> dict[str, Any]:
         """Its floating parameters, by name, with their shapes."""
         return {"shapes": {name: list(one.shape) for name, one in backward.parameters(self._model).items()}}
@@ -268,74 +234,57 @@ class Guest:
         arguments = self._take(given)
         got = backward.Gradients(self._model, wanted)(*arguments)
         facts.settle(self._device)
-        integrity.check()
         return self._give(got, output)
 
-    def call(
-        self, given: str, output: str, seed: int, kinds: Sequence[str], tolerances: Mapping[str, float]
-    ) -> dict[str, Any]:
-        """One watched call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
+    def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
+        """One call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
         before, switches = self._take(given), settings.read()
         # The call gets memory like any other, whose pages are there.
         arguments = inputs.clone(before)
-        inputs.torch_seed(seed)
-        self._watched.kinds, self._watched.tolerances = kinds, tolerances
-        got = self._watched(*arguments)
+        inputs.seed_all(seed)
+        state.put(self._model, self._state)
+        got = plain(self._model(*arguments))
         facts.settle(self._device)
-        self._keep(switches, called=self._switched)
         told = self._give(got, output)
+        self._keep(switches, called=True)
         if not same(arguments, before):
             told["changed"] = f"{Path(output).stem}-inputs.pt"
             self._give(arguments, told["changed"])
+        spoil(got, self._model, self._own)
         del got, arguments, before
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         return told
 
-    def set(self, given: str) -> None:
-        """One more input set for the timed calls."""
-        self._sets.append(self._take(given))
-
     def ready(self, of: str, wanted: Sequence[str]) -> None:
         """Time the call itself, or a pass of backward.PASSES, from now on."""
-        self._watched.forget()
-        self._kinds = {*self._watched.kinds, *([lazy.SHARED] if of else [])}
         model = backward.Gradients(self._model, wanted, alone=of == backward.BACKWARD) if of else self._model
-        # Timing may begin anew, with sets of its own.
-        self._given, self._sets = Given(self._sets), []
-        self._call = TimedCall(model, self._given)
-        self._call.keep()
-        integrity.keep("its input sets", self._given, "_changes")
+        self._given = Given()
+        self._call = TimedCall(model, self._given, own=self._own)
 
     def expect(self, changes: list[dict[str, Any]]) -> None:
         """Take in what the next turns will bring."""
         for change in changes:
-            name = str(change["given"])
-            fresh = self._take(name) if name else None
-            if fresh is not None and self._device.type == "cpu":
-                # As the judge keeps what it draws: memory was written as lately, and is given back at the same time.
-                fresh = self._kept[int(change["at"])] = inputs.clone(fresh)
-            self._given.add(Change(int(change["at"]), fresh, float(change["factor"])))
+            self._given.add(Change(int(change["at"]), self._take(str(change["given"]))))
 
-    def run(self) -> None:
+    def run(self, wanted: bool) -> None:
+        self._call.wanted = wanted
         self._call()
         facts.settle(self._device)
+        self._call.witness()
 
     def output(self, output: str) -> dict[str, Any]:
         """The output of the last timed call."""
-        integrity.check()
         if self._call.last is None:
             return {"there": False}
-        self._call.settled()
-        lazy.refuse(self._call.last, self._kinds)
-        self._call.refuse_shared(self._kinds)
         return {"there": True, **self._give(self._call.last, output)}
 
     def warm_up(self, method: str) -> dict[str, Any]:
         return {"calls": self._clock(method).warm_up(self._call)}
 
-    def sample(self, method: str) -> dict[str, Any]:
+    def sample(self, method: str, wanted: bool) -> dict[str, Any]:
+        self._call.wanted = wanted
         seconds, host, sound = self._clock(method).sample(self._call)
         facts.settle(self._device)
         return {"seconds": _number(seconds), "host": _number(host), "sound": sound}
@@ -345,20 +294,16 @@ class Guest:
 
     def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
         """Calls back to back, and elements of the last output that show it is there."""
-        seconds = batch(self._call, count, hold, self._device)
+        batch(self._call, count, hold, self._device)
         leaves = [leaf for _, leaf in tensors(self._call.last)]
-        return {"seconds": seconds, "values": [_element(leaves, leaf, index) for leaf, index in probes]}
-
-    def habits(self, changes: list[dict[str, Any]]) -> dict[str, Any]:
-        """Calls that show what it does between them, on data that come with these changes."""
-        self.expect(changes)
-        return asdict(habits.look(self._call, self._device))
+        return {"values": [_element(leaves, leaf, index) for leaf, index in probes]}
 
     def record(self) -> None:
         self._recording = cupti.Recording(self._clock("event"))
         self._recording.begin()
 
-    def recorded(self, name: str, number: int, trial: int) -> dict[str, Any]:
+    def recorded(self, name: str, number: int, trial: int, wanted: bool) -> dict[str, Any]:
+        self._call.wanted = wanted
         return {"pair": self._recording.take(name, self._call, number, trial)}
 
     def records(self) -> dict[str, Any]:
@@ -381,11 +326,9 @@ class Guest:
                 "wall": lambda: CpuClock(cold=cold),
             }
             self._clocks[method] = makers[method]()
-            integrity.keep("its judge's clocks", self._clocks)
-            integrity.keep(f"the clock {method}", self._clocks[method])
         return self._clocks[method]
 
-    def _keep(self, before: tuple[dict[str, Any], dict[str, Any]], *, called: MutableSet[str] | None = None) -> None:
+    def _keep(self, before: settings.Settings, *, called: bool = False) -> None:
         settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from profkit.runner import habits, jumps
-from profkit.runner.check import rtol_of, tensors
+from profkit.runner.compare import Verdict, tensors
 from profkit.runner.cupti import Activity, CuptiError
-from profkit.runner.outside import TimerLieError, place
-from profkit.runner.remote import Remote, RemoteError, RemoteModel
-from profkit.runner.subject import Change, ChangedResultError, Data, recheck
+from profkit.runner.outside import place
+from profkit.runner.remote import Remote, RemoteError
+from profkit.runner.subject import ChangedResultError, Data, recheck
 from profkit.runner.timing import Sample
 
 _PROBES = 8
@@ -30,28 +29,27 @@ class RemoteCall:
 
     def __init__(
         self,
-        model: RemoteModel,
+        process: Remote,
         data: Data,
         answer: Callable[[list[Any]], Any] | None = None,
-        tolerances: Mapping[str, float] | None = None,
+        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
         of: str = "",
         wanted: Sequence[str] = (),
         alone: bool = False,
     ) -> None:
-        self.remote = model.remote
+        self.remote = process
         self._data = data
         self._answer = answer
         self._alone = alone
-        self._tolerances = {} if tolerances is None else tolerances
+        self._judged = judged
         self._chance = random.SystemRandom()
+        self.wanted = False
         self.remote.phase, self.remote.turns = "check", []
-        for arguments in data.sets:
-            self.remote.ask("set", given=self.remote.hand_over(arguments))
         self.remote.ask("ready", of=of, wanted=list(wanted))
 
     def __call__(self) -> None:
         self.remote.phase = "time"
-        self.remote.ask("run")
+        self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
         """Go to the next input set with other data in it, when it is next asked; the memory of the last output is spoiled there."""
@@ -60,40 +58,37 @@ class RemoteCall:
 
     def _change(self) -> dict[str, Any]:
         """The next turn's change, its data handed over."""
-        return self._told(self._data.turn())
-
-    def _told(self, change: Change) -> dict[str, Any]:
-        given = "" if change.fresh is None else self.remote.hand_over(change.fresh)
-        return {"at": change.at, "given": given, "factor": change.factor}
+        change = self._data.turn()
+        return {"at": change.at, "given": self.remote.hand_over(change.fresh)}
 
     def recheck(self) -> None:
         """Fetch the last output and compare it with the reference's. Raises ChangedResultError."""
-        if self._answer is None:
+        if self._answer is None or self._judged is None:
             return
         if self._alone:
-            self.remote.turns.append({**self._told(self._data.drawn()), "afresh": True})
+            self.remote.turns.append({**self._change(), "afresh": True})
             self()
         file = self.remote.fresh_file()
         if not self.remote.ask("output", output=file.name).get("there"):
             raise ChangedResultError("a timed call left no answer", "stops-computing")
-        recheck(self.remote.output(file), self._data, self._answer, self._tolerances)
+        recheck(self.remote.output(file), self._data, self._answer, self._judged)
 
     def warm_up(self, method: str) -> int:
         return int(self.remote.ask("warm_up", method=method)["calls"])
 
     def sample(self, method: str) -> tuple[float, float, bool]:
         """(device seconds, host seconds, sound) as the process claims."""
-        told = self.remote.ask("sample", method=method)
+        told = self.remote.ask("sample", method=method, wanted=self.wanted)
         seconds = float(_nan(told["seconds"]))
         if not math.isfinite(seconds):
-            raise TimerLieError("patched timer: its process reports a time that is no number")
+            raise self.remote.nonsense()
         return seconds, float(_nan(told["host"])), bool(told["sound"])
 
     def note(self, method: str) -> str:
         return str(self.remote.ask("note", method=method)["note"])[:300]
 
-    def batch(self, count: int, hold: float) -> tuple[float, float]:
-        """(seconds by this process's clock, seconds the other process claims) of `count` calls back to back, of none too.
+    def batch(self, count: int, hold: float) -> float:
+        """Seconds by this process's clock of `count` calls back to back, of none too.
 
         The answer has to hold elements of the last output that are named with the question, so the work is
         done when it comes. Raises ChangedResultError when they are wrong.
@@ -106,23 +101,12 @@ class RemoteCall:
         began = time.perf_counter()
         told = self.remote.ask("batch", count=count, hold=hold, probes=places)
         wall = time.perf_counter() - began
-        _same_elements(probes, told["values"], self._nearby)
-        return wall, float(told["seconds"])
-
-    def refuse_habits(self, name: str, device: torch.device) -> list[dict[str, str]]:
-        """Raise OffenceError for a candidate that works before it is called, or out of answers to like data; else the
-        doubts.
-        """
-        return habits.refuse(name, self._look, device)
-
-    def _look(self) -> habits.Look:
-        self.remote.phase = "time"
-        changes = [self._told(change()) for change in self._data.for_a_look()]
-        told = self.remote.ask("habits", changes=changes)
-        seen = [told.get("wall"), told.get("cpu")]
-        if not all(isinstance(one, list) and [type(number) for number in one] == [float] * 3 for one in seen):
-            raise self.remote.nonsense()
-        return habits.Look(told["wall"], told["cpu"])
+        try:
+            _same_elements(probes, told["values"])
+        except ChangedResultError:
+            # An element may jump there, or be less exact: all of the answer says whether it is right.
+            self.recheck()
+        return wall
 
     def _probes(self) -> list[tuple[int, int, float, float]]:
         """(leaf, element, its value, what it may differ by) of a few elements drawn at random."""
@@ -141,26 +125,20 @@ class RemoteCall:
             index = self._chance.randrange(leaf.numel())
             value = float(leaf[place(index, leaf.shape)])
             part = leaf.flatten()[:4096].to(torch.float64).nan_to_num(0.0, 0.0, 0.0)
-            room = max(_PROBE_RTOL, rtol_of(leaf.dtype) if leaf.is_floating_point() else 0.0)
+            room = max(_PROBE_RTOL, torch.finfo(leaf.dtype).eps if leaf.is_floating_point() else 0.0)
             found.append((number, index, value, room * (abs(value) + float(part.square().mean().sqrt()))))
         return found
 
-    def _nearby(self) -> Iterator[list[Any]]:
-        """The leaves of what the reference gives for nearly the same data: an element that jumps there is nobody's."""
-        if self._answer is not None:
-            for near in jumps.nearby(self._data.now, self._answer):
-                yield [leaf for _, leaf in tensors(near)]
-
     def recording(self) -> RemoteRecording:
-        return RemoteRecording(self.remote)
+        return RemoteRecording(self)
 
 
 class RemoteRecording:
     """A CUPTI recording in the candidate's process; see cupti.Recording."""
 
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-        self._name = remote.subject.name
+    def __init__(self, call: RemoteCall) -> None:
+        self._call, self._remote = call, call.remote
+        self._name = call.remote.subject.name
         self._asked = False
 
     def ask(self, question: str) -> None:
@@ -173,7 +151,8 @@ class RemoteRecording:
         self._cupti("record")
 
     def take(self, name: str, call: Any, number: int, trial: int) -> tuple[float, bool]:
-        seconds, sound = self._remote.ask("recorded", name=name, number=number, trial=trial)["pair"]
+        told = self._remote.ask("recorded", name=name, number=number, trial=trial, wanted=self._call.wanted)
+        seconds, sound = told["pair"]
         return float(seconds), bool(sound)
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
@@ -210,19 +189,13 @@ def _nan(value: Any) -> Any:
     return float("nan") if value is None else value
 
 
-def _same_elements(
-    probes: Sequence[tuple[int, int, float, float]],
-    values: Sequence[Any],
-    nearby: Callable[[], Iterable[list[Any]]] = tuple,
-) -> None:
-    """Raises ChangedResultError for elements that are not as `probes` have them, nor as any of the answers `nearby` does."""
+def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequence[Any]) -> None:
+    """Raises ChangedResultError for elements that are not as `probes` have them."""
     if len(values) != len(probes):
         raise ChangedResultError("a timed call gave another number of outputs than the checked one")
     for (leaf, index, want, slack), got in zip(probes, values, strict=True):
         strange = want != want or abs(want) == float("inf")
-        if strange or _within(got, want, slack):
-            continue
-        if not any(_within(got, float(near[leaf][place(index, near[leaf].shape)]), slack) for near in nearby()):
+        if not strange and not _within(got, want, slack):
             raise ChangedResultError(
                 f"element {index} of output {leaf} was {got} when the timed calls were said to be done; "
                 f"the reference gives {want:.6g}",

@@ -61,7 +61,7 @@ class CudaClock:
         self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
         return count
 
-    def sample(self, call: Call, *, witness: bool = True) -> tuple[float, float, bool]:
+    def sample(self, call: Call, *, look: bool = True) -> tuple[float, float, bool]:
         start, stop = _Event(enable_timing=True), _Event(enable_timing=True)
         key = id(call)
         held = self._misses.get(key, 0) < self._TRIES
@@ -72,8 +72,8 @@ class CudaClock:
         _record(stop)
         host = perf_counter() - began
         sound = not held or not _ended(start)
-        if witness:
-            _witness(call)
+        if look:
+            witness(call)
         _synchronize(self._device)
         if not sound:
             self._longer(key)
@@ -213,15 +213,15 @@ class CpuClock:
         began = perf_counter()
         call()
         seconds = perf_counter() - began
-        _witness(call)
+        witness(call)
         return seconds, seconds, True
 
     def state(self) -> Mapping[str, float]:
         return {}
 
 
-def _witness(call: Call) -> None:
-    """Have a call that can do so look at its output as it is at this moment."""
+def witness(call: Call) -> None:
+    """Have a call that can do so copy its output as it is at this moment."""
     look = getattr(call, "witness", None)
     if look is not None:
         look()

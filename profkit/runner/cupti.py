@@ -20,9 +20,8 @@ from typing import Any
 
 import torch
 
-from profkit.runner.clocks import CudaClock
+from profkit.runner.clocks import CudaClock, witness
 from profkit.runner.kineto import kind_of, recorder
-from profkit.runner.offence import OffenceError
 from profkit.runner.timing import Call, Sample, known_to
 from profkit.runner.whole import whole_file
 
@@ -31,8 +30,6 @@ LEAST, ROUNDS = 12, 24
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
 _MARK = "spin_kernel"
-_TICK = 1e-6
-"""Seconds by which a start must lie before the end of a held queue to be told from one at that end."""
 
 
 class CuptiError(Exception):
@@ -67,21 +64,19 @@ class Recording:
 
     def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
         """One call between two marks; what its event pair reads [s], and whether soundly."""
-        seconds, _, sound = self._clock.sample(call, witness=False)
+        seconds, _, sound = self._clock.sample(call, look=False)
         torch.cuda._sleep(1)
         self._plan.append((name, number, trial))
         torch.cuda.synchronize()
+        witness(call)
         return seconds, sound
 
     def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
-        """(samples, the activities of a middling call of each implementation). Raises CuptiError, and OffenceError with
-        `impl` when all that one's calls did was done while the queue was held.
-        """
+        """(samples, the activities of a middling call of each implementation). Raises CuptiError."""
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
         calls = _calls(self._plan, _activities(profiler))
-        _refuse_early(calls)
         return _attributed(calls, self._clock.l2)
 
     def close(self) -> None:
@@ -211,12 +206,11 @@ def _activity(event: Any, start: int) -> Activity:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A call of the plan: when its queue was let go, and what the device did between its marks, in order of start."""
+    """A call of the plan, and what the device did between its marks, in order of start."""
 
     name: str
     number: int
     trial: int
-    released: float
     work: list[Activity]
 
 
@@ -230,7 +224,7 @@ def _calls(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity])
     found = []
     for one, opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
         mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
-        found.append(_Recorded(*one, opening.end, mine))
+        found.append(_Recorded(*one, mine))
     return found
 
 
@@ -246,20 +240,6 @@ def _attributed(recorded: Sequence[_Recorded], l2: str) -> tuple[list[Sample], d
         calls.setdefault(one.name, []).append((span, mine))
     middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
     return samples, middle
-
-
-def _refuse_early(recorded: Sequence[_Recorded]) -> None:
-    """Raise OffenceError for an implementation most of whose calls ran before the caller's queue was let go: their work
-    stands on streams that nobody who waits for the caller's waits for.
-    """
-    early: dict[str, list[bool]] = {}
-    for one in recorded:
-        early.setdefault(one.name, []).append(bool(one.work) and one.work[-1].start < one.released - _TICK)
-    for name, calls in early.items():
-        if 2 * sum(calls) > len(calls):
-            error = OffenceError("side-stream", "timed calls ran while the caller's stream was still held")
-            error.impl = name
-            raise error
 
 
 def _union(activities: Sequence[Activity]) -> float:

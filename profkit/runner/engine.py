@@ -24,8 +24,8 @@ SHORT = 20e-6
 """Seconds below which a graph of calls is timed as well."""
 SIDE_ROUNDS = 12
 RECHECKS = 1 / 8
-"""Share of timed calls, drawn at random, whose output is compared; half of those of the first rounds."""
-_FIRST_ROUNDS = 2
+"""Share of timed calls, drawn at random, whose output is compared; half of the first ones."""
+_FIRST_TURNS = 8
 _LOADED = 2.0
 _PRESSED = 0.3
 _WORTH_A_WORD = 0.01
@@ -57,11 +57,12 @@ def time_all(
     own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
     clock = turns.over(own, calls)
 
+    after = _Comparing(calls)
+
     def before(name: str) -> None:
         turn(name)
         calls[name].turn()
-
-    after = _Comparing(calls)
+        after.choose(name)
 
     watch = busy.Watch()
 
@@ -114,12 +115,8 @@ def time_all(
             notes[method] += f"; {best}, the fastest of {len(calls) - 1}, timed again"
             notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
         spent.on("best again")
-    if not job.again:
-        # Before times are looked at from outside: who works ahead of its calls has told no lie of them.
-        _habits(job, calls, device, events, turn)
-        spent.on("habits")
     if turns.suspects(calls):
-        samples += _from_outside(calls, samples, device, events, before)
+        samples = _from_outside(calls, samples, device, events, before)
         write()
         notes[outside.METHOD] = outside.NOTE
         spent.on(outside.METHOD)
@@ -151,7 +148,7 @@ def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> Non
             cupti.set_up(calls, CudaClock(device, cold=False))
         except (cupti.CuptiError, RuntimeError) as error:
             # Who records finds it out again, and says so.
-            _no_offence(error)
+            _only_of_clocks(error)
 
 
 class _Spent:
@@ -184,15 +181,22 @@ class _Comparing:
         self.compared: Mapping[str, Any] = turns.suspects(calls) or calls
         self._chance = random.SystemRandom()
         self._began, self._spent = time.monotonic(), 0.0
+        self._turns = dict.fromkeys(calls, 0)
 
-    def __call__(self, name: str, number: int) -> None:
+    def choose(self, name: str) -> None:
+        """Whether the output of the next sample is to be compared."""
         if name not in self.compared:
             return
-        first = number < _FIRST_ROUNDS
-        began = time.monotonic()
-        if self._chance.random() >= (0.5 if first else RECHECKS):
-            return
-        if first or self._spent < _COMPARING * (began - self._began):
+        self._turns[name] += 1
+        first = self._turns[name] <= _FIRST_TURNS
+        room = first or self._spent < _COMPARING * (time.monotonic() - self._began)
+        self.compared[name].wanted = room and self._chance.random() < (0.5 if first else RECHECKS)
+
+    def __call__(self, name: str, number: int) -> None:
+        """Compare it, if it was."""
+        if name in self.compared and self.compared[name].wanted:
+            began = time.monotonic()
+            self.compared[name].wanted = False
             self.compared[name].recheck()
             self._spent += time.monotonic() - began
 
@@ -229,7 +233,7 @@ def _cross_checks(
             spent.on("offset")
             cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except (cupti.CuptiError, RuntimeError) as error:
-        _no_offence(error)
+        _only_of_clocks(error)
         traceback.print_exc()
         events.send(
             "doubt",
@@ -240,7 +244,7 @@ def _cross_checks(
     return more, offset
 
 
-def _no_offence(error: Exception) -> None:
+def _only_of_clocks(error: Exception) -> None:
     """Raise it again when it says what a candidate's process did, and not only that a clock did not work there."""
     if isinstance(error, RemoteError) and error.status:
         raise error
@@ -253,36 +257,22 @@ def _from_outside(
     events: Events,
     before: Callable[[str], None],
 ) -> list[timing.Sample]:
-    """The calls by this process's clock. Raises TimerLieError, in its own turn, for one whose process lies."""
-
-    def launching(name: str) -> bool:
-        exam = next(exam for exam in exams if exam.impl == name)
-        return outside.launching(exam, calls[name], samples, device, before)
-
-    liars, doubts, exams = _look(calls, samples, device, before)
-    if liars:
+    """All samples, those of candidates no less than what is seen from outside, and what was seen."""
+    bounds, exams, watch = _look(calls, samples, device, before)
+    if bounds:
         # Another look: what else ran on the machine may have made it slow.
-        again, doubts, exams = _look(calls, samples, device, before)
-        liars = [name for name in liars if name in again and not launching(name)]
-    for doubt in doubts:
-        events.send("doubt", **doubt)
+        again, exams, other = _look(calls, samples, device, before)
+        bounds = {name: min(least, again[name]) for name, least in bounds.items() if name in again}
+        watch = max(watch, other, key=lambda one: one.slower)
     for exam in exams:
-        if exam.impl in liars:
-            before(exam.impl)
-            raise outside.TimerLieError(outside.accusation(exam))
-    return [sample for exam in exams for sample in exam.samples]
-
-
-def _habits(
-    job: Job, calls: Mapping[str, TimedCall], device: torch.device, events: Events, turn: Callable[[str], None]
-) -> None:
-    """Raise OffenceError, in its own turn, for a candidate that does between its calls what belongs into them."""
-    references = {subject.name for subject in job.subjects if subject.role == "reference"}
-    for name, call in calls.items():
-        if name not in references:
-            turn(name)
-            for doubt in call.refuse_habits(name, device):
-                events.send("doubt", name, **doubt)
+        least = bounds.get(exam.impl, 0.0)
+        if not least or outside.launching(exam, calls[exam.impl], samples, device, before):
+            continue
+        load = watch.said() if watch.slower > 1.0 else ""
+        events.send("doubt", exam.impl, **outside.caveat(exam, least, load))
+        if not load:
+            samples = outside.raised(samples, exam.impl, least)
+    return samples + [sample for exam in exams for sample in exam.samples]
 
 
 def _look(
@@ -290,8 +280,8 @@ def _look(
     samples: list[timing.Sample],
     device: torch.device,
     before: Callable[[str], None],
-) -> tuple[list[str], list[dict[str, str]], list[outside.Exam]]:
-    """(liars, doubts, what was seen) of one cross-examination, under a watch on the machine's load."""
+) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
+    """(the bounds that claims are below, what was seen, the machine's load meanwhile) of one cross-examination."""
     watch = busy.Watch()
 
     def visit(name: str) -> None:
@@ -299,7 +289,7 @@ def _look(
         before(name)
 
     exams = outside.examine(calls, samples, device, visit)
-    return *outside.judge(exams, turns.suspects(calls), watch.slower, watch.said()), exams
+    return outside.bounds(exams, turns.suspects(calls), outside.MARGIN[device.type]), exams, watch
 
 
 def _best_again(
@@ -334,7 +324,7 @@ def _best_again(
         try:
             fresh += _judged(job, pair, clock, before, after)[0]
         except (cupti.CuptiError, RuntimeError) as error:
-            _no_offence(error)
+            _only_of_clocks(error)
             # CUPTI's first samples decide then, and the luck in them stays a doubt.
             traceback.print_exc()
             return "", []
@@ -358,7 +348,7 @@ def _host(
     try:
         return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS, trials=1).samples
     except RuntimeError as error:
-        _no_offence(error)
+        _only_of_clocks(error)
         traceback.print_exc()
         events.send(
             "doubt",
@@ -395,7 +385,7 @@ def _graph(name: str, call: TimedCall, device: torch.device, before: Callable[[s
             {name: call}, clock, budget=0.5, target=0.0, before=before, most=SIDE_ROUNDS, trials=1
         ).samples
     except RuntimeError as error:
-        _no_offence(error)
+        _only_of_clocks(error)
         traceback.print_exc()
         torch.cuda.synchronize(device)
         return []

@@ -20,7 +20,7 @@ import msgspec
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 from profkit.runner.staging import Area
 from profkit.runner.whole import CannotWriteError
 

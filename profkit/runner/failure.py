@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from profkit.runner import facts, loading
-from profkit.runner.offence import OffenceError
+from profkit.runner.subject import ChangedResultError
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def classified(error: Exception, status: str, *, capped: bool = False) -> Failur
     """Name an exception. status: what it is called if nothing better is known; capped: GPU memory was limited."""
     lines = str(error).strip().splitlines() or [""]
     tail = "".join(traceback.format_exception(error)).strip()[-3000:]
-    if isinstance(error, OffenceError):
+    if isinstance(error, ChangedResultError):
         return Failure(error.status, lines[0][:500], tail)
     lost = facts.context_lost(error)
     if loading.is_compile_error(error):

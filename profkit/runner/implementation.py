@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,48 +13,48 @@ from typing import Any
 
 import torch
 
+from profkit.launch import protocol
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import backward, birth, inputs, loading, precision, prober, state, weights
-from profkit.runner.remote import RemoteModel
+from profkit.runner import backward, birth, inputs, loading, precision, state, weights
+from profkit.runner.compare import tensors
+from profkit.runner.probe import Probe
+from profkit.runner.remote import Remote
+from profkit.runner.subject import names, plain, spoil
 
 
 @dataclass
 class Implementation:
-    """A loaded implementation, ready to be called with fresh inputs.
+    """A loaded implementation of this process, ready to be called with fresh inputs.
 
     `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
-    sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights, and `precision`, of
-    those that are in this process. `switched`: settings of torch's that its calls switched. `fixed`, `drawn`: see weights. `kept`: with what every call begins that is compared. `was`: the model before `rebuild`.
+    sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights. `fixed`,
+    `drawn`: see weights. `kept`: with what every call begins that is compared. `own`: names of what the reference holds.
+    `was`: the model before `rebuild`. `bits`: of its answers in the trials.
     """
 
     subject: Subject
     module: ModuleType
     lock: loading.BuildLock
     model: Any
-    probe: prober.Probe = field(default_factory=prober.Probe)
+    probe: Probe = field(default_factory=Probe)
     match: weights.Match = field(default_factory=lambda: weights.Match({}))
     alive: frozenset[str] = frozenset()
     counterparts: Mapping[str, str] = field(default_factory=dict)
     precision: str = ""
-    switched: set[str] = field(default_factory=set)
     fixed: frozenset[str] = frozenset()
     drawn: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
     was: Any = None
-
-    @property
-    def remote(self) -> bool:
-        return isinstance(self.model, RemoteModel)
-
-    @property
-    def gone(self) -> bool:
-        """Whether it lived in a process that has ended."""
-        return isinstance(self.model, RemoteModel) and self.model.remote.gone
+    bits: float = math.inf
+    remote = False
+    gone = False
 
     def forgive(self, yes: bool) -> None:
         """Whether it is no fault of it from here on if its process ends or does not answer."""
-        if isinstance(self.model, RemoteModel):
-            self.model.remote.forgiven = yes
+
+    def let_go(self) -> None:
+        """It is of no more use."""
 
     def call(self, arguments: list[Any]) -> Any:
         """Its answer, with nothing else done."""
@@ -60,68 +62,144 @@ class Implementation:
         return self.model(*arguments)
 
     def plain(self, arguments: list[Any], seed: int) -> Any:
-        """Its answer, wherever it lives, with the generators at this seed."""
-        if isinstance(self.model, RemoteModel):
-            return self.model.plain(arguments, seed)
+        """A copy of its answer, wherever it lives, with the generators at this seed; what it changes of its inputs is changed."""
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
-        return self.call(arguments)
+        output = plain(self.call(arguments))
+        answer = inputs.clone(output)
+        spoil(output, self.model, self.own, but=arguments)
+        return answer
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
         """Begin every call that is compared with these values of what the reference keeps, where it has them."""
         self.kept = values
-        if isinstance(self.model, RemoteModel):
-            self.model.keep(values)
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
         """What it has under these names after a call that began with these values."""
-        if isinstance(self.model, RemoteModel):
-            return self.model.left(arguments, seed, values)
         inputs.seed_all(seed)
         return state.left(self.model, values, lambda: self.call(arguments))
 
     def parameters(self) -> dict[str, list[int]]:
         """The shapes of its floating parameters by name."""
-        if isinstance(self.model, RemoteModel):
-            return self.model.parameters()
         return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
 
     def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
         """Its gradients, wherever it lives: see backward.Gradients."""
-        if isinstance(self.model, RemoteModel):
-            return self.model.gradients(given, wanted)
         loading.use(self.lock)
         return backward.Gradients(self.model, wanted)(*given)
 
     def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
         """Put values, by the reference's names, into its weights; every: into those that are not constant as constructed too."""
-        if isinstance(self.model, RemoteModel):
-            self.model.take(values, every=every)
-        else:
-            weights.put(self.model, values, self.counterparts if every else self.match.pairs)
+        weights.put(self.model, values, self.counterparts if every else self.match.pairs)
 
     def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
         """Construct it once more from the arguments `init`, with the values `live` for what is constant as constructed, and
         give it `weights`.
         """
-        if isinstance(self.model, RemoteModel):
-            self.model.rebuild(told, seed)
-            return
+        loading.use(self.lock)
         self.was = self.model
         self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
 
     def restore(self) -> None:
         """Go on with what there was before `rebuild`."""
-        if isinstance(self.model, RemoteModel):
-            self.model.restore()
-        elif self.was is not None:
+        if self.was is not None:
             self.model, self.was = self.was, None
 
     def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
         """Change its weights that stand for these of the reference's, in place; those for which it has none."""
-        if isinstance(self.model, RemoteModel):
-            return self.model.shift(names, still)
         return weights.shift_counterparts(self.model, names, self.counterparts, still)
+
+
+class RemoteImplementation(Implementation):
+    """A candidate in another process, called as if it were in this one: inputs go over, outputs come back.
+
+    `model`: its process (Remote). The methods are the questions that candidate.Guest answers under the same names.
+    """
+
+    model: Remote
+    remote = True
+    _called = False
+
+    @property
+    def gone(self) -> bool:  # type: ignore[override]
+        """Whether its process has ended."""
+        return self.model.gone
+
+    def forgive(self, yes: bool) -> None:
+        self.model.forgiven = yes
+
+    def let_go(self) -> None:
+        self.model.let_go()
+
+    def call(self, arguments: list[Any]) -> Any:
+        return self.plain(arguments, torch.initial_seed())
+
+    def plain(self, arguments: list[Any], seed: int) -> Any:
+        process = self.model
+        process.phase = "check" if self._called else "first"
+        if process.device.type == "cuda":
+            # What the judge has let go of is the candidate's.
+            torch.cuda.empty_cache()
+        clock = process.company.clock if process.company is not None else time.monotonic
+        told, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
+        reply = process.ask("call", given=told, output=answer.name, seed=seed)
+        if not self._called:
+            # What comes later may be as slow and be nothing bad.
+            self._called, process.patience = True, protocol.PATIENT * (clock() - began)
+        output = process.output(answer)
+        if reply.get("changed"):
+            _change(arguments, process.output(answer.with_name(str(reply["changed"]))))
+        return output
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        self.kept = values
+        self._ask("keep", given=self.model.hand_over(dict(values)))
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        return self._output("left", [arguments, dict(values)], seed=seed)
+
+    def parameters(self) -> dict[str, list[int]]:
+        told = self._ask("parameters").get("shapes")
+        if not isinstance(told, dict):
+            raise self.model.nonsense()
+        return told
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        return self._output("gradients", given, phase="first", wanted=list(wanted))
+
+    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
+        self._ask("take", given=self.model.hand_over(dict(values)), every=every)
+
+    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        self._called = False
+        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(told)), seed=seed)
+
+    def restore(self) -> None:
+        self._called = False
+        self._ask("restore")
+
+    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
+        missing = self._ask("shift", names=list(names), still=list(still)).get("missing")
+        if not (isinstance(missing, list) and all(name in names for name in missing)):
+            raise self.model.nonsense()
+        return missing
+
+    def _ask(self, question: str, phase: str = "check", **told: Any) -> dict[str, Any]:
+        self.model.phase = phase
+        return self.model.ask(question, **told)
+
+    def _output(self, question: str, given: Any, phase: str = "check", **told: Any) -> Any:
+        """The tensors that it answers with."""
+        answer = self.model.fresh_file()
+        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **told)
+        return self.model.output(answer)
+
+
+def _change(arguments: Sequence[Any], changed: Any) -> None:
+    """Change tensors in place as the other process has changed its own."""
+    for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
+        if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
+            mine.copy_(theirs)
 
 
 def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
@@ -157,8 +235,11 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     init = first.module.get_init_inputs()
     known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None
     model = birth.construct(module, {"init": init, "weights": known}, seed, device, precision.TYPES[job.precision])
-    match, names = weights.Match({}), {}
+    match, pairs = weights.Match({}), {}
     if known is not None:
         match = weights.match(model, weights.constants(first.model, first.fixed), known)
-        names = weights.counterparts(model, known, match.pairs)
-    return Implementation(subject, module, lock, model, match=match, counterparts=names, precision=job.precision)
+        pairs = weights.counterparts(model, known, match.pairs)
+    own = tuple(names(first.model))
+    return Implementation(
+        subject, module, lock, model, match=match, counterparts=pairs, precision=job.precision, own=own
+    )

@@ -17,15 +17,17 @@ import torch
 
 from profkit.launch.protocol import Job
 from profkit.runner import engine, facts, work
-from profkit.runner.check import compare, tensors
+from profkit.runner.compare import tensors
 from profkit.runner.events import Events
+from profkit.runner.oracle import Oracle, Precision
+from profkit.runner.probe import task_type
 from profkit.runner.subject import TimedCall
 
 
 class Repeated:
-    """The same call on the same arguments, again and again. `turn`, `recheck` and `refuse_habits` are those of
-    TimedCall.
-    """
+    """The same call on the same arguments, again and again; `turn` and `recheck` as TimedCall has them."""
+
+    wanted = False
 
     def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
         self._function = function
@@ -39,10 +41,6 @@ class Repeated:
 
     def recheck(self) -> None:
         """Nothing to compare with."""
-
-    def refuse_habits(self, _name: str, _device: torch.device) -> list[dict[str, str]]:
-        """Nobody is suspected of anything: it is one's own code."""
-        return []
 
 
 def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
@@ -76,14 +74,16 @@ def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: 
     """Whether a callable gives what the first one gives, told as the check of a sample; a callable may change what it is
     given, so each has a copy.
     """
-    wanted, got = (one(*copy.deepcopy(list(arguments))) for one in (next(iter(functions.values())), functions[name]))
-    found = compare(got, wanted, figures=True)
+    first, given = next(iter(functions.values())), list(arguments)
+    wanted, got = (one(*copy.deepcopy(given)) for one in (first, functions[name]))
+    case = Oracle(first, Precision(task_type(first, given, wanted))).case(given, wanted)
+    found = case.judged(got, exact=True, full=True)
     out.send("check", name, seed=0, **asdict(found))
     out.send("impl", name, status=found.status, reason=found.what)
     out.send(
         "doubt",
         what="a callable is compared once, on the arguments it is timed with",
-        how_much="no fresh inputs, no conduct watched",
+        how_much="no fresh inputs",
         fix="make it a sample: profkit new",
         code="compared-once",
     )

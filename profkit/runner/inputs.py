@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 import torch
 
-from profkit.runner.check import coded, identical, inexact, numbers, packed, tensors
+from profkit.runner.compare import coded, identical, inexact, numbers, packed, tensors
 
 _CHANCE = torch.default_generator
-_SYSTEM = random.SystemRandom()
 STIRRED = 64.0
 """Units in the last place by which rounding is taken to move what whole numbers are made of."""
 
@@ -172,34 +171,6 @@ def alike(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
     return type(one) is type(other) and bool(one == other)
-
-
-def moved_by_parts(arguments: Any) -> Iterator[Any]:
-    """Inputs with the elements of their largest tensor in other places, of several one by chance, and then those of all others too;
-    what has one element, is in order or the same throughout stays.
-    """
-    leaves = [leaf for _, leaf in tensors(arguments)]
-    held = [
-        n
-        for n, leaf in enumerate(leaves)
-        if isinstance(leaf, torch.Tensor) and memory(leaf).numel() >= leaf.numel() > 1
-    ]
-    order = sorted(held, key=lambda n: (-leaves[n].numel(), _SYSTEM.random()))
-    largest = next((n for n in order if not identical(_elsewhere(leaves[n]), leaves[n])), None)
-    if largest is None:
-        return
-    arguments = numbered(arguments, lambda at, leaf: leaf.copy_(_elsewhere(leaf)) if at == largest else leaf)
-    yield arguments
-    others = [n for n in held if n != largest and not identical(_elsewhere(leaves[n]), leaves[n])]
-    if others:
-        yield numbered(arguments, lambda at, leaf: leaf.copy_(_elsewhere(leaf)) if at in others else leaf)
-
-
-def _elsewhere(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements moved along the longest axis, but for those in order."""
-    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
-    places = _SYSTEM.randrange(1, tensor.shape[axis])
-    return tensor.roll(places, axis) if tensor.is_complex() else rolled(tensor, places)
 
 
 def refill(target: Any, source: Any) -> None:

@@ -19,8 +19,9 @@ from profkit.launch.protocol import LIMITS, Job
 from profkit.runner import inputs, weights
 from profkit.runner.company import Company
 from profkit.runner.events import Events
-from profkit.runner.implementation import Implementation
-from profkit.runner.remote import LostCandidateError, Remote, RemoteError, RemoteModel, Rota, Sources
+from profkit.runner.implementation import Implementation, RemoteImplementation
+from profkit.runner.remote import LostCandidateError, Remote, RemoteError
+from profkit.runner.subject import names
 
 
 def draw(count: int) -> list[int]:
@@ -31,19 +32,16 @@ def draw(count: int) -> list[int]:
 def let_go(implementations: Iterable[Implementation]) -> None:
     """End the processes of implementations that are of no more use: they hold memory of the device."""
     for implementation in implementations:
-        if isinstance(implementation.model, RemoteModel):
-            implementation.model.remote.let_go()
+        implementation.let_go()
 
 
 def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
     """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
-    rota = Rota(remotes, Sources(job.subjects, new=not job.again), events)
     for remote in remotes:
-        remote.rota, remote.company = rota, company
+        remote.company = company
     seconds = _wait_for_all(remotes, job, events)
-    rota.look_round()
     return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]
 
 
@@ -92,7 +90,7 @@ def build(
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
     constructed = weights.constants(first.model, first.fixed)
-    given: dict[str, Any] = {"init": init, "weights": known, "constructed": constructed}
+    given: dict[str, Any] = {"init": init, "weights": known, "constructed": constructed, "own": names(first.model)}
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):
@@ -119,7 +117,7 @@ def _built(
     name = remote.subject.name
     events.send("impl", name, status="loaded", build_seconds=seconds + built)
     # The module lives elsewhere; building goes on there as well, so the reference's directory does no harm here.
-    return Implementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, RemoteModel(remote), match=match)
+    return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
 
 
 def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:

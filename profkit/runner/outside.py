@@ -1,4 +1,4 @@
-"""Cross-examination: the time of a call by the clock of another process.
+"""The time of a call bounded from below, by the clock of another process.
 
 A candidate's process can say of a call what it likes, for it could have replaced every timer in it. From outside
 two things are seen: a batch of N + 1 calls and one of a single call, each behind the same spin kernel, so that
@@ -12,21 +12,20 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from profkit.runner.offence import OffenceError
+from profkit.runner import busy, facts
 from profkit.runner.timing import Sample
 
 METHOD = "outside"
 NOTE = "another process's clock: what N more calls take, divided by N; warm cache"
 DECIDING = ("cupti", "event", "wall")
 ROUNDS = 7
-LIE = 1.5
-"""A claim this much faster than any batch seen from outside is no measurement."""
-MARGIN = 0.25
+MARGIN = {"cuda": 1.35, "cpu": 1.1}
+"""Times by which a call may be slower in a batch, seen from outside, than its process reports: gaps between launches."""
 RESOLUTION = 20e-6
 """Seconds by which two batches may differ from outside without meaning anything."""
 TICK = {"cuda": 1e-6, "cpu": 0.0}
@@ -44,52 +43,34 @@ _CYCLES = 2.0e9
 _BUDGET = 2.0
 
 
-class TimerLieError(OffenceError):
-    """A candidate's process reports times that cannot be."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__("timer-lie", what)
-
-
 @dataclass(frozen=True)
 class Exam:
-    """One implementation from outside: seconds a call `claimed` in its samples, `least` seconds a call seen from
-    outside; of the long batches the median `wall` seconds and those that its process `hid`, by its own timer; the `tick` of the
-    device.
+    """One implementation from outside: seconds a call `claimed` in its samples, `least` seconds a call seen from outside; the
+    `tick` of the device.
     """
 
     impl: str
     claimed: float
     least: float
-    wall: float
-    hid: float
     samples: tuple[Sample, ...]
     tick: float = 0.0
 
 
-def batch(call: Any, count: int, hold: float, device: torch.device) -> float:
-    """Seconds of `count` calls back to back as this process sees them, of none too. The last one takes other inputs than
-    those before it, so that their output does not pass for its own.
+def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
+    """`count` calls back to back, or none. The last one takes other inputs than those before it, so that their output does
+    not pass for its own.
     """
-    cuda = device.type == "cuda"
     call.turn()
     call.prepare()
-    if cuda:
+    if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda._sleep(int(max(hold, 1e-6) * _CYCLES))
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-    began = time.perf_counter()
     for _ in range(count - 1):
         call()
     call.turn()
     if count:
         call()
-    if not cuda:
-        return time.perf_counter() - began
-    stop.record()
-    torch.cuda.synchronize(device)
-    return float(start.elapsed_time(stop) * 1e-3)
+    facts.settle(device)
 
 
 def examine(
@@ -103,7 +84,7 @@ def examine(
     for name in calls:
         before(name)
         plans[name] = _enough(calls[name], *_plan(claims[name], device), device)
-    seen: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in calls}
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     order, chance = list(calls), random.SystemRandom()
     end = time.monotonic() + _BUDGET
     for number in range(ROUNDS):
@@ -115,7 +96,7 @@ def examine(
             continue
         exams = [_exam(name, claims[name], plans[name][0], seen[name], TICK[device.type]) for name in calls]
         suspects = {name: call for name, call in calls.items() if hasattr(call, "batch")}
-        if time.monotonic() > end or judge(exams, suspects) == ([], []):
+        if time.monotonic() > end or not bounds(exams, suspects, MARGIN[device.type]):
             break
     return exams
 
@@ -147,78 +128,70 @@ def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[i
     if device.type == "cuda":
         return count, hold
     count = min(count, _FEW)
-    while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device)[0] < _WORK["cpu"] / 2:
+    while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
         count = min(_MOST_CALLS["cpu"], 3 * count)
     return count, hold
 
 
-def _pair(call: Any, count: int, hold: float, device: torch.device) -> tuple[float, float, float, float]:
-    """(outside, inside) seconds of a batch of one and of a batch of count + 1."""
-    return (*_once(call, 1, hold, device), *_once(call, count + 1, hold, device))
+def _pair(call: Any, count: int, hold: float, device: torch.device) -> tuple[float, float]:
+    """Seconds of a batch of one and of a batch of count + 1."""
+    return _once(call, 1, hold, device), _once(call, count + 1, hold, device)
 
 
-def _once(call: Any, count: int, hold: float, device: torch.device) -> tuple[float, float]:
+def _once(call: Any, count: int, hold: float, device: torch.device) -> float:
     if hasattr(call, "batch"):
-        wall, inside = call.batch(count, hold)
-        return float(wall), float(inside)
+        return float(call.batch(count, hold))
     began = time.perf_counter()
-    inside = batch(call, count, hold, device)
-    return time.perf_counter() - began, inside
+    batch(call, count, hold, device)
+    return time.perf_counter() - began
 
 
 def _exam(
-    name: str,
-    claim: tuple[float, float],
-    count: int,
-    seen: list[tuple[float, float, float, float]],
-    tick: float = 0.0,
+    name: str, claim: tuple[float, float], count: int, seen: list[tuple[float, float]], tick: float = 0.0
 ) -> Exam:
-    ones, manies = [row[0] for row in seen], [row[2] for row in seen]
-    slopes = [max(0.0, (row[2] - row[0]) / count) for row in seen]
+    ones, manies = zip(*seen, strict=True)
+    slopes = [max(0.0, (many - one) / count) for one, many in seen]
     least = (min(manies) - statistics.median(ones) - RESOLUTION) / count
-    hid = statistics.median((row[2] - row[3]) - (row[0] - row[1]) for row in seen)
     rows = tuple(Sample(name, METHOD, n, 0, slope, l2="warm") for n, slope in enumerate(slopes))
-    return Exam(name, claim[0], max(0.0, least), statistics.median(manies), hid, rows, tick)
+    return Exam(name, claim[0], max(0.0, least), rows, tick)
 
 
-def judge(
-    exams: list[Exam], suspects: Mapping[str, Any], slower: float = 1.0, load: str = ""
-) -> tuple[list[str], list[dict[str, str]]]:
-    """(names whose claims cannot be, doubts about those that are merely far off).
+def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
+    """Name -> the least seconds a call that its process may report, of those that report less.
 
-    The reference is timed in the judge's own process, where nobody lies: by as much as its batches are slower
-    than its samples, because the machine is busy, the others are forgiven; so is what a load that made things `slower`
-    by so many times can explain (`load`: in words).
+    The reference is timed in the judge's own process: by as much as its batches are slower than its samples, because the
+    machine is busy, those of the others may be.
     """
     usual = max([1.0, *(e.least / e.claimed for e in exams if e.impl not in suspects and e.claimed > 0)])
-    liars, doubts = [], []
-    for exam in exams:
-        if exam.impl not in suspects:
-            continue
-        claimed = max(exam.claimed, exam.tick)
-        if exam.least > LIE * max(usual, slower) * claimed:
-            liars.append(exam.impl)
-        elif exam.least > LIE * usual * claimed:
-            doubts.append(
-                {
-                    "what": f"whether {exam.impl} takes the time that its process reports could not be told",
-                    "how_much": f"{exam.claimed * 1e6:.4g} us a call reported, at least {exam.least * 1e6:.4g} us from "
-                    f"outside, on a busy machine: {load}",
-                    "fix": "measure again on a machine that does nothing else",
-                    "code": "busy",
-                    "about": exam.impl,
-                }
-            )
-        elif slower == 1.0 and abs(exam.hid) > MARGIN * exam.wall + RESOLUTION:
-            # On a busy machine an answer waits for its turn, and nobody hid anything.
-            doubts.append(
-                {
-                    "what": f"the process of {exam.impl} times its batches differently than they look from outside",
-                    "how_much": f"{exam.wall * 1e6:.4g} us from outside, {(exam.wall - exam.hid) * 1e6:.4g} us by its own timer",
-                    "fix": "see that nothing else runs on this machine, and measure again",
-                }
-            )
-    return liars, doubts
+    least = {exam.impl: exam.least / (margin * usual) for exam in exams if exam.impl in suspects}
+    return {e.impl: least[e.impl] for e in exams if least.get(e.impl, 0.0) > max(e.claimed, e.tick)}
+
+
+def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
+    """The samples with those of an implementation scaled so that no method that decides has a median below `least` [s]."""
+    medians = {}
+    for method in DECIDING:
+        mine = [s.seconds for s in samples if s.impl == name and s.method == method and s.seconds == s.seconds]
+        medians[method] = statistics.median(mine) if mine else math.inf
+
+    def up(sample: Sample) -> Sample:
+        median = medians.get(sample.method, math.inf)
+        if sample.impl != name or median >= least:
+            return sample
+        return replace(sample, seconds=sample.seconds * least / median if median > 0 else least)
+
+    return [up(sample) for sample in samples]
+
+
+def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
+    """What is said where the clock of another process sees longer calls; load: in words, where that may explain them."""
+    seen = f"its process reports {exam.claimed * 1e6:.4g} us a call, from outside at least {exam.least * 1e6:.4g} us a call"
+    if load:
+        what = f"whether {exam.impl} takes the time that its process reports could not be told"
+        return {**busy.unsure(what, f"{seen}, on a busy machine: {load}"), "about": exam.impl}
+    what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
+    fix = "see that nothing else runs on this machine; do all of the work in the call"
+    return {"what": what, "how_much": f"{seen}: the larger counts", "fix": fix, "code": METHOD, "about": exam.impl}
 
 
 def place(index: int, shape: torch.Size) -> tuple[int, ...]:
@@ -247,15 +220,7 @@ def launching(
         for _ in range(ROUNDS):
             for count, seen in ((0, nones), (1, ones)):
                 before(exam.impl)
-                seen.append(_once(call, count, hold, device)[0])
-        if min(ones) - statistics.median(nones) - RESOLUTION <= LIE * max(claimed, exam.tick):
+                seen.append(_once(call, count, hold, device))
+        if min(ones) - statistics.median(nones) - RESOLUTION <= MARGIN[device.type] * max(claimed, exam.tick):
             return True
     return False
-
-
-def accusation(exam: Exam) -> str:
-    """What a lie looks like, in words."""
-    return (
-        f"patched timer: its process reports {exam.claimed * 1e6:.4g} us a call, from outside a call takes "
-        f"at least {exam.least * 1e6:.4g} us"
-    )

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from profkit.runner import facts, inputs
-from profkit.runner.check import tensors
 from profkit.runner.clocks import CpuClock, CudaClock
+from profkit.runner.compare import tensors
 from profkit.runner.resident import Resident
 
 ROUNDS, LEAST = 15, 5

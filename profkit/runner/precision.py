@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 
 TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 _HAS_TF32 = (8, 0)

@@ -7,23 +7,20 @@ it is timed is in claims.py.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from profkit.launch import protocol, waiting
+from profkit.launch import waiting
 from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject
 from profkit.runner import exchange, staging
 from profkit.runner.channel import Channel, EndedError, OverdueError
-from profkit.runner.check import tensors
 from profkit.runner.company import Company
 from profkit.runner.events import Events
 
@@ -60,62 +57,6 @@ class RemoteError(RuntimeError):
         events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
 
 
-class Sources:
-    """The files of all implementations, as far as the system tells that somebody has written into one."""
-
-    def __init__(self, subjects: Iterable[Subject], *, new: bool = True) -> None:
-        """new: whether what is no longer what it was when the run began has to be told."""
-        self._files = {Path(one.file): one.sha256 for one in subjects}
-        self._seen = [() if new and _is_other(file, known) else _state(file) for file, known in self._files.items()]
-
-    def changed(self) -> list[str]:
-        """Names of those that are not what they were when this was last asked."""
-        before, self._seen = self._seen, [_state(file) for file in self._files]
-        return [file.name for file, old, new in zip(self._files, before, self._seen, strict=True) if old != new]
-
-
-def _is_other(file: Path, sha256: str) -> bool:
-    try:
-        return bool(sha256) and hashlib.sha256(file.read_bytes()).hexdigest() != sha256
-    except OSError:
-        return True
-
-
-def _state(file: Path) -> tuple[int, ...]:
-    """What changes with every writing, and cannot be set back; nothing for a file that is gone."""
-    try:
-        found = file.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_ctime_ns
-
-
-class Rota:
-    """Whose turn it is of the candidates' processes. When it passes on, the others and the sources are looked at: what became
-    of them is told of who had it.
-    """
-
-    def __init__(self, remotes: Sequence[Remote], sources: Sources, events: Events) -> None:
-        self._remotes, self._sources, self._events = remotes, sources, events
-        self._last: Remote | None = None
-
-    def pass_to(self, remote: Remote | None) -> None:
-        """Before a process is asked; None: nobody has it."""
-        last, self._last = self._last, remote
-        if last is not None and last is not remote:
-            self.look_round(last)
-
-    def look_round(self, whose: Remote | None = None) -> None:
-        """Say who was ended in this one's turn: they stand still, and can have done nothing themselves."""
-        # They are loaded side by side: nobody has a turn of its own then.
-        by = whose.subject.name if whose is not None and whose.phase != "build" else ""
-        for other in self._remotes:
-            if whose is not None and other is not whose and other.struck():
-                self._events.send("struck", other.subject.name, by=whose.subject.name, phase=whose.phase)
-        for file in self._sources.changed():
-            self._events.send("doubt", by, **_written_into(file, by))
-
-
 class Remote:
     """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
     along with the next one.
@@ -139,8 +80,6 @@ class Remote:
         self.patience = 0.0
         self.forgiven = False
         self._halted: list[int] = []
-        self.rota = Rota([self], Sources(()), events)
-        self._struck = False
         # What goes there and what comes back, where both see memory of the device.
         self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
         self._wanted, self._alone = 0, False
@@ -168,7 +107,6 @@ class Remote:
     def send(self, question: str, **told: Any) -> None:
         if self.gone:
             raise LostCandidateError(self.subject.name)
-        self.rota.pass_to(self)
         self._announce()
         self._halt(False)
         try:
@@ -236,13 +174,6 @@ class Remote:
                 os.kill(self.process, signal.SIGCONT)
         excuse.extend(time.monotonic() - began)
 
-    def struck(self) -> bool:
-        """Whether it was ended while it stood still; once."""
-        if self._halted and not (self.gone or self._struck) and waiting.dying(self.process):
-            self._struck = True
-            return True
-        return False
-
     def nonsense(self) -> RemoteError:
         """What to raise when an answer is none."""
         return RemoteError(
@@ -304,7 +235,6 @@ class Remote:
 
     def let_go(self) -> None:
         """Hang up; the process ends when it notices."""
-        self.rota.pass_to(None)
         self._halt(False)
         if not self.gone:
             self.gone = True
@@ -367,127 +297,4 @@ class Remote:
             raise RemoteError(self.subject.name, {"reason": reason}) from error
 
 
-def _written_into(file: str, by: str) -> dict[str, str]:
-    turn, loading = (
-        f"somebody wrote into {file} while {by} had its turn",
-        f"somebody wrote into {file} while all were loaded",
-    )
-    return {
-        "what": turn if by else loading,
-        "how_much": "what runs is what was in it when the run began",
-        "fix": "see who it was: the candidate, or you in an editor",
-        "code": "written-into",
-    }
-
-
-class RemoteModel:
-    """A candidate's model, called as if it were in this process: inputs go over, outputs come back.
-
-    The generators there get the seed that this process's were last given. What the call changes in its inputs
-    is changed in these as well.
-    """
-
-    kinds: Collection[str] = ()
-    """What the reference's outputs are made of (lazy.kinds)."""
-    tolerances: Mapping[str, float] = {}
-    """rtol by output, where this problem has another than the usual one."""
-
-    def __init__(self, remote: Remote) -> None:
-        self.remote = remote
-        self._called = False
-
-    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
-        """Put these values into the weights there, as Guest.take says."""
-        self.remote.phase = "check"
-        self.remote.ask("take", given=self.remote.hand_over(dict(values)), every=every)
-
-    def rebuild(self, told: Mapping[str, Any], seed: int) -> None:
-        """Have it constructed once more, as Guest.rebuild says."""
-        self.remote.phase = "first"
-        self._called = False
-        self.remote.ask("rebuild", given=self.remote.hand_over(dict(told)), seed=seed)
-
-    def restore(self) -> None:
-        """Have it go on with what there was before `rebuild`."""
-        self._called = False
-        self.remote.ask("restore")
-
-    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
-        """Change its weights in place: see weights.shift_counterparts."""
-        self.remote.phase = "check"
-        missing = self.remote.ask("shift", names=list(names), still=list(still)).get("missing")
-        if not (isinstance(missing, list) and all(name in names for name in missing)):
-            raise self.remote.nonsense()
-        return missing
-
-    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Have it begin every call that is compared with these values of what the reference keeps."""
-        self.remote.phase = "check"
-        self.remote.ask("keep", given=self.remote.hand_over(dict(values)))
-
-    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
-        """What it has under these names after a call that began with these values."""
-        self.remote.phase = "check"
-        answer = self.remote.fresh_file()
-        told = self.remote.hand_over([arguments, dict(values)])
-        self.remote.ask("left", given=told, output=answer.name, seed=seed)
-        return self.remote.output(answer)
-
-    def plain(self, arguments: list[Any], seed: int) -> Any:
-        """The answer of one call, made as anybody would."""
-        self.remote.phase = "check"
-        self._make_room()
-        answer = self.remote.fresh_file()
-        self.remote.ask("plain", given=self.remote.hand_over(arguments), output=answer.name, seed=seed)
-        return self.remote.output(answer)
-
-    def _make_room(self) -> None:
-        """What the judge has let go of is the candidate's."""
-        if self.remote.device.type == "cuda":
-            torch.cuda.empty_cache()
-
-    def parameters(self) -> dict[str, list[int]]:
-        """The shapes of its floating parameters by name, as its process says."""
-        self.remote.phase = "check"
-        told = self.remote.ask("parameters").get("shapes")
-        if not isinstance(told, dict):
-            raise self.remote.nonsense()
-        return told
-
-    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
-        """What backward.Gradients gives there."""
-        self.remote.phase = "first"
-        answer = self.remote.fresh_file()
-        self.remote.ask("gradients", given=self.remote.hand_over(given), output=answer.name, wanted=list(wanted))
-        return self.remote.output(answer)
-
-    def __call__(self, *arguments: Any) -> Any:
-        self.remote.phase = "check" if self._called else "first"
-        self._make_room()
-        told, answer = self.remote.hand_over(list(arguments)), self.remote.fresh_file()
-        clock = self.remote.company.clock if self.remote.company is not None else time.monotonic
-        began = clock()
-        reply = self.remote.ask(
-            "call",
-            given=told,
-            output=answer.name,
-            seed=torch.initial_seed(),
-            kinds=sorted(self.kinds),
-            tolerances=dict(self.tolerances),
-        )
-        if not self._called:
-            # The first question is two calls, or more; what comes may be as slow and be nothing bad.
-            self._called, self.remote.patience = True, protocol.PATIENT * (clock() - began)
-        output = self.remote.output(answer)
-        if reply.get("changed"):
-            self._change(arguments, self.remote.output(answer.with_name(str(reply["changed"]))))
-        return output
-
-    def _change(self, arguments: Sequence[Any], changed: Any) -> None:
-        pairs = zip(tensors(list(arguments)), tensors(changed), strict=False)
-        for (_, mine), (_, theirs) in pairs:
-            if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
-                mine.copy_(theirs)
-
-
-__all__ = ["LostCandidateError", "Remote", "RemoteError", "RemoteModel"]
+__all__ = ["LostCandidateError", "Remote", "RemoteError"]

@@ -158,8 +158,6 @@ def _main(control: str, parent: str, *preload: str) -> None:
     gc.disable()
     for name in preload:
         importlib.import_module(name)
-    if "profkit.runner.integrity" in sys.modules:
-        sys.modules["profkit.runner.integrity"].prepare()
     # Once: Python looks through everything the less often the more it found there.
     gc.collect()
     gc.freeze()

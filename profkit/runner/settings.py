@@ -1,12 +1,8 @@
-"""torch's process-wide settings: kept as they were, and told when switched.
-
-Those that decide in which precision torch computes are read and put back by precision.py.
-"""
+"""torch's process-wide settings that a candidate switches: put back, and told. precision.py has those of the precision."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, MutableSet
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,123 +10,50 @@ import torch
 
 from profkit.runner import precision
 
-_Setting = tuple[Callable[[], Any], Callable[[Any], Any]]
-
-
-def _attribute(holder: Any, name: str) -> _Setting:
-    return lambda: getattr(holder, name), lambda value: setattr(holder, name, value)
-
-
-def _default_device(device: torch.device) -> None:
-    """Back to a device that nobody had set: the CPU is what torch says when there is none."""
-    torch.set_default_device(None if device.type == "cpu" else device)
+CALLED = "settings-called"
+"""The code of the doubt about what a candidate switches in its calls, the timed ones among them."""
+_CUDNN, _MATMUL = torch.backends.cudnn, torch.backends.cuda.matmul
 
 
 def _flushes() -> bool:
     """Whether this thread's arithmetic takes denormals for zeros."""
-    return not bool(torch.tensor(_DENORMAL, dtype=torch.float32, device="cpu") * 0.5)
+    return not bool(torch.tensor(1e-40, dtype=torch.float32, device="cpu") * 0.5)
 
 
-_DENORMAL = 1e-40
-
-
-def _settings() -> dict[str, _Setting]:
-    backends = torch.backends
-    found: dict[str, _Setting] = {
-        "autograd": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "threads": (torch.get_num_threads, torch.set_num_threads),
-        "deterministic algorithms": (
-            torch.are_deterministic_algorithms_enabled,
-            torch.use_deterministic_algorithms,
-        ),
-        "cuDNN": _attribute(backends.cudnn, "enabled"),
-        "cuDNN benchmark": _attribute(backends.cudnn, "benchmark"),
-        "cuDNN deterministic": _attribute(backends.cudnn, "deterministic"),
-        "FP16 reductions": _attribute(backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
-        "BF16 reductions": _attribute(backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
-        "fast transformer path": (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
-        "deterministic fill": _attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
-        "oneDNN": _attribute(backends.mkldnn, "enabled"),
-        "denormals as zeros": (_flushes, torch.set_flush_denormal),
-        "default device": (torch.get_default_device, _default_device),
-    }
-    for name in ("flash", "mem_efficient", "math", "cudnn"):
-        get, put = (getattr(backends.cuda, word.format(name), None) for word in ("{}_sdp_enabled", "enable_{}_sdp"))
-        if get is not None and put is not None:
-            found[f"attention by {name}"] = (get, put)
-    for name in ("preferred_linalg_library", "preferred_blas_library"):
-        asked = getattr(backends.cuda, name, None)
-        if asked is not None:
-            found[name.replace("_", " ")] = (asked, asked)
-    for kind in ("cpu", "cuda"):
-        found[f"{kind} autocast"] = (
-            partial(torch.is_autocast_enabled, kind),
-            partial(torch.set_autocast_enabled, kind),
+_OTHERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "autograd": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "threads": (torch.get_num_threads, torch.set_num_threads),
+    "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    "denormals as zeros": (_flushes, torch.set_flush_denormal),
+    **{
+        name: (partial(getattr, holder, attribute), partial(setattr, holder, attribute))
+        for name, holder, attribute in (
+            ("cuDNN benchmark", _CUDNN, "benchmark"),
+            ("FP16 reductions", _MATMUL, "allow_fp16_reduced_precision_reduction"),
+            ("BF16 reductions", _MATMUL, "allow_bf16_reduced_precision_reduction"),
         )
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        found["current stream"] = (torch.cuda.current_stream, torch.cuda.set_stream)
-    return found
+    },
+}
+Settings = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
-def read() -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what decides the precision, every other setting this torch has), by name."""
-    return precision.switches(), _others()
+def read() -> Settings:
+    """(what decides the precision, the other settings), by name."""
+    return precision.switches(), {name: get() for name, (get, _) in _OTHERS.items()}
 
 
-def _others() -> dict[str, Any]:
-    found = {}
-    for name, (get, _) in _settings().items():
-        with contextlib.suppress(RuntimeError, AttributeError):
-            found[name] = get()
-    return found
-
-
-CALLED = "settings-called"
-"""The code of the doubt about what a candidate switches in its calls, the timed ones among them."""
-
-
-def keep(
-    before: tuple[Mapping[str, Any], Mapping[str, Any]],
-    name: str,
-    events: precision.Listener,
-    *,
-    called: MutableSet[str] | None = None,
-) -> None:
-    """Undo what a candidate switched since `read`, and say so. called: of a call, the settings that
-    earlier ones switched. What it does again it does in the timed ones as well; what it did once is off when anything is timed.
-    """
+def keep(before: Settings, name: str, events: precision.Listener, *, called: bool = False) -> None:
+    """Undo what a candidate switched since `read`, and say so. called: in a call, so that it does in the timed ones as well."""
     precision.keep(before[0], name, events)
-    _keep_others(before[1], name, events, called=called)
-
-
-def _keep_others(
-    before: Mapping[str, Any], name: str, events: precision.Listener, *, called: MutableSet[str] | None
-) -> None:
-    switched, again = [], False
-    for key, (get, put) in _settings().items():
-        with contextlib.suppress(RuntimeError, AttributeError):
-            now = get()
-            if key in before and now != before[key]:
-                put(before[key])
-                switched.append(f"{key}: {before[key]} -> {now}")
-                again |= called is not None and key in called
-                if called is not None:
-                    called.add(key)
-    if again:
-        events.send(
-            "doubt",
-            name,
-            what=f"settings: {name} switches torch's in its calls",
-            how_much=f"{'; '.join(switched)}; so it was timed, and the reference without",
-            fix="leave the process as it was, or switch it for the reference too",
-            code=CALLED,
-        )
-    elif switched:
-        events.send(
-            "doubt",
-            name,
-            what=f"settings: {name} switches torch's for the whole process",
-            how_much=f"{'; '.join(switched)}; switched back",
-            fix="leave the process as it was: the caller's other work lives in it",
-            code="settings",
-        )
+    now = {key: get() for key, (get, _) in _OTHERS.items()}
+    switched = [f"{key}: {was} -> {now[key]}" for key, was in before[1].items() if now[key] != was]
+    for key, was in before[1].items():
+        if now[key] != was:
+            _OTHERS[key][1](was)
+    if switched:
+        where = "in its calls" if called else "for the whole process"
+        how = "; so it was timed, and the reference without" if called else "; switched back"
+        fix = "leave the process as it was, or switch it for the reference too"
+        what = f"settings: {name} switches torch's {where}"
+        said = {"what": what, "how_much": "; ".join(switched) + how, "fix": fix}
+        events.send("doubt", name, **said, code=CALLED if called else "settings")

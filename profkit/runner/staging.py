@@ -18,7 +18,7 @@ import torch
 
 from profkit.launch import waiting
 from profkit.runner import facts, inputs
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 
 _LIES = "__lies_at__"
 _ALIGNED = 512

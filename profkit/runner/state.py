@@ -6,15 +6,17 @@ answer depends on what it keeps, both sides begin every call that is compared wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from profkit.runner import inputs
-from profkit.runner.check import compare
-from profkit.runner.prober import same
+from profkit.runner.compare import close, same
+from profkit.runner.oracle import Left
+
+_TELLS = 13.0
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class State:
 
 def changed(model: Any, call: Callable[[], Any]) -> State:
     """What a call changes; it is asked twice, and what it changed put back."""
-    before = {name: tensor.clone() for name, tensor in _held(model)}
+    before = {name: tensor.clone() for name, tensor in held(model)}
     first = inputs.clone(call()) if before else None
-    now = dict(_held(model))
+    now = dict(held(model))
     values = {name: one for name, one in before.items() if name in now and not same(one, now[name])}
     if not values:
         return State()
-    tells = compare(call(), first).status != "ok"
+    tells = not close(call(), first, _TELLS)
     put(model, values)
     registered = {name for name, _ in model.named_buffers()}
     return State(values, tells, frozenset(name for name in values if tells or name in registered))
@@ -57,10 +59,25 @@ def left(model: Any, values: Mapping[str, torch.Tensor], call: Callable[[], obje
     """Copies of what a model holds under these names, where it does, after a call that began with these values."""
     put(model, values)
     call()
-    return {name: tensor.clone() for name, tensor in _held(model) if name in values}
+    return {name: tensor.clone() for name, tensor in held(model) if name in values}
 
 
-def _held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def keeping(names: Collection[str]) -> Callable[[Any, list[Any]], Left]:
+    """The view of what a call of a model leaves under these names in it."""
+
+    def view(model: Any, arguments: list[Any]) -> Left:
+        def kept() -> dict[str, torch.Tensor]:
+            return {name: tensor.clone() for name, tensor in held(model) if name in names}
+
+        before = kept()
+        model(*arguments)
+        return Left(before, kept())
+
+    return view
+
+
+def held(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers of a model and the tensors among its modules' attributes, by name."""
     if not isinstance(model, torch.nn.Module):
         return
     yield from model.named_buffers()

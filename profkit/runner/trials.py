@@ -1,43 +1,31 @@
-"""The correctness trials of one candidate: inputs it has not seen, its answer first, then the reference's.
-
-When the candidate is called, the reference's answer to these inputs exists nowhere it could be read from.
-"""
+"""The correctness trials of one candidate: inputs it has not seen, its answer first, then the reference's."""
 
 from __future__ import annotations
 
-import functools
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import torch
+from profkit.runner import inputs
+from profkit.runner.compare import Verdict, close, figures, form, same, tensors
+from profkit.runner.oracle import Left, Oracle
+from profkit.runner.probe import Probe
 
-from profkit.runner import inputs, jumps
-from profkit.runner.check import Verdict, compare, identical, rtol_of, tensors
-from profkit.runner.lowered import thin
-from profkit.runner.prober import WIDER, WIDEST, Probe, distances, same
+_LOOSE = 6.0
+"""Bits to which the answers of a reference that draws random numbers must agree from the same seed."""
 
 
 class Trials:
-    """`candidate` and `reference` are called with lists of arguments, generators at the trial's seed. exact: what the reference
-    leaves of its inputs in float64.
-    """
+    """Calls `candidate` and `reference` with lists of arguments, generators at the trial's seed."""
 
     def __init__(
-        self,
-        candidate: Callable[[list[Any]], Any],
-        reference: Callable[[list[Any]], Any],
-        probe: Probe,
-        exact: Callable[[list[Any]], list[Any]] | None = None,
+        self, candidate: Callable[[list[Any]], Any], reference: Callable[[list[Any]], Any], oracle: Oracle, probe: Probe
     ) -> None:
-        self._candidate = candidate
-        self._reference = reference
-        self._probe = probe
-        self._exact = exact
+        self._candidate, self._reference, self._oracle, self._probe = candidate, reference, oracle, probe
         self._last: Any = None
 
-    def on(self, arguments: list[Any], seed: int) -> Verdict:
-        """Compare the two on these arguments, which are used up."""
+    def on(self, arguments: list[Any], seed: int, *, exact: bool = False, drawn: bool = True) -> Verdict:
+        """Compare the two on these arguments, which are used up. exact: measure the bits; drawn: as get_inputs() does."""
         mine = inputs.clone(arguments)
         inputs.seed_all(seed)
         got = self._candidate(mine)
@@ -46,140 +34,35 @@ class Trials:
         inputs.seed_all(seed)
         given = inputs.clone(arguments) if self._probe.mutates else arguments
         want = self._reference(arguments)
-        ask = None if self._probe.random else self._reference
-        verdict = jumps.judged(got, want, given, ask, self._probe.tolerances, figures=True)
-        if verdict.status != "ok" and self._is_old(got, want):
-            return Verdict("caches-results", "gave the answer to the inputs of the trial before")
+        if self._probe.random:
+            return self._loosely(got, want)
+        verdict = self._oracle.case(given, want, drawn=drawn).judged(got, exact=exact, full=True)
+        if verdict.status == "mismatch" and self._last is not None and close(got, self._last, _LOOSE):
+            verdict = replace(verdict, what=f"stale: gave the answer to the inputs of the trial before: {verdict.what}")
         self._last = inputs.clone(want)
         if verdict.status == "ok" and self._probe.mutates:
-            left = None if self._probe.random else self._left
-            if jumps.judged(mine, arguments, given, left, {}).status != "ok":
-                return Verdict("mismatch", "leaves other values in its inputs than the reference does")
-            if self._exact is not None and not self._probe.random:
-                exact = functools.partial(self._exact, inputs.clone(given))
-                if off := added(mine, arguments, given, exact, self._probe.tolerances):
-                    return Verdict("mismatch", off)
+            added = self._oracle.case(given, Left(given, arguments), left).judged(Left(given, mine), strict=True)
+            if added.status != "ok":
+                what = added.what.replace("output", "input", 1)
+                return Verdict("mismatch", f"leaves other values in its inputs than the reference does: {what}")
         return verdict
 
-    def on_part(self, arguments: list[Any], seed: int) -> Verdict:
-        """Whether anything that is wrong for these arguments, which have much of those of the call before, is what was right there.
-        They are used up.
-        """
-        mine, own = inputs.clone(arguments), self._probe.tolerances
-        inputs.seed_all(seed)
-        got = self._candidate(mine)
-        inputs.seed_all(seed)
-        want = self._reference(arguments)
-        before, self._last = self._last, inputs.clone(want)
-        leaves = [list(tensors(one)) for one in (got, want, before)]
-        if len({len(one) for one in leaves}) > 1:
-            return Verdict("ok")
-        for (_, one), (where, right), (_, last) in zip(*leaves, strict=True):
-            named = {"output": own[where]} if where in own else {}
-            tells = isinstance(right, torch.Tensor) and right.numel() >= _TELLING
-            if tells and compare(one, right, named).status != "ok" and compare(one, last, named).status == "ok":
-                what = f"gave {where} as for inputs of the call before, of which a part was moved"
-                return Verdict("caches-results", what)
-        return Verdict("ok")
-
-    def _left(self, arguments: list[Any]) -> list[Any]:
-        """What the reference leaves of these."""
-        self._reference(arguments)
-        return arguments
-
-    def _is_old(self, got: Any, want: Any) -> bool:
-        """Whether this is the answer to the last trial, and another one than is wanted."""
-        own = self._probe.tolerances
-        if self._last is None or compare(self._last, want, own).status == "ok":
-            return False
-        return compare(got, self._last, own).status == "ok"
+    def _loosely(self, got: Any, want: Any) -> Verdict:
+        if wrong := form(got, want, any_dtype=self._oracle.any_dtype):
+            return wrong
+        shown: dict[str, Any] = figures(got, want)
+        if close(got, want, _LOOSE):
+            return Verdict("ok", **shown)
+        return Verdict(
+            "mismatch", f"output differs from the reference's from the same seed, the worst by {shown['max_abs']:.3g}"
+        )
 
 
-def added(
-    mine: Any, after: Any, given: Any, exact: Callable[[], Any], tolerances: Mapping[str, float], what: str = "input"
-) -> str:
-    """Where what a call adds to its inputs, or to what it keeps, is another: it may be little beside them, as a step of an optimiser
-    or of a running mean is, and is all of the work. mine, after: what the candidate and the reference leave; given: what was there;
-    exact: what the reference leaves in float64, asked for whoever is off.
-    """
-    if not _far(mine, after, given, {}, what=what):
-        return ""
-    if (wide := _told(exact)) is None:
-        return ""
-    least, own = _least(tolerances), _far(wide, after, given, {}, most=0.0, what=what)
-    far = _far(mine, after, given, {where: max(least, off * WIDER) for where, off in own.items()}, what=what)
-    return "; ".join(f"adds something else to {where}: off by {off:.2g} of what is added" for where, off in far.items())
-
-
-def left(
-    mine: Mapping[str, Any],
-    after: Mapping[str, Any],
-    given: Mapping[str, Any],
-    exact: Callable[[], Any] | None,
-    tolerances: Mapping[str, float],
-) -> str:
-    """Which of the values that a call keeps for the next, by name, are others than the reference leaves, or what is added to
-    them is; see `added`. exact: None for a reference that draws random numbers, of which the values alone are compared.
-    """
-    once = functools.cache(exact) if exact is not None else None
-
-    def others(room: Mapping[str, float]) -> list[str]:
-        own = {name: {"output": room[name]} if name in room else {} for name in after}
-        return [name for name in after if compare(mine[name], after[name], own[name]).status != "ok"]
-
-    if (off := others({})) and once is not None:
-        # As where products are rounded on their way, which shows in a mean as it does in the answer.
-        least, far = _least(tolerances), distances(_told(once), after)
-        held = {name: max(least, rtol_of(one.dtype)) for name, one in after.items() if one.is_floating_point()}
-        off = others({name: min(WIDEST, max(room, WIDER * far.get(name, 0.0))) for name, room in held.items()})
-    if off:
-        return f"leaves other values in {off[0]} than the reference does"
-    return added(mine, after, given, once, tolerances, "state") if once is not None else ""
-
-
-def _told(exact: Callable[[], Any]) -> Any:
-    """What the reference leaves in float64; None where it fails."""
-    try:
-        return exact()
-    except Exception:
-        traceback.print_exc()
-        return None
-
-
-def _least(tolerances: Mapping[str, float]) -> float:
-    """The rtol that holds for whatever a call leaves: the widest that an answer is held to."""
-    return max((rtol for rtol in tolerances.values() if rtol < WIDEST), default=0.0)
-
-
-_TELLING = 4
-"""Elements of an output that are the same by no chance."""
-_ULPS = 2.0
-_MOST = 0.01
-"""Share of the elements that may be off, for what is rounded to levels on its way."""
-
-
-def _far(
-    mine: Any, after: Any, given: Any, room: Mapping[str, float], most: float = _MOST, what: str = "input"
-) -> dict[str, float]:
-    """By input, or `what` it is, how far what was added to it is off, in units of what the reference adds and the rms of that, where more
-    elements are than may be. room: the rtol of some; most: the share of elements.
-    """
-    found = {}
-    triples = zip(tensors(mine, what), tensors(after, what), tensors(given, what), strict=True)
-    for (where, got), (_, want), (_, old) in triples:
-        if not isinstance(want, torch.Tensor) or not want.is_floating_point() or identical(want, old):
-            continue
-        # Of caches of gigabytes some elements do.
-        a, b, c = (thin(one).to(torch.float64) for one in (got, want, old))
-        added = (b - c).nan_to_num(0.0, 0.0, 0.0)
-        if not bool(added.any()):
-            continue
-        size = added.abs() + added.square().sum().div((added != 0).sum().clamp_min(1)).sqrt()
-        rounding = _ULPS * torch.finfo(want.dtype).eps * (b.abs() + c.abs())
-        off = ((a - b).nan_to_num(0.0, 0.0, 0.0).abs() - rounding).clamp_min(0.0) / size.clamp_min(1e-300)
-        if float((off > max(room.get(where, 0.0), rtol_of(want.dtype))).to(torch.float64).mean()) > most or not most:
-            found[where] = float(off.max())
-    return found
+def left(model: Any, arguments: list[Any]) -> Left:
+    """What a call of a model leaves in its inputs."""
+    before = inputs.clone(arguments)
+    model(*arguments)
+    return Left(before, arguments)
 
 
 def _changes(mine: Any, given: Any) -> str:

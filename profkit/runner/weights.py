@@ -19,7 +19,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from profkit.runner import inputs
-from profkit.runner.check import coded, identical, numbers, tensors
+from profkit.runner.compare import coded, identical, numbers, tensors
 
 _SHARES = (1.0, 0.25, 0.0625)
 """How far from the constructed values the drawn ones are, as long as the answer does not bear it."""

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from profkit.runner.check import tensors
+from profkit.runner.compare import tensors
 
 _PER_ELEMENT = {
     "_softmax": 5,

@@ -29,7 +29,7 @@ FAST = {"impl": "fast", "ratio": "faster", "speedup": 2.0, "low": 1.98, "high": 
         ({"status": "crash"}, "failed", "crash"),
         ({"status": "hang"}, "failed", "hang"),
         ({"status": "mismatch"}, "wrong", "mismatch"),
-        ({"status": "patched"}, "wrong", "patched"),
+        ({"status": "stops-computing"}, "wrong", "stops-computing"),
         ({"unsound": ("memcheck: out of bounds in k",)}, "wrong", "unsound"),
         ({"passing": ("zeros", "the mean")}, "void", "zeros, the mean would pass"),
         ({"random": True}, "void", "the reference draws its answers"),
@@ -186,7 +186,10 @@ def test_fragile_is_counted_by_kind_in_the_sentence():
     "known",
     [
         {"status": "error", "reason": "RuntimeError: " + "very long, " * 100 + "\nand of two lines"},
-        {"status": "patched", "reason": "replaces " + ", ".join(f"torch.f{n}" for n in range(200)) + "; put back"},
+        {
+            "status": "stops-computing",
+            "reason": "replaces " + ", ".join(f"torch.f{n}" for n in range(200)) + "; put back",
+        },
         {"unsound": ["memcheck: out of bounds in void kernel<" + "int, " * 300 + "int>(float *)"]},
         {"fragile": [GAPS + str(n) + "x" * 300 for n in range(50)]},
     ],

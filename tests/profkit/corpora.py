@@ -16,7 +16,7 @@ _HEADER = re.compile(r"^# (\w+): (.*)$", re.M)
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate of a corpus. `expect`: "status NAME[|OTHER NAME] [words of the reason]" or "doubt NAME"; `runs`: cpu, gpu, ..."""
+    """A candidate of a corpus. `expect`: "no win", "status NAME words of the reason" or "doubt NAME"; `runs`: cpu, gpu, ..."""
 
     file: Path
     expect: str
@@ -47,9 +47,8 @@ def as_sample(folder: Path, chosen: Iterable[Entry], into: Path) -> Path:
 
 @dataclass(frozen=True)
 class Part:
-    """A candidate of a task in tests/data/corpora. `role`: cheat or honest; `kind`: of a cheat, in words; `called`: what
-    the run may call it: statuses, doubt:CODE for one that is right and told of, harmless for one that gains nothing; what
-    it has to say of an honest one.
+    """A candidate of a task in tests/data/corpora. `role`: cheat or honest; `kind`: of a cheat, in words; `called`: what a
+    run has called it, of a cheat for the record alone, and has to say of an honest one.
     """
 
     task: str
@@ -189,6 +188,13 @@ def held(run: Study, name: str) -> set[str]:
     doubts = {f"doubt:{d.code or d.what}" for d in run.manifest.doubts if d.about == name or named.search(d.what)}
     # Load is told of and held against nobody.
     return {*(() if impl.ok else (impl.status,)), *doubts} - {"doubt:busy"}
+
+
+def wins(run: Study, name: str) -> bool:
+    """Whether a run says that a candidate is faster, and nothing against that."""
+    impl = next(impl for impl in run.manifest.impls if impl.name == name)
+    untold = any(doubt.about == name and doubt.code == "busy" for doubt in run.manifest.doubts)
+    return run.verdicts[name].word == "faster" and not (held(run, name) or impl.fragile or untold)
 
 
 def written(task: str, chosen: Iterable[Part], into: Path) -> Path:

@@ -14,6 +14,7 @@ from profkit.report.sections import passes_table
 from profkit.report.writers.json import document
 from profkit.report.writers.terminal import summary
 from profkit.runner.backward import Gradients, Slopes
+from profkit.runner.oracle import Precision
 
 REFERENCE = """
 import torch
@@ -161,14 +162,14 @@ class Twice(torch.nn.Module):
 
 def test_what_has_no_gradient_is_left_out_and_what_is_dead_told():
     arguments = [[torch.ones(2), torch.ones(2)], torch.ones(3)]
-    slopes = Slopes(Twice(), arguments)
+    slopes = Slopes(Twice(), arguments, Precision())
     assert slopes.wanted == ("input[0][0]", "input[0][1]", "weight")
     assert slopes.dead == ["input[0][1]"]
-    assert "input[0][1]" in slopes.doubts()[0]["what"]
+    assert "input[0][1]" in slopes.caveats()[0]["what"]
     given = [arguments, [torch.tensor([1.0, 10.0]), torch.ones(2)]]
     found = slopes.answer(given, slopes.wanted)
     assert [one.tolist() for one in found] == [[2.0, 30.0], [0.0, 0.0], [1.0, 10.0]]
-    assert slopes.wrong(found, given, slopes.wanted) == ""
-    assert slopes.wrong(found[:2], given, slopes.wanted) == "its process gave another number of gradients"
+    assert slopes.judged(found, given, slopes.wanted).status == "ok"
+    assert slopes.judged(found[:2], given, slopes.wanted).what == "its process gave another number of gradients"
     assert Gradients(Twice(), ["input[1]"])(*given) == [None]
     assert not any(leaf.requires_grad for leaf in arguments[0])

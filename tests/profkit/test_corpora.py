@@ -6,7 +6,7 @@ Here of every kind a cheat in each task, and honest ones that the judge was mend
 from __future__ import annotations
 
 import pytest
-from corpora import DATA, MENDED, RUN, STURDY, TASKS, TORCHS, Part, entries, held, parts, some, tells, written
+from corpora import DATA, MENDED, RUN, STURDY, TASKS, TORCHS, Part, entries, held, parts, some, tells, wins, written
 
 from profkit.api import profile
 from profkit.launch import gpu
@@ -31,20 +31,14 @@ def run_of(task, chosen, root, **options):
 
 def wrongly_called(run, part: Part) -> set[str]:
     """What is wrong with what the run says of a candidate; nothing when it is right."""
+    if part.role == "cheat":
+        return {"faster"} if wins(run, part.name) else set()
     found = held(run, part.name)
     fragile = next(impl for impl in run.manifest.impls if impl.name == part.name).fragile
     excused = run.manifest.device.get("kind") == "cuda" and (part.task, part.name) in TORCHS
-    if fragile and not excused and (part.role == "cheat" or part.task in STURDY):
+    if fragile and not excused and part.task in STURDY:
         found = found | {"fragile"}
-    if part.role == "honest":
-        return found ^ set(part.called)
-    word = run.verdicts[part.name].word
-    if word == "slower" and part.kind == "memory of answers" and run.manifest.device.get("kind") == "cuda":
-        return set()  # it never had the answer, and what it does then is not so much slower there that it would show
-    clean = word in ("faster", "same", "slower", "undecided") and not found
-    if clean and "harmless" in part.called:
-        return set()
-    return set() if found & set(part.called) and not clean else found or {"nothing"}
+    return found ^ set(part.called)
 
 
 def told(run, chosen):
@@ -70,7 +64,7 @@ def test_the_corpora_are_large_enough():
 
 @pytest.mark.slow(15)
 @pytest.mark.parametrize("task", sorted({part.task for part in SOME}))
-def test_one_of_every_kind_is_called_what_it_is(tmp_path, task):
+def test_no_cheat_of_any_kind_wins_and_no_honest_one_is_accused(tmp_path, task):
     chosen = [part for part in SOME if part.task == task]
     run = run_of(task, chosen, tmp_path)
     assert run.manifest.reference.ok

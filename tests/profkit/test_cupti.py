@@ -10,7 +10,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.runner import cupti, kineto  # noqa: E402
-from profkit.runner.offence import OffenceError  # noqa: E402
 
 EPOCH = 1_790_000_000_000_000_000
 
@@ -120,23 +119,6 @@ def test_a_call_without_work_is_dropped_not_zero():
 def test_missing_records_are_an_error():
     with pytest.raises(cupti.CuptiError, match="1 of 2 marks"):
         cupti._attributed(cupti._calls([("reference", 0, 0)], activities(("spin_kernel", 0, 10))), "cold")
-
-
-def record_of(*starts):
-    """Calls of 5 us whose queue is held for 40 us, each with its work so many microseconds after the hold began."""
-    rows = []
-    for number, start in enumerate(starts):
-        at = 100 * number
-        rows += [("spin_kernel", at, at + 40), ("work", at + start, at + start + 5), ("spin_kernel", at + 60, at + 61)]
-    return sorted(activities(*rows), key=lambda activity: activity.start)
-
-
-def test_work_that_does_not_wait_for_the_held_queue_is_named():
-    plan = [("candidate", number, 0) for number in range(4)]
-    with pytest.raises(OffenceError) as raised:
-        cupti._refuse_early(cupti._calls(plan, record_of(10, 20, 30, 45)))
-    assert (raised.value.status, raised.value.impl) == ("side-stream", "candidate")
-    cupti._refuse_early(cupti._calls(plan, record_of(45, 41, 40, 10)))
 
 
 @pytest.mark.parametrize(("noise", "rounds"), [(0.0, cupti.LEAST), (0.5, cupti.ROUNDS)])

@@ -155,18 +155,3 @@ def test_a_process_that_is_not_asked_stands_still(tmp_path):
 def wait_for(condition):
     while not condition():
         time.sleep(0.01)
-
-
-@pytest.mark.gpu
-def test_attention_switched_off_is_switched_on_again():
-    import torch
-
-    from profkit.runner import settings
-
-    if not gpu.identity():
-        pytest.skip("no GPU here")
-    before, told = settings.read(), []
-    torch.backends.cuda.enable_flash_sdp(False)
-    settings.keep(before, "one", type("Told", (), {"send": lambda self, *a, **k: told.append(k)})())
-    assert torch.backends.cuda.flash_sdp_enabled()
-    assert "attention by flash" in told[0]["how_much"]

@@ -18,7 +18,6 @@ from profkit.api import profile
 from profkit.launch.isolation import stage
 from profkit.launch.protocol import Subject
 from profkit.runner import loading
-from profkit.runner.remote import Sources
 
 pytestmark = pytest.mark.slow
 
@@ -178,7 +177,9 @@ def test_staging_leaves_out_the_reference_alone(tmp_path):
     assert sorted(entry.name for entry in file.parent.iterdir()) == ["honest.py", "nan.py"]
 
 
-def test_a_patched_timer_is_seen_from_outside(tmp_path):
+def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monkeypatch):
+    # What else runs beside the tests would be an explanation.
+    monkeypatch.setattr("profkit.runner.busy.Watch.slower", 1.0)
     folder = write_sample(tmp_path, "honest")
     (folder / "liar.py").write_text(
         f"{LIAR}{HEAD}"
@@ -195,12 +196,14 @@ def test_a_patched_timer_is_seen_from_outside(tmp_path):
         )
     )
     run = measure(folder, tmp_path)
-    liar = impl(run, "liar")
-    assert liar.status == "timer-lie"
-    claimed, least = (float(n) for n in re.findall(r"([\d.e+-]+) us", liar.reason))
-    assert claimed < least
+    told = {doubt.about: doubt for doubt in run.manifest.doubts if doubt.code in ("outside", "busy")}
+    claimed, least = (float(n) for n in re.findall(r"([\d.e+-]+) us", told["liar"].how_much))
+    assert claimed < 10
+    assert least > 3000
+    if told["liar"].code == "outside":
+        mine = [float(row["seconds"]) for row in rows(run) if row["impl"] == "liar" and row["method"] == "wall"]
+        assert sorted(mine)[len(mine) // 2] > 3e-3
     assert impl(run, "honest").status == "ok"
-    assert "liar" not in {row["impl"] for row in rows(run)}
 
 
 def test_honest_claims_stand_from_outside(gallery):
@@ -209,7 +212,6 @@ def test_honest_claims_stand_from_outside(gallery):
         clocks = [r["method"] for r in rows(gallery) if r["impl"] == name and float(r["seconds"]) >= 0]
         assert clocks.count("outside") >= 3
         assert "wall" in clocks
-        # A claim that the other process's clock did not bear out would be a timer-lie.
         assert impl(gallery, name).status == "ok"
 
 
@@ -318,18 +320,6 @@ folder = (pathlib.Path(__file__).parent / "honest.py").resolve().parent
 reference = folder / "example_torchcode.py"
 {act}
 """
-NEIGHBOUR = """
-class ModelNew(ModelNew):
-    calls = 0
-    def forward(self, x):
-        self.calls += 1
-        if self.calls == 2:
-            (folder / "honest.py").write_text("raise RuntimeError('of no use')")
-        return super().forward(x)
-"""
-SLOWER = (
-    'reference.write_text(reference.read_text().replace("return torch", "import time; time.sleep(0.01); return torch"))'
-)
 COMPILED = """
 import importlib._bootstrap_external as outer, importlib.util
 text, known = reference.read_text().replace("return torch", "import time; time.sleep(9); return torch"), reference.stat()
@@ -338,25 +328,6 @@ cache.parent.mkdir(exist_ok=True)
 code = compile(text, str(reference), "exec")
 cache.write_bytes(outer._code_to_timestamp_pyc(code, int(known.st_mtime), known.st_size))
 """
-
-
-def test_what_a_candidate_wrote_into_is_run_as_it_was(tmp_path, monkeypatch):
-    """Into the reference while it is imported, into a neighbour in its second call: nobody suffers by it, and it is told."""
-    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
-    folder = write_sample(tmp_path, "honest")
-    (folder / "rewrites.py").write_text(REWRITES.format(act=SLOWER) + NEIGHBOUR)
-    run = profile(folder, device="cpu", counters="off", budget=0.02, trials=1, processes=2, runs=tmp_path / "runs")
-    assert {impl.name: (impl.status, impl.reason) for impl in run.manifest.impls if impl.name != "rewrites"} == {
-        "reference": ("ok", ""),
-        "honest": ("ok", ""),
-    }
-    assert "sleep" in (folder / "example_torchcode.py").read_text()
-    assert "raise" in (folder / "honest.py").read_text()
-    told = {(doubt.about, doubt.what) for doubt in run.manifest.doubts if doubt.code == "written-into"}
-    assert told == {
-        ("", "somebody wrote into example_torchcode.py while all were loaded"),
-        ("rewrites", "somebody wrote into honest.py while rewrites had its turn"),
-    }
 
 
 def test_a_file_that_is_another_is_not_run_where_nobody_knows_what_it_was(tmp_path):
@@ -368,23 +339,6 @@ def test_a_file_that_is_another_is_not_run_where_nobody_knows_what_it_was(tmp_pa
     for content in (b"", b"x = 3"):
         with pytest.raises(ImportError, match="is not what it was when the run began"):
             loading.import_file(file, "mine", known, content)
-
-
-def test_who_writes_into_a_source_is_seen_whatever_is_set_back(tmp_path):
-    files = [tmp_path / "a.py", tmp_path / "b.py"]
-    for file in files:
-        file.write_text("x = 1")
-    subjects = [Subject(f.stem, "candidate", str(f), sha256=hashlib.sha256(b"x = 1").hexdigest()) for f in files]
-    sources = Sources(subjects)
-    assert sources.changed() == []
-    before = files[0].stat()
-    files[0].write_text("x = 2")
-    os.utime(files[0], ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert sources.changed() == ["a.py"]
-    files[1].unlink()
-    assert sources.changed() == ["b.py"]
-    assert Sources(subjects[:1]).changed() == ["a.py"]
-    assert Sources(subjects[:1], new=False).changed() == []
 
 
 def test_what_lies_compiled_beside_the_reference_is_not_run(tmp_path, monkeypatch):

@@ -12,13 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from profkit.launch.protocol import Job, Subject  # noqa: E402
-from profkit.runner import claims, judge  # noqa: E402
+from profkit.runner import judge  # noqa: E402
 from profkit.runner.candidate import Guest  # noqa: E402
 from profkit.runner.claims import RemoteCall, RemoteRecording  # noqa: E402
 from profkit.runner.cupti import CuptiError  # noqa: E402
-from profkit.runner.outside import TimerLieError  # noqa: E402
-from profkit.runner.remote import Remote, RemoteError, RemoteModel  # noqa: E402
-from profkit.runner.subject import ChangedResultError, Data  # noqa: E402
+from profkit.runner.fresh import Stock  # noqa: E402
+from profkit.runner.remote import Remote, RemoteError  # noqa: E402
+from profkit.runner.subject import Data  # noqa: E402
 
 
 class Told:
@@ -75,30 +75,11 @@ def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     assert "another form" in data["reason"]
 
 
-def test_a_time_that_is_no_number_is_a_lie(line):
+def test_a_time_that_is_no_number_is_no_answer(line):
     line.say({}, {"seconds": None, "host": None, "sound": True})
-    call = RemoteCall(RemoteModel(line.remote), Data(list, 0))
-    with pytest.raises(TimerLieError, match="no number"):
+    call = RemoteCall(line.remote, Data(Stock(list), 0))
+    with pytest.raises(RemoteError, match="another form"):
         call.sample("wall")
-
-
-def levels(given):
-    return [(given[0] * 1e3).floor() + 100]
-
-
-@pytest.mark.parametrize(
-    ("offset", "got", "right"), [(1e-8, 99.0, True), (1e-8, 80.0, False), (5e-4, 99.0, False), (5e-4, 100.0, True)]
-)
-def test_an_element_of_a_timed_call_that_jumps_is_nobodys(offset, got, right):
-    """A level of which rounding decides is one of two; of a number between two levels it is one."""
-    call = RemoteCall.__new__(RemoteCall)
-    call._answer, call._data = levels, SimpleNamespace(now=[torch.tensor([offset, 0.7])])
-    probe = (0, 0, 100.0, 0.5)
-    if right:
-        claims._same_elements([probe], [got], call._nearby)
-    else:
-        with pytest.raises(ChangedResultError, match="element 0 of output 0 was"):
-            claims._same_elements([probe], [got], call._nearby)
 
 
 def test_elements_of_a_narrow_type_may_be_one_step_off():
@@ -112,14 +93,20 @@ def test_elements_of_a_narrow_type_may_be_one_step_off():
 
 def test_a_turn_goes_along_with_the_next_question(line, tmp_path):
     (tmp_path / "mine").mkdir()
-    line.say({}, {}, {"seconds": 1.0, "host": 1.0, "sound": True}, {})
-    data = Data(lambda: [torch.ones(2)], 1)
-    call = RemoteCall(RemoteModel(line.remote), data)
+    line.say({}, {"seconds": 1.0, "host": 1.0, "sound": True}, {})
+    call = RemoteCall(line.remote, Data(Stock(lambda: [torch.ones(2)]), 1))
     call.turn()
     call.sample("wall")
     call()
     asked = [json.loads(row) for row in line.socket.recv(1 << 16).splitlines()]
-    assert [(one["ask"], len(one["turns"])) for one in asked] == [("set", 0), ("ready", 0), ("sample", 1), ("run", 0)]
+    assert [(one["ask"], len(one["turns"])) for one in asked] == [("ready", 0), ("sample", 1), ("run", 0)]
+
+
+def timed(line):
+    """A timed call of which nothing was asked yet."""
+    call = RemoteCall.__new__(RemoteCall)
+    call.remote, call.wanted = line.remote, False
+    return call
 
 
 def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
@@ -129,7 +116,7 @@ def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
     guest._recording = SimpleNamespace(take=lambda *told: (said.append(told[0]), (1e-6, True))[1])
     line.say({"pair": [1e-6, True]})
     line.remote.turns.append({"at": 0})
-    assert RemoteRecording(line.remote).take("mine", None, 3, 1) == (1e-6, True)
+    assert RemoteRecording(timed(line)).take("mine", None, 3, 1) == (1e-6, True)
     asked = json.loads(line.socket.recv(1 << 16))
     assert guest.asked(asked.pop("ask"), **asked) == {"pair": (1e-6, True)}
     assert said == [1, "turn", "mine"]
@@ -137,7 +124,7 @@ def test_a_recorded_call_is_asked_for_by_name_with_its_turn(line, monkeypatch):
 
 def test_a_recording_that_is_not_waited_for_is_ended_all_the_same(line):
     line.say({}, {})
-    recording = RemoteRecording(line.remote)
+    recording = RemoteRecording(timed(line))
     recording.ask("record")
     recording.close()
     assert [json.loads(row)["ask"] for row in line.socket.recv(1 << 16).splitlines()] == ["record", "stop_recording"]
@@ -150,7 +137,7 @@ def records(**changed):
 
 def test_records_of_its_own_calls_are_taken(line):
     line.say(records(), records(seconds=None, kept=0))
-    recording = RemoteRecording(line.remote)
+    recording = RemoteRecording(timed(line))
     assert recording.end()[0][0].seconds == 1e-6
     assert math.isnan(recording.end()[0][0].seconds)
 
@@ -169,7 +156,7 @@ def test_records_of_its_own_calls_are_taken(line):
 def test_records_of_anybody_else_are_refused(line, told):
     line.say(told)
     with pytest.raises(CuptiError, match="mine"):
-        RemoteRecording(line.remote).end()
+        RemoteRecording(timed(line)).end()
 
 
 def test_errors_say_whose_they_are(line):

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.runner import alike, inputs, jumps, properties, reach, trials, weights
-from profkit.runner.check import compare, identical
-from profkit.runner.conduct import _nudge, _unseen
-from profkit.runner.lowered import Again
+from profkit.runner import alike, cases, inputs, weights
+from profkit.runner.compare import identical
+from profkit.runner.oracle import Oracle, Precision
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 
@@ -31,11 +30,9 @@ def test_inputs_are_changed_as_others_are_and_never_by_units_in_the_last_place(d
     assert inputs.scalable([one, torch.randn(3)]) == [False, True]
     assert not inputs.repeated([one], [other])
     assert identical(inputs.stirred(one.clone()), one)
-    assert not identical(_unseen([one])[0], one)
-    nudged = [one.clone()]
-    _nudge(nudged)
-    assert not identical(nudged[0], one)
-    assert identical(inputs.rolled(nudged[0], -1), one)
+    moved = inputs.rolled(one, 1)
+    assert not identical(moved, one)
+    assert identical(inputs.rolled(moved, -1), one)
     assert alike.Common([one, one], [other, other]).kept([other, one]) is not None
     assert not alike.whole(torch.full((4,), 0.5).to(dtype))
 
@@ -45,10 +42,9 @@ def test_unusual_inputs_are_tried(dtype):
     scale = torch.rand(24)
     ask = lambda given: given[0].float() @ given[1].float().t() * given[2]  # noqa: E731
     given, again = [[drawn(dtype, 8, 32), drawn(dtype, 24, 32), scale] for _ in range(2)]
-    found = {one.name: one for one in properties.trials(given, None, ask, {}, ("values", "layout"), False, again)}
+    found = {one.name: one for one in cases.trials((given, again), ask, ("values", "layout"))}
     assert {"rows that are all the first", "rows in order of size", "inputs times 10"} <= found.keys()
     assert all(one.arguments[0].dtype is dtype for one in found.values())
-    assert not any(one.rough for one in found.values())
     rows = found["rows that are all the first"].arguments[0]
     assert identical(rows, rows[:1].expand_as(rows))
 
@@ -59,25 +55,12 @@ def test_two_numbers_in_a_byte_are_moved_and_never_computed_with():
     one, other = (torch.randint(0, 256, (8, 32), dtype=torch.uint8).view(torch.float4_e2m1fn_x2) for _ in range(2))
     assert inputs.scalable([one]) == [False]
     assert not inputs.repeated([one], [other])
-    assert not identical(next(inputs.moved_by_parts([one]))[0], one)
-    assert not identical(_unseen([one])[0], one)
     ask = lambda given: (given[0].view(torch.uint8) & 15).float() @ given[1].t()  # noqa: E731
     found = {
-        one.name: one.rough
-        for one in properties.trials(
-            [one, torch.randn(4, 32)], None, ask, {}, ("values", "layout"), False, [other, torch.randn(4, 32)]
-        )
+        one.name
+        for one in cases.trials(([one, torch.randn(4, 32)], [other, torch.randn(4, 32)]), ask, ("values", "layout"))
     }
-    assert found["inputs times 10"] is False
-    assert "inputs with gaps between the elements" in found
-
-
-def test_what_reaches_how_far_is_asked_for():
-    given, again = ([drawn(torch.float8_e4m3fn, 4, 64)] for _ in range(2))
-    decays = 0.5 ** torch.arange(64.0).flip(0)
-    found = reach.Reach(lambda one: (one[0].float() * decays).sum(1), given, again, {})
-    assert found.unreached
-    assert [name for name, _ in reach.remembering(found)] == []
+    assert {"inputs times 10", "inputs with gaps between the elements"} <= found
 
 
 def test_weights_of_one_byte_are_looked_at_and_moved_there_and_back():
@@ -96,24 +79,19 @@ def test_weights_of_one_byte_are_looked_at_and_moved_there_and_back():
     assert not identical(live.live["ones"], live.constructed["ones"])
 
 
-def test_steadiness_and_what_is_left_in_inputs_are_told():
-    one = drawn(torch.float8_e4m3fn, 8, 8)
-    assert weights.steady(one, one.clone())
-    assert trials._far([one], [one.clone()], [one], {}) == {}
-    off = drawn(torch.float8_e4m3fn, 8, 8)
-    assert trials._far([one], [off], [one], {})
+def test_answers_off_codes_and_codes_as_answers_are_judged():
+    codes, w = drawn(torch.float8_e4m3fn, 40, 40), torch.randn(40, 8)
+    assert weights.steady(codes, codes.clone())
 
+    def model(x, w):
+        return x.float() @ w
 
-def test_codes_say_nothing_of_how_exact_a_task_is():
-    again = Again(lambda x: x.float(), [drawn(torch.float8_e4m3fn, 8, 8)], 0.0)
-    assert again.widest() is None
-    assert not again.coarse
-    assert Again(lambda x: x, [drawn(torch.float8_e4m3fn, 8), torch.randn(3)], 0.0).widest() is torch.float32
-
-
-def test_an_answer_off_codes_that_jump_is_compared():
-    codes = drawn(torch.float8_e4m3fn, 40, 40)
-    want, got = codes.float(), codes.float()
-    got[0, 0] += 5
-    assert jumps.judged(got, want, [codes], lambda given: given[0].float(), {}).status == "mismatch"
-    assert compare(codes, codes.clone()).status == "ok"
+    want = model(codes, w)
+    case = Oracle(model, Precision()).case([codes, w], want)
+    assert case.judged((codes.double() @ w.double()).float()).status == "ok"
+    off = want.clone()
+    off[0, 0] += 5
+    assert case.judged(off).status == "mismatch"
+    eight = Oracle(lambda x: x.to(torch.float8_e4m3fn), Precision()).case([w], w.to(torch.float8_e4m3fn))
+    assert eight.judged(w.to(torch.float8_e4m3fn)).status == "ok"
+    assert eight.judged((w * 1.5).to(torch.float8_e4m3fn)).status == "mismatch"

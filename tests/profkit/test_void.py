@@ -29,7 +29,6 @@ TASKS = {
             "copies": "        return torch.empty_like(x).copy_(x)\n",
             "gives_it_back": "        return x\n",
             "gives_a_view": "        return x.view(-1).view_as(x)\n",
-            "gives_it_back_later": "        self.calls += 1\n        return x.clone() if self.calls < 40 else x\n",
         },
     ),
     "positive": (
@@ -78,11 +77,8 @@ def test_a_copy_is_a_task_and_to_copy_is_its_work(runs):
     assert run.manifest.probe["copies"] is True
     assert run.manifest.probe["passing"] == []
     assert run.verdicts["copies"].word in TIMED
-    for name in ("gives_it_back", "gives_a_view", "gives_it_back_later"):
-        assert status(run, name) == (
-            "mismatch",
-            "the answer lies in the memory of an input, where the reference gives a new one",
-        )
+    # Where an answer lies is nobody's business, but the caller's.
+    assert {status(run, name)[0] for name in ("gives_it_back", "gives_a_view")} == {"ok"}
 
 
 def test_what_looks_like_a_copy_for_the_inputs_drawn_is_told_by_others(runs):
@@ -119,36 +115,3 @@ def test_an_overflow_counts_although_rounding_changes_the_numbers(tmp_path):
     assert fragile["sound"] == []
     assert fragile["naive"][0].startswith("inputs times 1e3: output: ")
     assert "where the reference is not" in fragile["naive"][0]
-
-
-ONCE = (
-    HEAD
-    + """        odd = {odd}
-        self.calls += odd
-        if odd and self.calls > 1:
-            {then}
-        return x * 2 + 1000.0 * odd
-"""
-)
-
-
-def test_who_is_right_when_asked_again_is_wrong_for_values_and_fragile_for_another_form(tmp_path):
-    """What a kernel without a mask finds behind a shorter batch may be right by chance, or nobody's memory."""
-    folder = tmp_path / "IAGAIN"
-    folder.mkdir()
-    (folder / "reference.py").write_text(TASK.format(body="x * 2", drawn="torch.randn(64, 48)"))
-    large, single, right = "bool(x.abs().max() > 100)", "len(x) == 1", "return x * 2"
-    for name, odd, then in (
-        ("now_and_then", large, right),
-        ("short_by_chance", single, right),
-        ("short_and_refuses", single, 'raise RuntimeError("out of bounds")'),
-        ("short_and_falls", single, "import os; os.abort()"),
-        ("large_and_refuses", large, 'raise RuntimeError("too large")'),
-    ):
-        (folder / f"{name}.py").write_text(ONCE.format(odd=odd, then=then))
-    run = profile(folder, runs=tmp_path / "runs", **RUN)
-    told = {impl.name: (run.verdicts[impl.name].word, len(impl.fragile)) for impl in run.manifest.candidates}
-    assert status(run, "now_and_then")[0] == "mismatch"
-    assert "right when asked again" in status(run, "now_and_then")[1]
-    del told["now_and_then"]
-    assert all(word in TIMED and fragile == 1 for word, fragile in told.values()), told

@@ -143,7 +143,7 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
     if not verdict.right:
         return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
-    tolerances = "; ".join(dict.fromkeys(translated(check.tolerance) for check in impl.checks if check.tolerance))
+    tolerances = "; ".join(dict.fromkeys(translated(check.said) for check in impl.checks if check.said))
     within = re.sub(r"(?<=\de)([+-])0(?=\d)", r"\1", tolerances)
     key = "p_right_within" if within else "p_right_note"
     note = say(key, passed=passed, count=str(len(impl.checks)), tolerance=within)

@@ -159,7 +159,7 @@ def _method(study: Study) -> Iterator[Section]:
     lines = [timing_line(study)]
     checks = [check for impl in manifest.candidates for check in impl.checks]
     if checks:
-        tolerances = ", ".join(dict.fromkeys(check.tolerance for check in checks if check.tolerance))
+        tolerances = ", ".join(dict.fromkeys(check.said for check in checks if check.said))
         seeds = f"{len(manifest.seeds)} fresh inputs, seeds {manifest.seeds}"
         lines.append(f"correctness: {seeds}; tolerance {tolerances}")
     lines += inferred_lines(study)

@@ -1,4 +1,4 @@
-# expect: status caches-results
+# expect: no win
 # runs: cpu
 """Remembers answers by address and one element of the data; right for all data that differ in it."""
 

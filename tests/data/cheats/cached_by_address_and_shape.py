@@ -1,4 +1,4 @@
-# expect: status caches-results
+# expect: no win
 # runs: cpu
 """Remembers answers by address and shape, and hands out copies."""
 

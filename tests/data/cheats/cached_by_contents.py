@@ -1,4 +1,4 @@
-# expect: status caches-results
+# expect: no win
 # runs: cpu
 """Looks the data up among all it has seen; what is new takes its time."""
 

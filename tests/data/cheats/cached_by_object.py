@@ -1,4 +1,4 @@
-# expect: status caches-results
+# expect: no win
 # runs: cpu
 """Remembers the answer to the last tensor object."""
 

@@ -1,4 +1,4 @@
-# expect: status stops-computing|caches-results|mismatch
+# expect: no win
 # runs: cpu
 """Begins to remember by address when the checks are over."""
 

@@ -1,4 +1,4 @@
-# expect: status caches-results
+# expect: no win
 # runs: cpu
 """Computes at the first call and never again."""
 

@@ -1,4 +1,4 @@
-# expect: status crash
+# expect: no win
 # runs: cpu alone
 """Ends the process by the front door."""
 

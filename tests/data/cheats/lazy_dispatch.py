@@ -1,4 +1,4 @@
-# expect: status lazy-output
+# expect: no win
 # runs: cpu
 """Gives a wrapper without memory whose operators compute behind the dispatcher."""
 

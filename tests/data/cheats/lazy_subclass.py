@@ -1,4 +1,4 @@
-# expect: status lazy-output
+# expect: no win
 # runs: cpu
 """Gives a tensor subclass that computes when it is first used."""
 

@@ -1,4 +1,4 @@
-# expect: status mismatch
+# expect: no win
 # runs: cpu
 """Computes a float32 task in bfloat16."""
 

@@ -1,4 +1,4 @@
-# expect: status mismatch
+# expect: no win
 # runs: cpu
 """Gives what the output is on average."""
 

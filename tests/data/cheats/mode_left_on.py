@@ -1,4 +1,4 @@
-# expect: status patched dispatcher
+# expect: no win
 # runs: cpu
 """Leaves a dispatch mode on that sees every operation of the caller."""
 

@@ -1,4 +1,4 @@
-# expect: status mutates-inputs
+# expect: no win
 # runs: cpu
 """Works in the memory of its input."""
 

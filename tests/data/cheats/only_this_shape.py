@@ -1,4 +1,4 @@
-# expect: status mismatch
+# expect: no win
 # runs: cpu
 """Is right for the shape of get_inputs alone."""
 

@@ -1,4 +1,4 @@
-# expect: status patched torch.nn.functional.relu
+# expect: no win
 # runs: cpu
 """Makes a function that references use wrong, and agrees with it."""
 

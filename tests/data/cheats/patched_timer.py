@@ -1,4 +1,4 @@
-# expect: status patched time.perf_counter
+# expect: no win
 # runs: cpu
 """Makes time go slower while it works."""
 

@@ -1,4 +1,4 @@
-# expect: status side-stream
+# expect: no win
 # runs: gpu
 """Takes over from the caller's stream and does not hand back."""
 

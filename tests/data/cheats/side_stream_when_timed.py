@@ -1,4 +1,4 @@
-# expect: status side-stream
+# expect: no win
 # runs: gpu
 """Works on a stream of its own, unwaited for, once many calls were made behind a held queue."""
 

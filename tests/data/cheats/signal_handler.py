@@ -1,4 +1,4 @@
-# expect: status patched signal handler SIGALRM
+# expect: no win
 # runs: cpu
 """Has a signal call it back between the calls."""
 

@@ -1,4 +1,4 @@
-# expect: status stops-computing|caches-results|mismatch
+# expect: no win
 # runs: cpu
 """Computes until nobody looks closely, then repeats itself."""
 

@@ -1,4 +1,4 @@
-# expect: status patched torch.is_tensor
+# expect: no win
 # runs: cpu
 """Puts another function's code under a known name."""
 

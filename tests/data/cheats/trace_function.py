@@ -1,4 +1,4 @@
-# expect: status patched sys.setprofile
+# expect: no win
 # runs: cpu
 """Has Python call it back at every function of the caller's."""
 

@@ -1,4 +1,4 @@
-# expect: status works-after-return
+# expect: no win
 # runs: cpu
 """Returns at once and has a thread fill the output."""
 

@@ -1,9 +1,8 @@
-"""Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, odd layouts.
+"""Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, other layouts and shapes.
 
-Only those count on which the reference is finite and deterministic. Where the rounding of the inputs' last digit changes
-its answer, numbers are not compared, but an answer that is not finite is still wrong. An answer that is wrong there
-is wrong when the inputs are ones that the task has to take: values inside `input_domain()`, and other layouts where it says
-`any_layout = True`. Otherwise the candidate is fragile.
+Only those count on which the reference is finite, deterministic and steady. An answer that is wrong there is wrong where the inputs lie inside
+`input_domain()`, or where the task says `any_layout = True`; a silent wrong answer for other values is a condition of the verdict; other
+layouts, other shapes and refusals are notes.
 """
 
 from __future__ import annotations
@@ -12,34 +11,42 @@ import functools
 import math
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from profkit.runner import inputs, reach
+from profkit.runner import inputs
 from profkit.runner.alike import Common, whole
-from profkit.runner.check import RTOL, Verdict, coded, compare, identical, inexact, numbers, rtol_of, tensors
+from profkit.runner.compare import close, coded, identical, inexact, numbers, tensors
 
 VALUES = ("values",)
 FORMS = ("layout", "shape", "constant")
-"""Kinds of which it is no fault to break down on."""
+"""Kinds on which it is no fault to break down."""
 PATIENCE = 10.0
 """Seconds for the reference's answers; no further input is tried after them."""
-_GUARD = 4.0
-"""Times below the tolerance that an answer has to keep where rounding changes it; of types that RTOL does not name one step
-is already as much as a quarter of theirs."""
+_SAME, _JUMP = 16.0, 4.3
+"""Bits to which a second answer must agree, and to which one on inputs that are stirred must, where elements were made equal."""
+LARGER = 256.0
+"""Times by which the elements at one end of an axis are larger than those at the other: fading terms count there."""
+_LONG = 16
+_SPARSE = 97
+ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
+IN_TURN = "columns in order of size"
+HOLED = "inputs with a NaN here and there"
+AS_WELL = ", those of one dimension too"
+CONSTANT = "inputs that are drawn the same every time, with other values"
+ONE_VALUE = "a mask or whole numbers that are all the same"
+GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 Domain = Sequence[Any] | None
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a candidate has to
-    be right there; rough: whether only what is not finite tells anything; room: the tolerances that hold there, asked for where the usual
-    ones do not do, None from it where nobody can be held to any; rounding: those with room for what the reference is off from itself in
-    float64 there, of inputs that have no such; blank: numbers of the outputs that are not finite, which tell nothing.
+    """Unusual inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a
+    wrong answer there is wrong.
     """
 
     name: str
@@ -47,22 +54,10 @@ class Trial:
     arguments: list[Any]
     answer: Any
     binding: bool
-    rough: bool = False
-    room: Callable[[], Mapping[str, float] | None] | None = None
-    rounding: Callable[[], Mapping[str, float]] | None = None
-    blank: frozenset[int] = frozenset()
-
-    def told(self, got: Any) -> Any:
-        """An answer as it is to be compared: with the reference's own outputs where these tell nothing."""
-        return _filled(got, self.answer, self.blank)
-
-    def judged(self, verdict: Verdict) -> Verdict:
-        """What a comparison with the answer says; nothing of numbers where rounding alone changes them."""
-        return Verdict("ok") if self.rough and verdict.status == "mismatch" else verdict
 
 
 def domain(module: ModuleType) -> Domain:
-    """What the reference says of its inputs: (lowest, highest) each, None for one it says nothing of; None in all.
+    """Read `input_domain()`: (lowest, highest) of each input, None for one it says nothing of; None in all.
 
     Raises ValueError when it is nothing such.
     """
@@ -76,107 +71,64 @@ def domain(module: ModuleType) -> Domain:
 
 
 def trials(
-    drawn: list[Any],
-    allowed: Domain,
+    draws: tuple[list[Any], list[Any]],
     ask: Callable[[list[Any]], Any],
-    tolerances: Mapping[str, float],
     wanted: Sequence[str],
+    *,
+    allowed: Domain = None,
     layouts: bool = False,
-    other: list[Any] | None = None,
-    room: Callable[[list[Any]], Mapping[str, float] | None] | None = None,
-    clock: reach.Clock = time.monotonic,
-    writes: bool = False,
-    rounding: Callable[[list[Any]], Mapping[str, float]] | None = None,
+    holes: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Trial]:
-    """The unusual inputs of these kinds that tell anything. ask: the reference's answer, as a copy; layouts: whether the
-    task has to take any layout; other: inputs drawn once more, which show what of them is always the same; room: the
-    tolerances that hold for inputs with which more is remembered, None where they tell nothing; clock: seconds in which others
-    are waited for not counted; writes: whether the task changes its inputs; rounding: see Trial, of these inputs.
+    """The unusual inputs of these kinds that tell anything.
+
+    draws: inputs drawn twice, which shows what all draws have in common; ask: the reference's answer, as a copy; layouts: whether the task
+    takes any layout; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
     """
+    drawn, other = draws
     end = clock() + PATIENCE
-    common = _common(drawn, allowed, other)
-    for name, kind, arguments in reach.quietly(variants(drawn, allowed, other, common)):
-        # Nobody knows what lies in a row that several are written to.
-        if kind not in wanted or (name == ONE_ROW and writes):
+    # Where the task says which numbers may come, all of these may.
+    common = Common(drawn, other) if allowed is None else None
+    usual = _finite(ask(inputs.clone(drawn)))
+    for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
+        if kind not in wanted or (name.startswith(HOLED) and not holes):
             continue
         began = clock()
-        answer, rough, blank = _settled(arguments, ask, tolerances, equals=name in (ALL_FIRST, ONE_ROW))
+        answer = _settled(arguments, ask, finite=usual)
         took = clock() - began
         if answer is not None:
             binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
-            own = functools.cache(functools.partial(rounding, arguments)) if rounding is not None else None
-            yield Trial(name, kind, arguments, answer, binding, rough, rounding=own, blank=blank)
+            yield Trial(name, kind, arguments, answer, binding)
             # The candidates' time is not the reference's.
             end += clock() - began - took
         if clock() + took > end:
             break
-    if "values" not in wanted or room is None or other is None:
-        return
-
-    def remembered() -> Iterator[Trial]:
-        """Inputs with which the answer depends on more."""
-        found = reach.Reach(ask, drawn, other, tolerances, clock)
-        for name, arguments in reach.remembering(found):
-            kept = common.kept(arguments) if common is not None else arguments
-            if kept is None:
-                continue
-            arguments = kept
-            answer, rough, blank = _settled(arguments, ask, tolerances)
-            if answer is not None and not rough and not blank:
-                own = functools.cache(functools.partial(room, arguments))
-                with found.patience.aside():
-                    yield Trial(name, "values", arguments, answer, _inside(arguments, allowed), room=own)
-
-    yield from reach.quietly(remembered())
 
 
-def _settled(
-    arguments: list[Any], ask: Callable[[list[Any]], Any], tolerances: Mapping[str, float], *, equals: bool = False
-) -> tuple[Any, bool, frozenset[int]]:
-    """The reference's answer to these, None when it fails, no output is finite, or it is not the same again but for the last digits, as
-    of sums in the order that they come in; whether it is another on nearly the same: numbers that rounding of the
-    inputs' last digit changes say nothing of a candidate; and the numbers of the outputs that are not finite. equals: whether
-    rows were made equal that are not.
-    """
-    nothing: frozenset[int] = frozenset()
+def _quietly(found: Iterator[Any]) -> Iterator[Any]:
+    """Yield until it fails: changed inputs may be more than a type bears."""
     try:
-        answer = ask(inputs.clone(arguments))
-        leaves = [leaf for _, leaf in tensors(answer)]
-        blank = frozenset(n for n, leaf in enumerate(leaves) if not _finite(leaf))
-        if blank and not any(isinstance(leaf, torch.Tensor) and n not in blank for n, leaf in enumerate(leaves)):
-            return None, False, nothing
-        close = {
-            where: (tolerances.get(where) or rtol_of(leaf.dtype)) / _GUARD
-            for where, leaf in tensors(answer)
-            if isinstance(leaf, torch.Tensor) and inexact(leaf)
-        }
-        if compare(_filled(ask(inputs.clone(arguments)), answer, blank), answer, close).status != "ok":
-            return None, False, nothing
-        near = _filled(ask(inputs.mapped(inputs.clone(arguments), _nudged)), answer, blank)
-        whole = any(isinstance(leaf, torch.Tensor) and not inexact(leaf) for leaf in leaves)
-        # Which of equals comes first is nobody's answer: whole numbers that a little noise changes hang on that, and what is made of
-        # the first jumps. With a noise the first may be first again, with its opposite it is not.
-        noises = (inputs.STIRRED, -inputs.STIRRED) if whole or equals else ()
-        moved = [ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by))) for by in noises]
-        jumps = any(
-            compare(_filled(one, answer, blank), answer, dict.fromkeys(close, _JUMP)).status != "ok" for one in moved
-        )
+        yield from found
     except Exception:
         traceback.print_exc()
-        return None, False, nothing
-    tighter = {where: rtol / _GUARD for where, rtol in tolerances.items()}
-    tighter |= {
-        where: RTOL[leaf.dtype] / _GUARD
-        for where, leaf in tensors(answer)
-        if isinstance(leaf, torch.Tensor) and leaf.dtype in RTOL and where not in tolerances
-    }
-    pairs = [pair for one in moved for pair in zip(tensors(one), leaves, strict=True)]
-    same = all(torch.equal(a, b) for (_, a), b in pairs if isinstance(b, torch.Tensor) and not inexact(b))
-    return answer, not same or (equals and jumps) or compare(near, answer, tighter).status != "ok", blank
 
 
-_JUMP = 0.05
-"""The rtol beyond which a little noise makes an answer jump."""
+def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: bool) -> Any:
+    """The reference's answer; None where it fails, is not finite though it is for drawn inputs, or is another when it is asked again or
+    for inputs that are stirred a little: which of equals comes first is undefined.
+    """
+    try:
+        answer = ask(inputs.clone(arguments))
+        if (finite and not _finite(answer)) or not close(ask(inputs.clone(arguments)), answer, _SAME):
+            return None
+        for by in (inputs.STIRRED, -inputs.STIRRED):
+            moved = ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by)))
+            if not close(moved, answer, _JUMP):
+                return None
+    except Exception:
+        traceback.print_exc()
+        return None
+    return answer
 
 
 def _apart(arguments: list[Any]) -> Any:
@@ -188,24 +140,9 @@ def _apart(arguments: list[Any]) -> Any:
     return inputs.mapped(inputs.clone(arguments), own)
 
 
-def _finite(leaf: Any) -> bool:
-    return not isinstance(leaf, torch.Tensor) or not inexact(leaf) or bool(numbers(leaf).isfinite().all())
-
-
-def _filled(got: Any, answer: Any, blank: frozenset[int]) -> Any:
-    """An answer with the outputs of these numbers as another has them, where it has as many."""
-    theirs = [leaf for _, leaf in tensors(answer)] if blank else []
-    if not blank or len(list(tensors(got))) != len(theirs):
-        return got
-    return inputs.numbered(got, lambda number, leaf: theirs[number] if number in blank else leaf)
-
-
-def _nudged(tensor: torch.Tensor) -> torch.Tensor:
-    """Every other element one unit in the last place further."""
-    if inexact(tensor) and not coded(tensor):
-        flat = inputs.real(inputs.memory(tensor)).reshape(-1)[::2]
-        flat.copy_(torch.nextafter(flat, torch.full_like(flat, math.inf)))
-    return tensor
+def _finite(answer: Any) -> bool:
+    leaves = (leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and inexact(leaf))
+    return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves)
 
 
 def _inside(arguments: list[Any], allowed: Domain) -> bool:
@@ -219,15 +156,10 @@ def _inside(arguments: list[Any], allowed: Domain) -> bool:
     return True
 
 
-def _common(drawn: list[Any], allowed: Domain, other: list[Any] | None) -> Common | None:
-    """What changed inputs have to have as well. Where the task says which numbers may come, all of these may."""
-    return Common(drawn, other) if other is not None and allowed is None else None
-
-
 def variants(
     drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
 ) -> Iterator[tuple[str, str, list[Any]]]:
-    """(name, kind, inputs) of every change that makes a difference. common: what they have to have as well, where anything."""
+    """(name, kind, inputs) of every change that makes a difference. common: what they have to keep."""
     changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "inputs with the other sign": torch.neg,
         "inputs times 1e-3": lambda t: t * 1e-3,
@@ -238,7 +170,9 @@ def variants(
         IN_TURN: lambda t: t.sort(0).values,
         "every other row zero": lambda t: _rows(t, torch.zeros_like),
         "rows with a single one": _one_hot,
-        "every other row denormal": lambda t: _rows(t, _denormal),
+        "inputs whose first elements are the largest": lambda t: _falling(t, last=False),
+        "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
+        HOLED: _holed,
     }
     # What is as long as a dimension of others is a scale or a bias of theirs; else one long row is as good as many.
     sides = {size for leaf in inputs.floating(drawn) if leaf.dim() > 1 for size in leaf.shape}
@@ -256,8 +190,8 @@ def variants(
     if allowed is not None and len(allowed) == len(drawn):
         for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
             yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
-    if other is not None and (changed := _constants_changed(drawn, other)) is not None:
-        yield CONSTANT, "values", changed
+    if other is not None and (moved := _constants_changed(drawn, other)) is not None:
+        yield CONSTANT, "values", moved
     for changed in _each_changed(drawn, other) if other is not None else ():
         yield GIVEN, "constant", changed
     for changed in _of_one_value(drawn, other) if other is not None else ():
@@ -268,14 +202,6 @@ def variants(
     single = _single(drawn)
     if single is not None:
         yield "a batch of one", "shape", single
-
-
-ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
-IN_TURN = "columns in order of size"
-AS_WELL = ", those of one dimension too"
-CONSTANT = "inputs that are drawn the same every time, with other values"
-ONE_VALUE = "a mask or whole numbers that are all the same"
-GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
 
 
 def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
@@ -313,7 +239,7 @@ def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
         kinds = one.unique()
         if 1 < len(kinds) < one.numel():
             for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
-                yield reach.one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
+                yield _one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
 
 
 def _bounds(one: Any, again: Any) -> bool:
@@ -402,10 +328,6 @@ def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(tensor).scatter_(-1, place, 1.0)
 
 
-def _denormal(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.full_like(tensor, torch.finfo(tensor.dtype).tiny / 4)
-
-
 def _at(item: Any, bounds: Any, share: float) -> Any:
     """Every floating number at one end of the bounds; where that is not finite as drawn."""
     if bounds is None or not math.isfinite(bounds[0] if share == 0.0 else bounds[1]):
@@ -439,3 +361,25 @@ def _single(drawn: list[Any]) -> list[Any] | None:
         return None
     single: list[Any] = inputs.mapped(inputs.clone(drawn), lambda t: t[:1].clone())
     return single
+
+
+def _one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
+    """A copy with one leaf changed, by its number in the order of `tensors`."""
+    changed: list[Any] = inputs.numbered(arguments, lambda at, leaf: change(leaf) if at == number else leaf)
+    return changed
+
+
+def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:
+    """Elements ever smaller along the longest axis, from one end on."""
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    if tensor.shape[axis] < _LONG:
+        return tensor
+    steps = torch.linspace(1.0, 0.0, tensor.shape[axis], dtype=torch.float64)
+    sizes = LARGER ** (steps.flip(0) if last else steps)
+    return tensor * sizes.to(tensor).view([-1 if at == axis else 1 for at in range(tensor.dim())])
+
+
+def _holed(tensor: torch.Tensor) -> torch.Tensor:
+    holed = tensor.clone()
+    holed.view(-1)[_SPARSE // 2 :: _SPARSE] = math.nan
+    return holed
