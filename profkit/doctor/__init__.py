@@ -73,6 +73,7 @@ def _checks(
         ("injection", lambda: [place.injections(os.environ)]),
         ("nsys", lambda: tools.check_nsys(machine())),
         ("disk", lambda: place.disks(runs or RUNS, builds())),
+        ("walls", lambda: [place.walls()]),
         ("fonts", software.check_fonts),
     ]
 
