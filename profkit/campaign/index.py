@@ -67,7 +67,9 @@ class Index(contextlib.AbstractContextManager["Index"]):
         """Bring the rows up to date with the disk; how many runs were read again."""
         known = dict(self._asked("select path, stamp from runs", _pair))
         found = dict(_scan(self.folder, known))
-        stale = [path for path, stamp in found.items() if known.get(path) != stamp]
+        # Those that ran may have been killed since: nothing of theirs on the disk tells.
+        ran = {path for (path,) in self._asked("select distinct path from rows where status = 'running'", tuple)}
+        stale = [path for path, stamp in found.items() if known.get(path) != stamp or path in ran]
         gone = [path for path in known if path not in found]
         if stale or gone:
             try:

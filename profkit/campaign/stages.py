@@ -167,7 +167,7 @@ def _build(task: Task, say: Say) -> Answer:
             ended = process.run(
                 command(folder / "job.json", Path(os.devnull)),
                 log=folder / "log",
-                env=environment(extra),
+                env=environment({**extra, "TMPDIR": place}),
                 # What it writes where it is started two of them would write over each other's.
                 cwd=folder,
                 limit=LIMITS["build"],

@@ -64,6 +64,7 @@ CHECKS: dict[str, Check] = {
     "injection": lambda asked: [place.injections(os.environ)],
     "nsys": lambda asked: tools.check_nsys(asked.machine),
     "disk": lambda asked: place.disks(asked.runs, builds()),
+    "walls": lambda asked: [place.walls()],
     "fonts": lambda asked: software.check_fonts(),
 }
 """Every check, in the order of the report."""

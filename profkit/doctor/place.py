@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
+from profkit.launch import landlock
 
 _GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
 """What gVisor gives as /proc/version, whatever the host runs."""
@@ -90,6 +91,15 @@ def _disk(name: str, path: Path, *, needed: bool, fix: str) -> Finding:
 def _nearest(path: Path) -> Path:
     """`path`, or the first of its parents that exists."""
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.is_dir())
+
+
+def walls() -> Finding:
+    """Whether the kernel can keep candidates in."""
+    lacks = landlock.missing()
+    if not lacks:
+        return Finding("walls", "ok", f"Landlock {landlock.version()}: candidates write only into folders of their own")
+    said = landlock.caveat() or {}
+    return Finding("walls", "warn", f"the kernel does not keep candidates in: {', '.join(lacks)}", said.get("fix", ""))
 
 
 def injections(environ: Mapping[str, str]) -> Finding:

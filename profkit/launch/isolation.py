@@ -291,11 +291,14 @@ def _child(
     tensors, and for what it leaves in TMPDIR.
     """
     place = folders[0] / subject.name
+    place.mkdir(mode=0o700)
+    # Beside the folders that candidates write into.
+    code = folders[1] / "code" / subject.name
     line = lines.candidates.pop(subject.name)
     mine = msgspec.structs.replace(
         job,
         mode="candidate",
-        subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, place / "code")), content=b"")],
+        subjects=[msgspec.structs.replace(subject, file=str(stage(subject, reference, code)), content=b"")],
         seeds=[],
         spared={},
         trials=0,

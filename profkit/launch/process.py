@@ -147,29 +147,7 @@ def run(
     demand_linux()
     began = time.monotonic()
     mark = mark or secrets.token_hex(8)
-    try:
-        spool = Spool(log)
-        if shutil.which(argv[0], path=env.get("PATH")) is None:
-            spool.close()
-            raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?")
-        child = start(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**env, FAMILY: mark},
-            cwd=cwd,
-            start_new_session=True,
-            pass_fds=tuple(hand_over),
-        )
-    except OSError as error:
-        spool.close()
-        raise ProfkitError(
-            f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
-        ) from error
-    finally:
-        for descriptor in hand_over:
-            os.close(descriptor)
+    child, spool = _started(argv, log, {**env, FAMILY: mark}, cwd, hand_over)
     if child.stdout is None:
         raise ProfkitError(f"no pipe to {argv[0]}")
     meter = Meter(child.pid, memory)
@@ -184,6 +162,36 @@ def run(
         spool.close()
     wall = time.monotonic() - began
     return Exit(child.returncode, wall, spool.last_lines(), hung, meter.over)
+
+
+def _started(
+    argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None, hand_over: Sequence[int]
+) -> tuple[Child, Spool]:
+    """The process, and where its output goes. Raises ProfkitError."""
+    try:
+        spool = Spool(log)
+        if shutil.which(argv[0], path=env.get("PATH")) is None:
+            spool.close()
+            raise ProfkitError(f"cannot start {argv[0]}: {_why_not(argv[0])}", fix="is it installed and executable?")
+        child = start(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=tuple(hand_over),
+        )
+    except OSError as error:
+        spool.close()
+        raise ProfkitError(
+            f"cannot start {argv[0]}: {error.strerror}", fix="is it installed and executable?"
+        ) from error
+    finally:
+        for descriptor in hand_over:
+            os.close(descriptor)
+    return child, spool
 
 
 def _why_not(program: str) -> str:

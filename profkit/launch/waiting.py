@@ -132,15 +132,6 @@ def seconds_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
-def dying(pid: int) -> bool:
-    """Whether a process is gone, or will be as soon as it runs: a signal waits for it that ends processes."""
-    fields = _stat(pid)
-    if not fields or fields[0] in "ZX" or int(fields[6]) & _EXITING:
-        return True
-    waiting = _PENDING.findall(_of(pid, "status"))
-    return not waiting or any(int(mask, 16) & _DEADLY for mask in waiting)
-
-
 def _stat(pid: int) -> list[str]:
     text = _of(pid, "stat")
     return text[text.rindex(")") + 2 :].split() if text else []

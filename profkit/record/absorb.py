@@ -63,15 +63,24 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
     fallen = {name: how for name, how in outcome.fallen.items() if name != reference}
     _absorb_verdicts(runner.Outcome(news, fallen), {impl.name: impl for impl in manifest.impls})
     for event in outcome.of("timing"):
-        more, timing = msgspec.convert(_finite(event.data), Timing), manifest.timing
-        timing.processes += 1
-        timing.budget += more.budget
-        timing.rounds += more.rounds
-        timing.warmup += more.warmup
-        timing.dropped += more.dropped
-        for part, spent in more.seconds.items():
-            timing.seconds[part] = timing.seconds.get(part, 0.0) + spent
-        timing.reached = max(filter(None, (timing.reached, more.reached)), default=None)
+        manifest.timing = together(manifest.timing, msgspec.convert(_finite(event.data), Timing))
+
+
+def together(one: Timing, more: Timing) -> Timing:
+    """How the times of both were taken."""
+    if one is more or not one.method:
+        return more
+    return msgspec.structs.replace(
+        one,
+        budget=one.budget + more.budget,
+        rounds=one.rounds + more.rounds,
+        warmup=one.warmup + more.warmup,
+        dropped=one.dropped + more.dropped,
+        seconds={part: sum(each.seconds.get(part, 0.0) for each in (one, more)) for part in one.seconds | more.seconds},
+        reached=max(filter(None, (one.reached, more.reached)), default=None),
+        energy=one.energy | more.energy,
+        notes=one.notes | more.notes,
+    )
 
 
 def _doubts(outcome: runner.Outcome) -> list[Doubt]:

@@ -16,8 +16,8 @@ from profkit.errors import ProfkitError
 from profkit.launch import gpu, isolation, runner
 from profkit.launch.alone import Door
 from profkit.launch.protocol import Job
-from profkit.record import settled
-from profkit.record.absorb import absorb, absorb_again
+from profkit.record import groups, settled
+from profkit.record.absorb import absorb, absorb_again, together
 from profkit.record.job import job
 from profkit.record.session import Session
 from profkit.rundir.directory import Run
@@ -94,17 +94,40 @@ class Measure:
 def _start(
     session: Session, made: Job, stem: str, absorbing: Callable[[Run, runner.Outcome, str], None]
 ) -> runner.Outcome:
-    """One judge with its candidates, or one process for all of them, from start to end."""
-    outcome, logs = runner.Outcome(), session.run.logs
-    try:
-        if session.request.trust:
-            runner.run_job(made, logs, stem=stem, progress=session.progress, outcome=outcome)
-        else:
-            with _shared(session) as door:
-                isolation.run_isolated(made, logs, stem=stem, progress=session.progress, outcome=outcome, door=door)
-    finally:
-        absorbing(session.run, outcome, stem)
-    return outcome
+    """One judge with its candidates, a group of them after the other, or one process for all, from start to end."""
+    found, logs = runner.Outcome(finished=True), session.run.logs
+    for number, (some, suffix) in enumerate([(made, "")] if session.request.trust else groups.of(made), 1):
+        outcome = runner.Outcome()
+        try:
+            if session.request.trust:
+                runner.run_job(some, logs, stem=stem, progress=session.progress, outcome=outcome)
+            else:
+                with _shared(session) as door:
+                    isolation.run_isolated(
+                        some, logs, stem=f"{stem}{suffix}", progress=session.progress, outcome=outcome, door=door
+                    )
+        finally:
+            before = session.run.manifest.timing
+            absorbing(session.run, outcome, stem)
+            if suffix:
+                groups.merge(Path(made.timings), number)
+                if absorbing is absorb:
+                    session.run.manifest.timing = together(before, session.run.manifest.timing)
+            found = _joined(found, outcome)
+        reference = session.run.manifest.reference
+        if reference is not None and reference.status not in ("ok", "skipped"):
+            break
+    return found
+
+
+def _joined(one: runner.Outcome, other: runner.Outcome) -> runner.Outcome:
+    """What came of two groups."""
+    return runner.Outcome(
+        one.events + other.events,
+        one.fallen | other.fallen,
+        one.exits + other.exits,
+        one.finished and other.finished,
+    )
 
 
 @contextlib.contextmanager
@@ -162,6 +185,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
             **fresh,
         }
         outcome = _start(session, msgspec.structs.replace(made, **more), f"process-{number}", absorb_again)
+        run.manifest.timing.processes += bool(outcome.of("timing"))
         tables.append(read_rows(file))
         file.unlink(missing_ok=True)
         wrong = {impl.name for impl in run.manifest.candidates if not impl.ok}

@@ -18,7 +18,7 @@ import msgspec
 
 from profkit._version import __version__
 from profkit.errors import ProfkitError
-from profkit.rundir.files import sweep, write_atomic
+from profkit.rundir.files import owner, sweep, write_atomic
 from profkit.rundir.manifest import Capture, Manifest, SampleInfo, read_manifest
 
 RUNS = Path("profkit-runs")
@@ -93,7 +93,7 @@ def create_run(sample: SampleInfo, root: str | os.PathLike[str]) -> Run:
                 fix="choose a writable place with room: --runs DIR",
             ) from error
         sweep(path.parent.glob("*/*-*"))
-        run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__))
+        run = Run(path, Manifest(sample=sample, created=now(), profkit=__version__, owner=owner()))
         run.save()
         return run
     raise ProfkitError(f"{Path(root) / sample.id} holds 1000 runs of this second", fix="choose another --runs DIR")

@@ -58,6 +58,25 @@ def mark() -> str:
     return f"{_machine()}-{os.getpid()}-"
 
 
+def owner() -> str:
+    """This process, as no other will be: its mark and when it began."""
+    return f"{mark()}{_began(os.getpid())}"
+
+
+def gone(owner: str) -> bool:
+    """Whether the process of this `owner` has ended; False where it is of another machine."""
+    found = re.fullmatch(rf"{_machine()}-(\d+)-(\d*)", owner)
+    return found is not None and _began(int(found[1])) != found[2]
+
+
+def _began(pid: int) -> str:
+    """When a process began, in the kernel's ticks; "" for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
 def sweep(found: Iterable[Path]) -> None:
     """Remove those of `found` whose names carry the mark of a process that is gone."""
     for path in found:

@@ -13,6 +13,7 @@ import msgspec
 
 from collectors.doubt import Doubt
 from profkit.errors import ProfkitError
+from profkit.rundir.files import gone
 
 SCHEMA = "profkit/1"
 
@@ -264,7 +265,8 @@ class Manifest(msgspec.Struct):
     of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
     this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for; `hot`: of how many
-    kernels launches were counted, the longest of a program's, 0 where nobody chose them so.
+    kernels launches were counted, the longest of a program's, 0 where nobody chose them so. `owner`: the process that
+    measures (files.owner); a run that was running when it ended is read as interrupted.
     """
 
     sample: SampleInfo
@@ -298,6 +300,7 @@ class Manifest(msgspec.Struct):
     campaign: str = ""
     window: Window = Window()
     hot: int = 0
+    owner: str = ""
 
     @property
     def reference(self) -> Impl | None:
@@ -321,6 +324,8 @@ def read_manifest(file: Path) -> Manifest:
         ) from error
     except OSError as error:
         raise ProfkitError(f"{file}: {error.strerror}") from error
+    if manifest.status == "running" and gone(manifest.owner):
+        manifest.status = "interrupted"
     return manifest
 
 

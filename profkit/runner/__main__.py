@@ -10,10 +10,12 @@ if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 
 import signal
+import tempfile
 from pathlib import Path
 
 import msgspec
 
+from profkit.launch import landlock, priorities
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 from profkit.runner.events import Events
@@ -31,9 +33,10 @@ def main(job_file: str, events_file: str, line: str = "") -> int:
     if job.mode == "candidate":
         return _candidate(job)
     if job.mode == "build":
+        os.nice(BEHIND)
+        _walled(job)
         from profkit.runner import ahead
 
-        os.nice(BEHIND)
         return ahead.build(job)
     events = Events(Path(events_file), job.limits, _key(line))
     from profkit.runner import session
@@ -50,11 +53,19 @@ def main(job_file: str, events_file: str, line: str = "") -> int:
 
 def _candidate(job: Job) -> int:
     """Answer the judge's questions about one candidate; nothing is said to the parent."""
+    _walled(job)
     from profkit.runner import candidate
 
     candidate.serve(job)
     _end()
     return 0
+
+
+def _walled(job: Job) -> None:
+    """From here on only where its builds, its tensors and its temporary files go is written. Before torch has threads."""
+    Path(job.cache).mkdir(parents=True, exist_ok=True)
+    priorities.put_up()
+    landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
 
 
 def _key(line: str) -> bytes:

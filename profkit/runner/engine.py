@@ -52,77 +52,20 @@ def time_all(
     to agree with CUPTI, then the host's view, graphs of short calls, and CUPTI, which decides; where it is done `again`, CUPTI alone
     follows. Where CUPTI cannot, the event pairs decide and run to that precision. A cross-check that fails is a doubt, never the end.
     """
-    spent = _Spent()
-    cold = job.l2 == "cold"
-    own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
-    clock = turns.over(own, calls)
-
-    after = _Comparing(calls)
-
-    def before(name: str) -> None:
-        turn(name)
-        calls[name].turn()
-        after.choose(name)
-
-    watch = busy.Watch()
-
-    def visit(name: str) -> None:
-        watch.look()
-        before(name)
-
-    compared = isinstance(own, CudaClock)
-    share, target = (_AGREEING, max(job.target, _AGREED)) if compared else (1.0, job.target)
-
-    def timed(budget: float, target: float, **rounds: int) -> timing.Result:
-        result = timing.measure(calls, clock, budget=budget, target=target, before=visit, after=after, **rounds)
-        _say_load(watch, events)
-        for name, call in after.compared.items():
-            before(name)
-            call()
-            call.recheck()
-        spent.on(clock.method)
-        return result
-
-    result = timed(share * job.budget, target, **(_FEWER if job.again else _FEW) if compared else {})
-    full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
-    samples, scant = timing.drop_slow_rounds(result.samples, full), False
-
-    def write() -> None:
-        told = [one for one in samples if one.method != "event"] if scant else samples
-        timing.write(told, Path(job.timings))
-
-    write()
-    notes, offset = {clock.method: turns.notes(calls, clock)}, 0.0
-    if isinstance(own, CudaClock):
-        more, offset = _cross_checks(job, calls, samples, own, device, events, before, after, spent)
-        if not any(sample.method == "cupti" for sample in more):
-            result = timed((1 - share) * job.budget, job.target)
-            samples = timing.drop_slow_rounds(result.samples, full)
-        else:
-            # So few pairs are no witness.
-            scant = job.again
-        samples = [_less(s, offset) for s in samples] + more
-        write()
-        notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
-        notes["event"] += f"; less {offset * 1e6:.2f} us, what the pair reads on an empty kernel" if offset else ""
-    dropped = sum(not sample.kept for sample in samples)
-    best, fresh = ("", []) if job.again else _best_again(job, calls, own, samples, offset, full, before, after)
-    if best:
-        dropped += sum(not sample.kept for sample in fresh)
-        samples = winner.replaced(samples, fresh, best)
-        write()
-        for method in {sample.method for sample in fresh}:
-            notes[method] += f"; {best}, the fastest of {len(calls) - 1}, timed again"
-            notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
-        spent.on("best again")
+    timed = _Timed(job, calls, device, events, turn)
+    if isinstance(timed.own, CudaClock):
+        timed.by_events(timed.own)
+    else:
+        timed.measure(job.budget, job.target)
+    timed.write()
+    if not job.again:
+        timed.best_again()
     if turns.suspects(calls):
-        samples = _from_outside(calls, samples, device, events, before)
-        write()
-        notes[outside.METHOD] = outside.NOTE
-        spent.on(outside.METHOD)
-    joules = energy.per_call(calls, samples, device, before) if job.energy and not job.again else {}
-    spent.on("energy" if joules else "")
-    used = {sample.method for sample in samples}
+        timed.bound()
+    joules = energy.per_call(calls, timed.samples, device, timed.before) if job.energy and not job.again else {}
+    timed.spent.on("energy" if joules else "")
+    used = {sample.method for sample in timed.samples}
+    result, clock = timed.result, timed.clock
     return {
         "method": clock.method,
         "note": clock.note,
@@ -133,12 +76,108 @@ def time_all(
         "budget": job.budget,
         "target": job.target,
         "reached": result.reached,
-        "dropped": dropped,
-        "offset": offset,
+        "dropped": timed.dropped,
+        "offset": timed.offset,
         "energy": joules,
-        "seconds": spent.seconds,
-        "notes": {name: note for name, note in notes.items() if name in used},
+        "seconds": timed.spent.seconds,
+        "notes": {name: note for name, note in timed.notes.items() if name in used},
     }
+
+
+class _Timed:
+    """One set of calls on its way through the clocks. `samples` so far; `scant`: those of event pairs are too few to be a
+    witness, and are not written; `offset` [s]: what an event pair reads of its own; `dropped`: samples that do not count.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        calls: Mapping[str, TimedCall],
+        device: torch.device,
+        events: Events,
+        turn: Callable[[str], None],
+    ) -> None:
+        self._job, self._calls, self._device, self._events, self._turn = job, calls, device, events, turn
+        cold = job.l2 == "cold"
+        self.own = CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+        self.clock = turns.over(self.own, calls)
+        self.spent, self._after, self._watch = _Spent(), _Comparing(calls), busy.Watch()
+        self._full = float(facts.device_facts(device).get("max_sm_clock", 0.0))
+        self.samples: list[timing.Sample] = []
+        self.notes: dict[str, str] = {}
+        self._scant, self.offset, self.dropped = False, 0.0, 0
+
+    def before(self, name: str) -> None:
+        """Other data for an implementation, and whether what comes of them is compared."""
+        self._turn(name)
+        self._calls[name].turn()
+        self._after.choose(name)
+
+    def _visit(self, name: str) -> None:
+        self._watch.look()
+        self.before(name)
+
+    def measure(self, budget: float, target: float, **rounds: int) -> None:
+        """Take samples by the clock; all are compared once in the end."""
+        self.result = timing.measure(
+            self._calls, self.clock, budget=budget, target=target, before=self._visit, after=self._after, **rounds
+        )
+        _say_load(self._watch, self._events)
+        for name, call in self._after.compared.items():
+            self.before(name)
+            call()
+            call.recheck()
+        self.spent.on(self.clock.method)
+        self.samples = timing.drop_slow_rounds(self.result.samples, self._full)
+        self.dropped = sum(not sample.kept for sample in self.samples)
+        self.notes[self.clock.method] = turns.notes(self._calls, self.clock)
+
+    def by_events(self, clock: CudaClock) -> None:
+        """Event pairs and what they are checked against."""
+        job = self._job
+        few = _FEWER if job.again else _FEW
+        self.measure(_AGREEING * job.budget, max(job.target, _AGREED), **few)
+        self.write()
+        more, self.offset = _cross_checks(
+            job, self._calls, self.samples, clock, self._device, self._events, self.before, self._after, self.spent
+        )
+        if any(sample.method == "cupti" for sample in more):
+            # So few pairs are no witness.
+            self._scant = job.again
+        else:
+            self.measure((1 - _AGREEING) * job.budget, job.target)
+        self.samples = [_less(sample, self.offset) for sample in self.samples] + more
+        self.dropped = sum(not sample.kept for sample in self.samples)
+        self.notes |= {"host": HostClock.note, "graph": GraphClock.note, "cupti": cupti.NOTE}
+        if self.offset:
+            self.notes["event"] += f"; less {self.offset * 1e6:.2f} us, what the pair reads on an empty kernel"
+
+    def best_again(self) -> None:
+        """The fastest of several candidates by samples taken after it was found to be that."""
+        best, fresh = _best_again(
+            self._job, self._calls, self.own, self.samples, self.offset, self._full, self.before, self._after
+        )
+        if not best:
+            return
+        self.dropped += sum(not sample.kept for sample in fresh)
+        self.samples = winner.replaced(self.samples, fresh, best)
+        self.write()
+        for method in {sample.method for sample in fresh}:
+            self.notes[method] += f"; {best}, the fastest of {len(self._calls) - 1}, timed again"
+            self.notes[method + winner.FIRST] = f"the samples by which {best} was found the fastest"
+        self.spent.on("best again")
+
+    def bound(self) -> None:
+        """The times of other processes, no less than they look from here."""
+        self.samples = _from_outside(self._calls, self.samples, self._device, self._events, self.before)
+        self.write()
+        self.notes[outside.METHOD] = outside.NOTE
+        self.spent.on(outside.METHOD)
+
+    def write(self) -> None:
+        """Write timings.csv."""
+        told = [one for one in self.samples if one.method != "event"] if self._scant else self.samples
+        timing.write(told, Path(self._job.timings))
 
 
 def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> None:

@@ -25,6 +25,15 @@ from profkit.rundir.files import mark, sweep
 from profkit.runner import inputs, refused
 
 _private: deque[Path] = deque()
+_CACHES = {
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "CUPY_CACHE_DIR": "cupy",
+    "NUMBA_CACHE_DIR": "numba",
+    "TILELANG_CACHE_DIR": "tilelang",
+    "CUDA_CACHE_PATH": "driver",
+}
+"""Variables by which compilers are told where they keep what they made, and the folder there."""
 
 
 class BuildLock:
@@ -88,10 +97,10 @@ def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
 
 
 def use(lock: BuildLock) -> None:
-    """Point torch's, Triton's and Inductor's caches to a build directory: what one compiles no other finds half done."""
+    """Point the caches of compilers to a build directory: what one compiles no other finds half done."""
     os.environ["TORCH_EXTENSIONS_DIR"] = str(lock.path)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(lock.path / "inductor")
-    os.environ["TRITON_CACHE_DIR"] = str(lock.path / "triton")
+    for name, folder in _CACHES.items():
+        os.environ[name] = str(lock.path / folder)
 
 
 def release_all() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import torch
 
+from profkit.launch import landlock
 from profkit.launch.protocol import PATIENT, Job, Subject
 from profkit.runner import (
     backward,
@@ -206,6 +207,8 @@ class Session:
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""
         job = self._job
+        if job.mode == "judge" and (lacks := landlock.caveat()):
+            self.events.send("doubt", **lacks)
         remotes = judge.loaded(job, self.device, self.events, self._company) if job.mode == "judge" else []
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)

@@ -99,7 +99,7 @@ class TimedCall:
         self._judged = judged
         self._own = own
         self._sets: dict[int, list[Any]] = {}
-        self._at = 0
+        self._arguments: list[Any] = []
         self._pending: Change | None = None
         self._copy: Any = None
         self.wanted = False
@@ -107,7 +107,7 @@ class TimedCall:
         self.output: Any = None
 
     def __call__(self) -> Any:
-        self.output = plain(self._model(*self._sets[self._at]))
+        self.output = plain(self._model(*self._arguments))
         return self.output
 
     @property
@@ -124,13 +124,15 @@ class TimedCall:
             spoil(output, model, self._own)
         # Before the data come: to let go of an answer may wake its maker.
         del output
-        self._at, mine = change.at, self._sets.get(change.at)
+        mine = self._sets.get(change.at)
         if mine is not None and inputs.alike(mine, change.fresh):
             inputs.refill(mine, change.fresh)
         else:
-            self._sets[change.at] = inputs.clone(change.fresh)
+            mine = self._sets[change.at] = inputs.clone(change.fresh)
+        # What the model has put onto its arguments is not called when new data come.
+        self._arguments = inputs.mapped(mine, torch.Tensor.detach)
         if isinstance(self._model, Gradients):
-            self._model.ready(*self._sets[self._at])
+            self._model.ready(*self._arguments)
 
     def prepare(self) -> None:
         """Have the data of the next turn at hand, so that the turn takes no time."""

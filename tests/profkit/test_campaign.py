@@ -819,7 +819,8 @@ def test_a_folder_as_a_campaign(place, capsys):
     sample(place / "s/A")
     sample(place / "s/B", "crash")
     sample(place / "s/C", source="import triton\nclass ModelNew: pass\n")
-    builds = place / "builds"
+    # Where a candidate may write.
+    builds = place / "cache/build/counted"
     for name in "DE":
         sample(place / f"s/{name}", source=COUNTED.format(file=str(builds)))
     code = profile_command.main(["s", "--jobs", "2", *QUICK], standalone_mode=False)

@@ -16,12 +16,13 @@ from candidates import REFERENCE
 from test_process import alive
 
 from profkit.api import profile
+from profkit.campaign.index import Index
 from profkit.cli.group import invoke
 from profkit.errors import BUG
 from profkit.launch import cache, process
 from profkit.launch.protocol import BARE
 from profkit.rundir import files
-from profkit.rundir.directory import create_run
+from profkit.rundir.directory import create_run, find_runs, open_run
 from profkit.rundir.manifest import SampleInfo
 from profkit.runner.loading import BuildLock
 
@@ -245,3 +246,21 @@ def test_who_is_interrupted_is_told_what_stays(monkeypatch, capsys, line, word):
     monkeypatch.setattr("profkit.cli.group.cli.main", pressed)
     assert invoke(line) == 130
     assert word in capsys.readouterr().err
+
+
+def test_a_run_whose_process_was_killed_is_not_running_for_ever(tmp_path):
+    code = (
+        "import os, sys\nfrom profkit.rundir.directory import create_run\nfrom profkit.rundir.manifest import SampleInfo\n"
+        "create_run(SampleInfo(id='S', path=''), sys.argv[1])\nos.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    mine = create_run(SampleInfo(id="T", path=""), tmp_path)
+    runs = {run.manifest.sample.id: run.manifest.status for run in find_runs(tmp_path)}
+    assert runs == {"S": "interrupted", "T": "running"}
+    with Index(tmp_path) as index:
+        index.refresh()
+        assert {row.sample: row.status for row in index.rows()} == {"S": "interrupted", "T": "running"}
+        # Another machine's, or another's of the same number: nobody knows.
+        mine.manifest.owner = "01234567-1-1"
+        mine.save()
+        assert open_run(mine.path).manifest.status == "running"

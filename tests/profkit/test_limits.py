@@ -12,6 +12,7 @@ from test_process import alive, start
 
 from profkit.api import profile
 from profkit.cli.options import sanitizers, size
+from profkit.launch import cache
 
 pytestmark = pytest.mark.usefixtures("private_cache")
 
@@ -96,7 +97,10 @@ def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, tr
         heard.setdefault(text, time.time())
 
     patch = pytest.MonkeyPatch()
-    patch.setenv("PROFKIT_STAMP", str(tmp_path / "stamp"))
+    # Where a candidate may write.
+    builds = cache.builds()
+    builds.mkdir(parents=True, exist_ok=True)
+    patch.setenv("PROFKIT_STAMP", str(builds / f"stamp{os.getpid()}"))
     try:
         run = profile(
             folder,
@@ -110,7 +114,7 @@ def test_a_crash_is_told_when_it_happens_and_a_hang_after_its_limit(tmp_path, tr
         )
     finally:
         patch.undo()
-    died, hung = (float((tmp_path / f"stamp{name}").read_text()) for name in ("crash", "_hang"))
+    died, hung = (float((builds / f"stamp{os.getpid()}{name}").read_text()) for name in ("crash", "_hang"))
     crash = next(moment for text, moment in heard.items() if text.startswith("crash: killed by SIGSEGV"))
     hang = next(moment for text, moment in heard.items() if text.startswith("hang: no end of "))
     assert died <= crash < hang

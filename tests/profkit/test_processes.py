@@ -49,7 +49,10 @@ def run(tmp_path_factory):
     """Three processes; one candidate is right in the first alone."""
     root = tmp_path_factory.mktemp("processes")
     folder = write_sample(root, "honest")
-    (folder / "turncoat.py").write_text(TURNCOAT.format(mark=str(root / "mark")))
+    # Where a candidate may write.
+    mark = root / "cache/build/mark"
+    mark.parent.mkdir(parents=True)
+    (folder / "turncoat.py").write_text(TURNCOAT.format(mark=str(mark)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PROFKIT_CACHE", str(root / "cache"))
         patch.setenv("OMP_NUM_THREADS", "1")
