@@ -159,6 +159,11 @@ _SENTENCES = [
         "检验时正确，之后对同类输入的调用错误：{rest}",
     ),
     (r"a timed call gave another result than the checked one: (?P<rest>.+)", "计时的调用与检验过的结果不同：{rest}"),
+    ("a timed call gave another number of outputs than the checked one", "计时的调用给出的输出个数与检验过的不同"),
+    (
+        r"element (?P<a>\d+) of output (?P<b>\d+) was (?P<c>\S+) when the timed calls were said to be done; the reference gives (?P<d>\S+)",
+        "计时的调用结束时，第 {b} 个输出的第 {a} 个元素为 {c}，参考实现为 {d}",
+    ),
     ("a timed call left no answer", "计时的调用没有留下结果"),
     (r"no end of (?P<phase>\w+) after (?P<n>\S+) s; killed", "{phase} 阶段 {n} s 后仍未结束，已终止"),
     (r"killed by (?P<signal>\w+) during (?P<phase>\w+)", "在 {phase} 阶段被 {signal} 终止"),
