@@ -68,7 +68,9 @@ class Index(contextlib.AbstractContextManager["Index"]):
         known = dict(self._asked("select path, stamp from runs", _pair))
         found = dict(_scan(self.folder, known))
         # Those that ran may have been killed since: nothing of theirs on the disk tells.
-        ran = {path for (path,) in self._asked("select distinct path from rows where status = 'running'", tuple)}
+        ran = {
+            row.path for rows in self._asked("select rows from runs", _rows) for row in rows if row.status == "running"
+        }
         stale = [path for path, stamp in found.items() if known.get(path) != stamp or path in ran]
         gone = [path for path in known if path not in found]
         if stale or gone:

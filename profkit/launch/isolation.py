@@ -178,7 +178,7 @@ def run_isolated(
 
 
 def _sparing(job: Job, spared: Sequence[Event]) -> Job:
-    """The job with what these have told as well."""
+    """The job with the inputs that ended a candidate's process left out for it."""
     known = {name: dict(of) for name, of in job.spared.items()}
     for event in spared:
         known.setdefault(event.impl, {})[str(event.data["input"])] = str(event.data["what"])
@@ -272,7 +272,7 @@ class _Lines:
         return given
 
     def close(self) -> None:
-        """Close those that nobody took."""
+        """Close the descriptors that were not handed over."""
         for line in [*self.judges.values(), *self.candidates.values(), *self.door]:
             os.close(line)
 
@@ -342,7 +342,7 @@ def _private_directory() -> Iterator[Path]:
 
 
 def _take_leave(children: Sequence[Child], patience: float) -> None:
-    """The judge has hung up, so the candidates go; who has not gone after `patience` seconds is killed."""
+    """Wait `patience` seconds for the candidates to end after the judge has, then kill them."""
     for child in children:
         child.closing.set()
     end = time.monotonic() + patience

@@ -1,4 +1,4 @@
-"""Walls round a candidate's process, kept by the kernel (Landlock): where it may write, no TCP, no signals out.
+"""Walls by Landlock: restrict writing, TCP and signals of a candidate's process.
 
 They hold for the thread that puts them up and all that it starts, and cannot be taken down. No rights are needed, but a
 kernel that has them: files from Linux 5.13, TCP from 6.7, signals from 6.12. Reading is not restricted.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import stat
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ def missing() -> list[str]:
 
 
 def caveat() -> dict[str, str] | None:
-    """What is said of a run whose candidates are not kept in; None where they are."""
+    """The caveat of a run whose candidates are not restricted; None where they are."""
     lacks = missing()
     if not lacks:
         return None
@@ -58,7 +59,7 @@ def caveat() -> dict[str, str] | None:
 
 
 def put_up(folders: Iterable[str | Path]) -> None:
-    """From here on this thread, and what it starts, writes only into these folders, into devices and into what it has open.
+    """Let this thread, and what it starts, write only into these folders and into devices.
 
     What the kernel cannot keep in is not restricted. Raises OSError where it refuses what it should do.
     """
@@ -80,11 +81,17 @@ def put_up(folders: Iterable[str | Path]) -> None:
 
 
 def _devices() -> Iterator[str]:
-    """Where every program may write: devices, its own shared memory and entries of /proc, the pipes of CUDA's MPS."""
+    """Places that every program may write to: devices, /dev/shm, /proc/self, pipes of CUDA's MPS."""
     with contextlib.suppress(OSError), os.scandir("/dev") as entries:
-        yield from (entry.path for entry in entries if not entry.is_symlink() and entry.name not in _KEPT)
+        yield from (entry.path for entry in entries if entry.name not in _KEPT and _is_open(entry))
     yield "/proc/self"
     yield os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
+
+
+def _is_open(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of /dev may be written: no disk, and no link, which may lead elsewhere."""
+    kind = entry.stat(follow_symlinks=False).st_mode
+    return not (stat.S_ISLNK(kind) or stat.S_ISBLK(kind))
 
 
 def _allow(rules: int, place: str | Path, rights: int) -> None:

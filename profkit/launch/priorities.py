@@ -1,4 +1,4 @@
-"""A filter of system calls (seccomp): a process and what it starts change nobody else's priority, cores or limits.
+"""A seccomp filter: no changes of other processes' priority, cores or limits.
 
 Landlock has no wall for these. Of its own priority a process may only make less. Nothing is asked and nothing told: the call
 fails (EPERM). Needs no rights; on x86-64 and 64-bit ARM.

@@ -47,7 +47,7 @@ class Child(Protocol):
 
 
 def demand_linux() -> None:
-    """Raise CannotProfileError on another system: sessions, /proc and what ends with its parent are Linux's."""
+    """Raise CannotProfileError on other systems than Linux."""
     if not sys.platform.startswith("linux"):
         raise CannotProfileError(
             f"nothing is measured on {sys.platform}: the processes are fenced by what only Linux has",

@@ -67,7 +67,7 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
 
 
 def together(one: Timing, more: Timing) -> Timing:
-    """How the times of both were taken."""
+    """Join the records of two timings."""
     if one is more or not one.method:
         return more
     return msgspec.structs.replace(

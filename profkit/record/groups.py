@@ -1,4 +1,4 @@
-"""Candidates measured a few at a time: each has a process, and hundreds of them would not fit into a machine's memory."""
+"""Measure many candidates in groups: hundreds of processes would not fit into memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDER = "group-{}"
 
 
 def of(job: Job) -> Iterator[tuple[Job, str]]:
-    """(a job of the reference and some of the candidates, what its logs' names end in); one alone is the job itself.
+    """Split a job: (job of the reference and a group of candidates, suffix of its logs' names).
 
     What the others write goes into folders of their own, until `merge`.
     """
@@ -44,7 +44,7 @@ def of(job: Job) -> Iterator[tuple[Job, str]]:
 
 
 def merge(timings: Path, number: int) -> None:
-    """Put the rows that group `number` wrote into the files of the first, its rounds behind theirs, and remove its folder."""
+    """Append the rows of group `number` to the files of the first, and remove its folder."""
     folder = _place(timings, number).parent
     for file in sorted(folder.rglob("*.csv")):
         target, more = timings.parent / file.relative_to(folder), read_rows(file)

@@ -1,4 +1,4 @@
-"""The measuring step of a sample: the runner checks the candidates against the reference and times them."""
+"""The measuring step of a sample: check the candidates against the reference and time them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Measure:
 def _start(
     session: Session, made: Job, stem: str, absorbing: Callable[[Run, runner.Outcome, str], None]
 ) -> runner.Outcome:
-    """One judge with its candidates, a group of them after the other, or one process for all, from start to end."""
+    """Run the judge with one group of candidates after the other, or one process for all."""
     found, logs = runner.Outcome(finished=True), session.run.logs
     for number, (some, suffix) in enumerate([(made, "")] if session.request.trust else groups.of(made), 1):
         outcome = runner.Outcome()
@@ -201,7 +201,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
 
 
 def _leave_out(run: Run, wrong: Collection[str]) -> None:
-    """Take the samples of those out about whom something came to light when all were timed."""
+    """Remove the samples of candidates that were found wrong after the timing."""
     more = [one.file for one in run.manifest.shapes] + [one.file for one in run.manifest.passes]
     for file in [run.timings_csv, *(run.path / name for name in more)]:
         table = read_rows(file)

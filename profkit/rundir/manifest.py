@@ -132,6 +132,12 @@ class Impl(msgspec.Struct):
         return self.status == "ok"
 
     @property
+    def exactness(self) -> str:
+        """The least that its answers were right to, "fp32 (20.3 bits)"; "" where nothing was measured."""
+        measured = [check for check in self.checks if check.passed and check.bits is not None]
+        return min(measured, key=lambda check: check.bits or 0.0).said if measured else ""
+
+    @property
     def unsound(self) -> list[Finding]:
         """Errors that compute-sanitizer found in kernels of its own, and found again."""
         found = [finding for one in self.sanitized for finding in one.findings]

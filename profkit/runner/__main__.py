@@ -62,7 +62,7 @@ def _candidate(job: Job) -> int:
 
 
 def _walled(job: Job) -> None:
-    """From here on only where its builds, its tensors and its temporary files go is written. Before torch has threads."""
+    """Restrict writing to builds, tensors and temporary files; called before torch has threads."""
     Path(job.cache).mkdir(parents=True, exist_ok=True)
     priorities.put_up()
     landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])

@@ -1,4 +1,4 @@
-"""A candidate's own process: loads it, then answers the judge's questions until the judge hangs up.
+"""A candidate's own process: load it, then answer the judge's questions until it hangs up.
 
 Nothing of the reference is here but what a call needs: inputs, weights, the arguments of the constructor. What
 this process says about itself is a claim, which the judge checks.
@@ -44,7 +44,7 @@ from profkit.runner.subject import Change, Given, TimedCall, plain, spoil
 
 
 class Notes:
-    """Takes the doubts of this process; they travel with the next answer. `capped`: its GPU memory is limited."""
+    """Doubts of this process, sent with the next answer. `capped`: its GPU memory is limited."""
 
     def __init__(self, capped: bool = False) -> None:
         self.capped = capped
@@ -87,7 +87,7 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
 
 
 class Guest:
-    """The candidate and what it is asked. Each public method after `asked` is one question of the judge's."""
+    """The candidate; each public method after `asked` answers one question of the judge's."""
 
     def __init__(self, job: Job, notes: Notes) -> None:
         self._was: Any = None
@@ -127,7 +127,7 @@ class Guest:
         )
 
     def _give(self, value: Any, file: str) -> dict[str, Any]:
-        """Hand an answer over; what that had no room for on the device is told."""
+        """Hand an answer over; the bytes that found no room on the device go along."""
         told = exchange.describe(value)
         bytes_ = staging.size(told, self._device) if self._device.type == "cuda" else 0
         here = 0 < bytes_ <= self.answers.left
@@ -150,7 +150,7 @@ class Guest:
         return {"seconds": time.perf_counter() - began, "process": os.getpid()}
 
     def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
-        """The answer to a question, after `turns` to other input sets; afresh: with what it keeps from call to call as it was."""
+        """The answer to a question, after `turns` to other input sets; afresh: with restored state."""
         for change in turns:
             self.expect([change])
             self._call.turn()
@@ -200,17 +200,18 @@ class Guest:
             self._model, self._was = self._was, None
 
     def shift(self, names: Sequence[str], still: Sequence[str]) -> dict[str, Any]:
-        """Change its weights that stand for these of the reference's, in place; `missing`: for which it has none."""
+        """Shift its counterparts of these weights in place; `missing`: names without one."""
         return {"missing": weights.shift_counterparts(self._model, names, self._counterparts, still)}
 
     def take(self, given: str, every: bool = False) -> None:
-        """Put these values, by the reference's names, into the candidate's own weights; every: those that are not constant
-        as constructed too.
+        """Put values, by the reference's names, into its weights.
+
+        every: into those that are not constant as constructed too.
         """
         weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
 
     def keep(self, given: str) -> None:
-        """Begin every call that is compared with these values of what the reference keeps, where it has them."""
+        """Begin every compared call with these values of the reference's state."""
         self._state = self._take(given)
 
     def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
@@ -237,7 +238,7 @@ class Guest:
         return self._give(got, output)
 
     def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
-        """One call on inputs that were handed over; the output, and the inputs if it changed them, go back."""
+        """One call on given inputs; the output, and the inputs if it changed them, go back."""
         loading.use(self._lock)
         before, switches = self._take(given), settings.read()
         # The call gets memory like any other, whose pages are there.

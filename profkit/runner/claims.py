@@ -1,4 +1,4 @@
-"""The timed calls of a candidate in another process: what it claims of them, and what this process sees of them."""
+"""Timed calls of a candidate in another process: its claims, and this process's own view."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _PROBE_RTOL = 0.05
 
 
 class RemoteCall:
-    """What TimedCall is for a candidate of this process; the clocks there are asked through it. of, wanted: a pass of
-    backward.PASSES and the gradients it gives, "" for the call itself; alone: see TimedCall.
+    """A timed call in another process, whose clocks are asked through it.
+
+    of, wanted: a pass of backward.PASSES and the gradients it gives, "" for the call itself; alone: see TimedCall.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RemoteCall:
         self.remote.ask("run", wanted=self.wanted)
 
     def turn(self) -> None:
-        """Go to the next input set with other data in it, when it is next asked; the memory of the last output is spoiled there."""
+        """Queue other data for the next question; the memory of the last output is spoiled there."""
         self.remote.phase = "time"
         self.remote.turns.append(self._change())
 
@@ -190,7 +191,7 @@ def _nan(value: Any) -> Any:
 
 
 def _same_elements(probes: Sequence[tuple[int, int, float, float]], values: Sequence[Any]) -> None:
-    """Raises ChangedResultError for elements that are not as `probes` have them."""
+    """Raise ChangedResultError for elements unlike `probes`."""
     if len(values) != len(probes):
         raise ChangedResultError("a timed call gave another number of outputs than the checked one")
     for (leaf, index, want, slack), got in zip(probes, values, strict=True):

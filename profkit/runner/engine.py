@@ -85,8 +85,9 @@ def time_all(
 
 
 class _Timed:
-    """One set of calls on its way through the clocks. `samples` so far; `scant`: those of event pairs are too few to be a
-    witness, and are not written; `offset` [s]: what an event pair reads of its own; `dropped`: samples that do not count.
+    """One set of calls on its way through the clocks.
+
+    `samples` so far; `offset` [s]: an event pair's own time; `dropped`: samples that do not count.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class _Timed:
 
 
 def ready(job: Job, calls: Mapping[str, TimedCall], device: torch.device) -> None:
-    """What does not need the device alone: where no caller's clock follows, which it would slow down, CUPTI sets itself up."""
+    """Set CUPTI up beside other work, where no host clock follows that it would slow down."""
     if device.type == "cuda" and job.again:
         try:
             cupti.set_up(calls, CudaClock(device, cold=False))
@@ -212,8 +213,9 @@ def _say_load(watch: busy.Watch, events: Events) -> None:
 
 
 class _Comparing:
-    """Compares some of the timed outputs: which ones nobody can know before. `compared`: whose; where candidates have processes of
-    their own, nothing in this one can have changed.
+    """Compare some of the timed outputs, drawn at random before they are made.
+
+    `compared`: the calls whose outputs are; where candidates have processes of their own, the reference's are not.
     """
 
     def __init__(self, calls: Mapping[str, TimedCall]) -> None:
@@ -284,7 +286,7 @@ def _cross_checks(
 
 
 def _only_of_clocks(error: Exception) -> None:
-    """Raise it again when it says what a candidate's process did, and not only that a clock did not work there."""
+    """Raise the error again unless it says no more than that a clock did not work there."""
     if isinstance(error, RemoteError) and error.status:
         raise error
 
@@ -296,7 +298,7 @@ def _from_outside(
     events: Events,
     before: Callable[[str], None],
 ) -> list[timing.Sample]:
-    """All samples, those of candidates no less than what is seen from outside, and what was seen."""
+    """All samples, those of candidates raised to their outside bound, and the outside samples."""
     bounds, exams, watch = _look(calls, samples, device, before)
     if bounds:
         # Another look: what else ran on the machine may have made it slow.
@@ -320,7 +322,7 @@ def _look(
     device: torch.device,
     before: Callable[[str], None],
 ) -> tuple[dict[str, float], list[outside.Exam], busy.Watch]:
-    """(the bounds that claims are below, what was seen, the machine's load meanwhile) of one cross-examination."""
+    """(lower bounds that claims violate, the exams, the load meanwhile) of one look from outside."""
     watch = busy.Watch()
 
     def visit(name: str) -> None:

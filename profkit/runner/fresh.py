@@ -1,4 +1,4 @@
-"""Input data that were never given before: mixed, element by element, from a few sets that were drawn.
+"""Fresh input data for every call: element-wise random mixes of a few drawn sets.
 
 A mix of two draws is a draw of the same kind for whatever is drawn element by element, and takes a fraction of the time of
 drawing. What all draws have in common is kept: a tensor that would lose it is mixed slice by slice, or taken whole.
@@ -32,7 +32,7 @@ one as all others that are taken so.
 
 
 class Stock:
-    """A few drawn sets. `fresh` gives data that were never given before: a mix of two, or, where a mix is no good, a draw."""
+    """A few drawn sets; `fresh` mixes two of them, or draws where a mix is not usable."""
 
     def __init__(
         self, draw: Callable[[], list[Any]], usable: Callable[[Any, Any], bool] = lambda _drawn, _mixed: True

@@ -62,7 +62,7 @@ class Implementation:
         return self.model(*arguments)
 
     def plain(self, arguments: list[Any], seed: int) -> Any:
-        """A copy of its answer, wherever it lives, with the generators at this seed; what it changes of its inputs is changed."""
+        """A copy of its answer with the generators at this seed; changes of inputs are carried over."""
         inputs.seed_all(seed)
         state.put(self.model, self.kept)
         output = plain(self.call(arguments))
@@ -71,7 +71,7 @@ class Implementation:
         return answer
 
     def keep(self, values: Mapping[str, torch.Tensor]) -> None:
-        """Begin every call that is compared with these values of what the reference keeps, where it has them."""
+        """Begin every compared call with these values of the reference's state."""
         self.kept = values
 
     def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
@@ -89,13 +89,14 @@ class Implementation:
         return backward.Gradients(self.model, wanted)(*given)
 
     def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
-        """Put values, by the reference's names, into its weights; every: into those that are not constant as constructed too."""
+        """Put values, by the reference's names, into its weights.
+
+        every: into those that are not constant as constructed too.
+        """
         weights.put(self.model, values, self.counterparts if every else self.match.pairs)
 
     def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
-        """Construct it once more from the arguments `init`, with the values `live` for what is constant as constructed, and
-        give it `weights`.
-        """
+        """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
         loading.use(self.lock)
         self.was = self.model
         self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
@@ -106,12 +107,12 @@ class Implementation:
             self.model, self.was = self.was, None
 
     def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
-        """Change its weights that stand for these of the reference's, in place; those for which it has none."""
+        """Shift its counterparts of these weights in place; the names that have no counterpart."""
         return weights.shift_counterparts(self.model, names, self.counterparts, still)
 
 
 class RemoteImplementation(Implementation):
-    """A candidate in another process, called as if it were in this one: inputs go over, outputs come back.
+    """A candidate in another process: inputs are sent over, outputs come back.
 
     `model`: its process (Remote). The methods are the questions that candidate.Guest answers under the same names.
     """

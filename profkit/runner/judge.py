@@ -25,18 +25,18 @@ from profkit.runner.subject import names
 
 
 def draw(count: int) -> list[int]:
-    """That many seeds that nobody knows."""
+    """Draw `count` secret seeds."""
     return [secrets.randbits(31) for _ in range(count)]
 
 
 def let_go(implementations: Iterable[Implementation]) -> None:
-    """End the processes of implementations that are of no more use: they hold memory of the device."""
+    """End the processes of implementations that are done; they hold memory of the device."""
     for implementation in implementations:
         implementation.let_go()
 
 
 def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
-    """The candidates' processes that have imported theirs, and the seconds it took. They load side by side."""
+    """Processes that have imported their candidate, and the seconds it took, side by side."""
     subjects = [subject for subject in job.subjects if subject.role != "reference"]
     remotes = [Remote(subject, job, device, events) for subject in subjects]
     for remote in remotes:
@@ -121,7 +121,7 @@ def _built(
 
 
 def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
-    """Which weights the candidate has, as its process says. Raises RemoteError when it says something else."""
+    """Weights that the candidate has, as its process claims. Raises RemoteError for nonsense."""
     missing, bare = told.get("missing", []), told.get("bare", [])
     if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
         raise remote.nonsense()

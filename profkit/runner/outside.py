@@ -45,8 +45,9 @@ _BUDGET = 2.0
 
 @dataclass(frozen=True)
 class Exam:
-    """One implementation from outside: seconds a call `claimed` in its samples, `least` seconds a call seen from outside; the
-    `tick` of the device.
+    """Seconds per call of one implementation: `claimed` in its samples, `least` from outside.
+
+    `tick`: resolution of the device's timer [s].
     """
 
     impl: str
@@ -57,8 +58,9 @@ class Exam:
 
 
 def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
-    """`count` calls back to back, or none. The last one takes other inputs than those before it, so that their output does
-    not pass for its own.
+    """Make `count` calls back to back, or none.
+
+    The last one takes other inputs than those before it, so that their output does not pass for its own.
     """
     call.turn()
     call.prepare()
@@ -157,7 +159,7 @@ def _exam(
 
 
 def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
-    """Name -> the least seconds a call that its process may report, of those that report less.
+    """Lower bounds of seconds per call, by name, of the implementations that report less.
 
     The reference is timed in the judge's own process: by as much as its batches are slower than its samples, because the
     machine is busy, those of the others may be.
@@ -168,7 +170,7 @@ def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dic
 
 
 def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
-    """The samples with those of an implementation scaled so that no method that decides has a median below `least` [s]."""
+    """Scale the samples of one implementation so that no deciding median is below `least` [s]."""
     medians = {}
     for method in DECIDING:
         mine = [s.seconds for s in samples if s.impl == name and s.method == method and s.seconds == s.seconds]
@@ -184,7 +186,7 @@ def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
 
 
 def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
-    """What is said where the clock of another process sees longer calls; load: in words, where that may explain them."""
+    """The caveat of calls that take longer from outside; load: contention that may explain it."""
     seen = f"its process reports {exam.claimed * 1e6:.4g} us a call, from outside at least {exam.least * 1e6:.4g} us a call"
     if load:
         what = f"whether {exam.impl} takes the time that its process reports could not be told"

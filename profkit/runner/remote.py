@@ -1,4 +1,4 @@
-"""The judge's view of a candidate in a process of its own: called and timed as if it were here.
+"""A candidate's process as the judge sees it: one question at a time, each with a limit.
 
 Whatever the candidate's process answers is a claim. Outputs are compared here and time limits are kept here; how
 it is timed is in claims.py.
@@ -34,7 +34,7 @@ _ANSWER, _SMALL = 4, 64 << 20
 
 
 class LostCandidateError(Exception):
-    """The process of candidate `impl` is gone or was told to go: the parent says how it ended."""
+    """The process of candidate `impl` has ended or has to; the parent reports how it ended."""
 
     def __init__(self, impl: str, what: str = "") -> None:
         super().__init__(what or f"the process of {impl} has ended")
@@ -42,8 +42,9 @@ class LostCandidateError(Exception):
 
 
 class RemoteError(RuntimeError):
-    """The process of candidate `impl` reported an exception, or answered what is no answer. `status` is what it is
-    called in the manifest, "" for that of the phase.
+    """An exception in the process of candidate `impl`, or an answer of another form.
+
+    `status`: that of the manifest, "" for the default of the phase.
     """
 
     def __init__(self, impl: str, told: dict[str, Any]) -> None:

@@ -1,4 +1,7 @@
-"""torch's process-wide settings that a candidate switches: put back, and told. precision.py has those of the precision."""
+"""Restore and report process-wide settings of torch that a candidate switched.
+
+precision.py has those of the precision.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def read() -> Settings:
 
 
 def keep(before: Settings, name: str, events: precision.Listener, *, called: bool = False) -> None:
-    """Undo what a candidate switched since `read`, and say so. called: in a call, so that it does in the timed ones as well."""
+    """Undo and report what a candidate switched since `read`; called: in a call, as in timed ones."""
     precision.keep(before[0], name, events)
     now = {key: get() for key, (get, _) in _OTHERS.items()}
     switched = [f"{key}: {was} -> {now[key]}" for key, was in before[1].items() if now[key] != was]

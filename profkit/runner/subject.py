@@ -1,4 +1,4 @@
-"""An implementation as the clocks see it: a call on data it has not seen, whose output can be compared."""
+"""Timed calls: each on data that were never given before, with an output that can be compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEAR = 0.05
 
 
 class ChangedResultError(Exception):
-    """A timed call gave another result than the checked one. `status`: what its implementation is called."""
+    """A timed call gave a wrong result. `status`: that of its implementation."""
 
     def __init__(self, what: str, status: str = "mismatch") -> None:
         super().__init__(what)
@@ -31,14 +31,14 @@ class ChangedResultError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What one turn does to the input sets: the set `at` is next, and holds `fresh` data from now on."""
+    """One turn: the input set `at` is next, and holds `fresh` data from now on."""
 
     at: int
     fresh: list[Any]
 
 
 class Data:
-    """The judge's side of one implementation's input sets: other data at every turn. `now`: those of this turn."""
+    """Input data of one implementation, new at every turn; `now`: those of this turn."""
 
     def __init__(self, stock: Stock, count: int) -> None:
         self._stock, self._count = stock, count
@@ -54,7 +54,7 @@ class Data:
         return self._now
 
     def turn(self) -> Change:
-        """Go on to a set chosen by chance and give it data that were never given. Valid until the next turn."""
+        """Choose a set by chance and fill it with new data, which are valid until the next turn."""
         self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
         self._now = self._stock.fresh(into=self._now)
         return Change(self._at, self._now)
@@ -112,7 +112,7 @@ class TimedCall:
 
     @property
     def last(self) -> Any:
-        """The output of the last call since the turn began, as it was when its time had been taken; None when there was none."""
+        """Output of this turn's last call as it was when its time was taken; None without a call."""
         return self.output if self._copy is None else self._copy
 
     def turn(self) -> None:
@@ -168,9 +168,7 @@ def recheck(
 
 
 def _mostly_wrong(output: Any, want: Any) -> bool:
-    """Whether the output has another form, or a quarter of its elements nothing to do with what is wanted: no
-    race does that.
-    """
+    """Whether the output has another form, or a quarter of its elements is far off: no race."""
     pairs = zip(tensors(output), tensors(want), strict=False)
     return any(_unlike(got, right) for (_, got), (_, right) in pairs)
 
@@ -185,7 +183,7 @@ def _unlike(got: Any, right: Any) -> bool:
 
 
 def plain(item: Any) -> Any:
-    """An output in plain tensors and containers: what a subclass puts off until somebody looks is done here, in the call."""
+    """Materialize an output in plain tensors and containers: lazy evaluation ends in the call."""
     if isinstance(item, torch.Tensor):
         wrapped = type(item) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(item)
         return item.detach().clone().as_subclass(torch.Tensor) if wrapped else item
@@ -197,7 +195,7 @@ def plain(item: Any) -> Any:
 
 
 def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
-    """Fill the memory of an output with NaN, or the largest integer, so that one that is kept, or not written, is wrong.
+    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong.
 
     What the model holds as parameters and buffers stays, what the reference holds too, under one of the names `own`, and
     the tensors `but`.
@@ -229,7 +227,7 @@ def _spoiling(tensor: torch.Tensor) -> float | int:
 
 
 def set_count(bytes_: int, implementations: int) -> int:
-    """How many input sets of so many bytes fit into MEMORY for that many implementations; at least one."""
+    """Input sets of `bytes_` that fit into MEMORY for so many implementations; at least one."""
     return int(max(1, min(MOST_SETS, MEMORY // max(1, bytes_ * implementations))))
 
 

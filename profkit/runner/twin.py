@@ -12,6 +12,8 @@ import torch
 from profkit.runner import inputs
 from profkit.runner.compare import coded, inexact, tensors
 
+_FINE = 2.0**-16
+"""Step above which codes of one byte are moved too."""
 Run = Callable[[float, int, float], tuple[Any, float]]
 """(step, seed, sign) -> (what a view gives, the step that was taken)."""
 View = Callable[[Any, list[Any]], Any]
@@ -38,16 +40,17 @@ Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list
 
 
 def _asked(model: Any, arguments: list[Any], view: View, holder: Holder, *, wide: bool) -> Run:
-    """Ask in one way. One-byte floats are moved only where a task has no others."""
+    """Ask in one way. One-byte floats, which are codes, are moved by coarse steps, and by fine ones where a task has no other floats."""
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
-    codes = not floats and not held
+    alone = not floats and not held
 
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
+        codes = alone or step > _FINE
         chance = _Chance(step, seed, sign, wide=wide, codes=codes)
         with holder(model, wide) as (own, pairs), _default(wide):
             for target, source in pairs:
-                if inexact(source) and not coded(source):
+                if inexact(source) and (codes or not coded(source)):
                     target.copy_(chance.moved(source))
             moved = inputs.mapped(inputs.clone(arguments), chance.changed)
             return view(own, moved), chance.taken

@@ -17,7 +17,7 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
     ("said", "expected"),
     [
         (
-            "ignores weight, bias of LayerNorm (norm): it is right for the values they are constructed with alone",
+            "ignores weight, bias of LayerNorm (norm): right only for the initial values",
             "忽略了 weight, bias of LayerNorm (norm)：只对构造时的取值正确",
         ),
         (
@@ -32,9 +32,6 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
             "output: 2 of 4 elements are finite where the reference is infinite",
             "output：4 个元素中有 2 个是有限数，而参考实现为无穷大",
         ),
-        ("replaces Python's audit hooks by one more, which stays", "添加了 Python 的审计钩子，无法撤除"),
-        ("changes its inputs: input[0] is a m.Hooked now", "改动了输入：input[0] 已成为 m.Hooked"),
-        ("changes its inputs: input[0] has a method of its own", "改动了输入：input[0] 带上了自己的方法"),
         ("a timed call left no answer", "计时的调用没有留下结果"),
         ("output: 2 of 4 elements are infinite with the other sign", "output：4 个元素中有 2 个无穷大的符号相反"),
         (
@@ -47,15 +44,14 @@ RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
         ),
         ("rows in order of size: zeros; a batch of one: ones", "各行按大小排序的输入：全零；批大小为 1：全一"),
         ("zeros, the mean would pass", "全零、平均值也会被判为正确"),
-        (
-            "its answers to the same data change from call to call (2 of 4 more were right): output: 9 of 12 elements differ, "
-            "the worst by 0.5 (rms 1)",
-            "对同样的数据，各次调用的结果时有不同（再调用 4 次，2 次正确）：output：12 个元素中有 9 个不符，最大相差 0.5（均方根 1）",
-        ),
         ("changes its inputs: 3 of 4 elements of input[0]", "改动了输入：input[0] 的 4 个元素中的 3 个"),
         (
-            "adds something else to input[0]: off by 0.025 of what is added",
-            "加到 input[0] 上的值与参考实现不同，相差增量的 0.025",
+            "output[0]: right to 3.1 bits where fp32 has 13.0: 2 of 4 elements differ, the worst by 0.5 (rms 1)",
+            "output[0]：正确到 3.1 位，而 fp32 应有 13.0 位：4 个元素中有 2 个不符，最大相差 0.5（均方根 1）",
+        ),
+        (
+            "leaves other values in its inputs than the reference does: input[0]: right to 0.0 bits where fp32 has 13.0: 4 of 4 elements differ, the worst by 1 (rms 1)",
+            "在输入里留下的值与参考实现不同：input[0]：正确到 0.0 位，而 fp32 应有 13.0 位：4 个元素中有 4 个不符，最大相差 1（均方根 1）",
         ),
         (
             "right only for the values that gamma of Model is constructed with: output: 2 of 4 elements differ",
@@ -79,7 +75,7 @@ def test_a_sentence_in_chinese(said, expected):
 
 
 def test_a_verdict_says_why_in_the_language_asked_for():
-    ignored = "ignores bias of LayerNorm (norm): it is right for the values they are constructed with alone"
+    ignored = "ignores bias of LayerNorm (norm): right only for the initial values"
     wrong = decide(Evidence(impl="x", status="mismatch", reason=ignored))
     assert ignored in wrong.text("en")
     assert "忽略了 bias of LayerNorm (norm)" in wrong.text("zh")
@@ -93,11 +89,9 @@ def test_a_verdict_says_why_in_the_language_asked_for():
 def test_every_sentence_of_the_judge_is_known():
     """Those that stand in the runner's files as they are said, without values in them."""
     said = []
-    for file in ("conduct.py", "subject.py", "trials.py", "lazy.py", "pages.py"):
+    for file in ("claims.py", "subject.py", "trials.py"):
         text = (RUNNER / file).read_text("utf-8")
-        said += re.findall(
-            r'(?:OffenceError|ChangedResultError|Verdict)\(\s*(?:"[\w-]+", )?\s*"([a-z][^"{]{20,})"', text
-        )
+        said += re.findall(r'(?:ChangedResultError|Verdict)\(\s*(?:"[\w-]+", )?\s*"([a-z][^"{]{20,})"', text)
         said += re.findall(r'what = "([^"{]+)"', text)
-    assert len(said) >= 8
+    assert len(said) >= 2
     assert [one for one in said if in_chinese(one) == one] == []

@@ -19,6 +19,7 @@ from profkit.record import measure
 from profkit.record.profile import plan
 from profkit.record.request import Request
 from profkit.report import sections
+from profkit.report.messages import speaking
 from profkit.rundir.directory import open_run
 from profkit.rundir.manifest import Impl, Manifest, SampleInfo
 from profkit.study.verdicts import verdicts_of
@@ -83,7 +84,8 @@ def test_the_interval_is_over_processes_and_says_so(run):
     assert row["within"] > 0
     assert row["between"] >= 0
     for lang, words in (("en", "3 rounds of fresh processes: of the speed-up of honest"), ("zh", "3 轮新进程")):
-        assert words in sections.timing_line(run, lang)
+        with speaking(lang):
+            assert words in sections.timing_line(run)
 
 
 def test_what_is_wrong_in_a_later_process_is_wrong(run):

@@ -167,7 +167,7 @@ def test_tensorrt_orders_runs_by_the_size_of_their_inputs(tmp_path):
 
 def test_tensorrt_tells_every_error_that_the_template_asks_for(run):
     impl = run.manifest.candidates[0]
-    impl.checks = [Check(1, True, "", 4e-3, 3e-4, "", 2e-3, 1e-3, 1.5e-4, 1.25e-4)]
+    impl.checks = [Check(1, True, "", 4e-3, 3e-4, "fp32", 20.0, 2e-3, 1e-3, 1.5e-4, 1.25e-4)]
     text = in_each(lambda: tensorrt.write_up(inputs_of(run)))[1]
     assert "| cuda | 1 | 0.004 | 0.002 | 0.001 | 0.0003 | 0.00015 | 0.000125 | 是（1/1） |" in text
     assert "平均相对误差" in text

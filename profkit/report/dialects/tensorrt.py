@@ -297,7 +297,7 @@ class _Writer:
         known = [one for one in columns if set(one[1:]) != {units.MISSING}]
         head, *rows = (list(cells) for cells in zip(*known, strict=True))
         yield pipe_table(Table(head, rows))
-        said = sorted({check.said for impl in checked for check in impl.checks if check.said})
+        said = [f"{impl.name}: {impl.exactness}" for impl in checked if impl.exactness]
         limits = say("semicolon").join(translated(one) for one in said)
         yield "\n" + say("thresholds", limits=limits)
         yield "\n" + say("rel_note")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -143,10 +142,8 @@ def _right_card(impl: Impl | None, verdict: Verdict | None) -> Card:
     if not verdict.right:
         return Card(question, say("p_right_no", kind=translated(verdict.kind)), translated(verdict.why), kind="bad")
     passed = str(sum(check.passed for check in impl.checks))
-    tolerances = "; ".join(dict.fromkeys(translated(check.said) for check in impl.checks if check.said))
-    within = re.sub(r"(?<=\de)([+-])0(?=\d)", r"\1", tolerances)
-    key = "p_right_within" if within else "p_right_note"
-    note = say(key, passed=passed, count=str(len(impl.checks)), tolerance=within)
+    key = "p_right_within" if impl.exactness else "p_right_note"
+    note = say(key, passed=passed, count=str(len(impl.checks)), precision=impl.exactness)
     limits = say("semicolon").join(map(translated, impl.fragile))
     return Card(question, say("yes"), say("p_right_fragile", note=note, what=limits) if limits else note, kind="good")
 

@@ -159,9 +159,9 @@ def _method(study: Study) -> Iterator[Section]:
     lines = [timing_line(study)]
     checks = [check for impl in manifest.candidates for check in impl.checks]
     if checks:
-        tolerances = ", ".join(dict.fromkeys(check.said for check in checks if check.said))
+        right = ", ".join(f"{one.name} {one.exactness}" for one in manifest.candidates if one.exactness)
         seeds = f"{len(manifest.seeds)} fresh inputs, seeds {manifest.seeds}"
-        lines.append(f"correctness: {seeds}; tolerance {tolerances}")
+        lines.append(f"correctness: {seeds}" + (f"; right to: {right}" if right else ""))
     lines += inferred_lines(study)
     if counted(study) and counters.version:
         passes = f"{counters.passes} passes, clock control {counters.clock_control}"
