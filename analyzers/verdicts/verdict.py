@@ -181,7 +181,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
     kernel of its own source ran (None: not known); `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
-    timed by its caller, since the GPU's own clocks saw no work of somebody's. `frozen`: its weights were prepared once, and do not follow those that change.
+    timed by its caller, since the GPU's own clocks saw no work of somebody's. `slower`:
+    times by which `load` may have made a side slower.
     `switched`: it sets torch's switches in its calls.
     `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
     same for all inputs.
@@ -209,7 +210,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     own_ran: bool | None = None
     unbuilt: bool = False
     by_caller: bool = False
-    frozen: bool = False
+    slower: float = 1.0
+    load: str = ""
     switched: bool = False
     fragile: Sequence[str] = ()
     still: Sequence[str] = ()
@@ -234,17 +236,21 @@ def decide(known: Evidence) -> Verdict:
         needs = f"{known.time / known.counted_hard:.2f} of the least time that its own counted work needs"
         return _paced(known, "impossible", needs, below=False)
     word = known.ratio if known.ratio in PACED else "undecided"
+    if word in ("faster", "slower") and max(known.speedup, 1 / known.speedup) <= known.slower:
+        return _paced(known, "undecided", "busy", below=below)
     return _paced(known, word, "", below=below)
 
 
 def _paced(known: Evidence, word: str, kind: str, *, below: bool) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
     conditions = _conditions(known, below=below)
-    if word == "undecided" and known.clocks:
+    if kind == "busy":
+        conditions = (Condition("busy", {"load": known.load}), *conditions)
+    elif word == "undecided" and known.clocks:
         conditions = (Condition("clocks", {"said": known.clocks}), *conditions)
     elif word == "undecided" and (known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)):
         conditions = (Condition("few"), *conditions)
-    return Verdict(known.impl, word, kind, "", known.speedup, known.low, known.high, conditions)
+    return Verdict(known.impl, word, kind.removeprefix("busy"), "", known.speedup, known.low, known.high, conditions)
 
 
 def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
@@ -263,8 +269,6 @@ def _conditions(known: Evidence, *, below: bool) -> tuple[Condition, ...]:
         found.append(Condition("wide", {"half": f"{half:.0%}"}))
     if known.switched:
         found.append(Condition("switched"))
-    if known.frozen:
-        found.append(Condition("frozen"))
     if known.fragile:
         found.append(Condition("fragile", {"what": weakness(known.fragile)}))
     if known.still:

@@ -47,6 +47,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
     if outcome.of("timing"):
         manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
+        _note_load(manifest.timing, outcome)
         reference = manifest.reference
         if reference is not None and reference.status == "skipped":
             reference.status = "ok"
@@ -64,6 +65,14 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
     _absorb_verdicts(runner.Outcome(news, fallen), {impl.name: impl for impl in manifest.impls})
     for event in outcome.of("timing"):
         manifest.timing = together(manifest.timing, msgspec.convert(_finite(event.data), Timing))
+    _note_load(manifest.timing, outcome)
+
+
+def _note_load(timing: Timing, outcome: runner.Outcome) -> None:
+    """Keep the heaviest load under which calls were timed."""
+    for event in outcome.of("load"):
+        if event.data["slower"] > timing.slower:
+            timing.slower, timing.load = event.data["slower"], event.data["said"]
 
 
 def together(one: Timing, more: Timing) -> Timing:

@@ -132,10 +132,15 @@ class Impl(msgspec.Struct):
         return self.status == "ok"
 
     @property
+    def least(self) -> Check | None:
+        """The check with the fewest bits; None where none was measured."""
+        measured = [check for check in self.checks if check.passed and check.bits is not None]
+        return min(measured, key=lambda check: check.bits or 0.0) if measured else None
+
+    @property
     def exactness(self) -> str:
         """The least that its answers were right to, "fp32 (20.3 bits)"; "" where nothing was measured."""
-        measured = [check for check in self.checks if check.passed and check.bits is not None]
-        return min(measured, key=lambda check: check.bits or 0.0).said if measured else ""
+        return self.least.said if self.least is not None else ""
 
     @property
     def unsound(self) -> list[Finding]:
@@ -231,6 +236,8 @@ class Timing(msgspec.Struct):
     notes: dict[str, str] = {}
     seconds: dict[str, float] = {}
     energy: dict[str, float] = {}
+    slower: float = 1.0
+    load: str = ""
 
 
 class ShapeInfo(msgspec.Struct):

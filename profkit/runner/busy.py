@@ -41,9 +41,9 @@ class Watch:
     def said(self) -> str:
         """The load in words."""
         pressure = self.pressure
-        share = f"tasks waited for a core {pressure:.0%} of the time, " if pressure == pressure else ""
+        share = f" {pressure:.0%}" if pressure == pressure else ""
         queue = sum(self._queue) / max(1, len(self._queue))
-        return f"{share}{queue:.3g} wanted one of {_cores()}"
+        return f"CPU contention{share} ({queue:.3g} runnable tasks on {_cores()} cores)"
 
 
 def unsure(what: str, how_much: str) -> dict[str, str]:

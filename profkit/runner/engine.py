@@ -207,9 +207,10 @@ class _Spent:
 
 
 def _say_load(watch: busy.Watch, events: Events) -> None:
-    """A doubt when the machine had more to do than this measurement."""
+    """A caveat when the machine had more to do than this measurement."""
     if watch.slower > _LOADED and watch.pressure > _PRESSED:
         events.send("doubt", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
+        events.send("load", slower=round(watch.slower, 2), said=watch.said())
 
 
 class _Comparing:

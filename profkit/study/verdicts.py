@@ -46,6 +46,8 @@ def _evidence(
     floored: bool,
 ) -> Evidence:
     hard, counted = number(row, "floor_hard"), number(row, "counted_hard")
+    used, task = _precision(manifest, impl, narrow)
+    unsure = next((d.how_much for d in manifest.doubts if d.code == "busy" and d.about == impl.name), "")
     return Evidence(
         impl=impl.name,
         status=impl.status,
@@ -64,16 +66,28 @@ def _evidence(
         counted_hard=counted,
         share=counted / hard if hard > 0 else NAN,
         slack=SLACK,
-        used=narrow.beyond(manifest.allowed).upper() if narrow is not None else "",
-        task=narrow.asked if narrow is not None else "",
+        used=used,
+        task=task,
         own_ran=None if whose is None else not whose.never_launched,
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
-        frozen=_told(manifest, impl.name, "weights-frozen"),
+        slower=math.inf if unsure else manifest.timing.slower,
+        load=unsure or manifest.timing.load,
         switched=_told(manifest, impl.name, "settings-called"),
         fragile=tuple(impl.fragile),
         still=tuple(manifest.probe.get("still", ())),
     )
+
+
+def _precision(manifest: Manifest, impl: Impl, narrow: Reduced | None) -> tuple[str, str]:
+    """(what it computes in, what the task has) where that is less and not allowed, by its kernels or by its answers' bits."""
+    if narrow is not None:
+        return narrow.beyond(manifest.allowed).upper(), narrow.asked
+    task = (manifest.probe.get("precision") or {}).get("type", "")
+    least = impl.least
+    if not task or least is None or least.precision in ("", task, *manifest.allowed):
+        return "", ""
+    return f"{least.precision.upper()} ({least.bits:.1f} bits)", str(task).upper()
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:

@@ -76,10 +76,10 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
     assert "cuda: correct, faster: 2.86x [2.86, 2.88]" in top
     for card in (
         "yes 5 of 5 fresh inputs agree with the reference",
-        "2.86x as fast 95 % interval [2.86, 2.88], 48 samples",
+        "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the floor of 120 us",
         "dram 71.7% of its roof",
-        "no caveats on this result 2 minor (they do not affect the result); 6 possible reasons for lost time not looked for: their counters are missing",
+        "no caveats on this result 1 minor (they do not affect the result); 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
     ):
         assert card in top

@@ -1,4 +1,3 @@
-# expect: doubt weights-unfollowed
 # runs: cpu
 """A plain class that is called; no nn.Module."""
 

@@ -1,4 +1,3 @@
-# expect: doubt weights-unfollowed
 # runs: cpu
 """Names its weights differently and scales them once."""
 

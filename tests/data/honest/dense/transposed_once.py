@@ -1,4 +1,3 @@
-# expect: doubt weights-frozen
 # runs: cpu
 """Keeps a transposed copy of its weights from the first call on."""
 
