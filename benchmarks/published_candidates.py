@@ -231,8 +231,8 @@ def said(row: dict[str, Any]) -> str:
 
 def official(asked: argparse.Namespace, one: dict[str, Any]) -> str:
     """What KernelBench's own evaluator makes of it, in a few words."""
+    from profkit.guest.build.loading import build_key
     from profkit.launch import cache
-    from profkit.runner.loading import build_key
 
     folder = asked.folder / TASKS / one["candidate"]
     source = (folder / "published.py").read_text("utf-8")

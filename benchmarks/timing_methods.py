@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
-from profkit.runner import cupti, facts, timing
-from profkit.runner.clocks import CudaClock
+from profkit.guest import facts
+from profkit.guest.clocks import cupti, timing
+from profkit.guest.clocks.clocks import CudaClock
 
 Call = Callable[[], Any]
 

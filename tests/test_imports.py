@@ -143,11 +143,11 @@ LAZY: dict[str, str] = {
     "profkit.report.waterfall": "numpy pandas",
     "profkit.report.page.compare": "numpy pandas",
     "profkit.report.page.run": "numpy pandas",
-    "profkit.runner.ahead": "numpy torch",
-    "profkit.runner.candidate": "numpy torch",
-    "profkit.runner.check": "torch",
-    "profkit.runner.inprocess": "numpy torch",
-    "profkit.runner.session": "numpy torch",
+    "profkit.torch_tools.ahead": "numpy torch",
+    "profkit.guest.candidate": "numpy torch",
+    "profkit.judge.check": "torch",
+    "profkit.judge.inprocess": "numpy torch",
+    "profkit.judge.session": "numpy torch",
     "profkit.study.ceilings": "pandas",
     "profkit.study.study": "numpy pandas",
     "roofline.figure.plot": "numpy",
@@ -167,9 +167,9 @@ INSIDE: dict[str, int] = {
     "profkit.doctor.gpu": 1,
     "profkit.doctor.tools": 3,
     "profkit.record.importing": 1,
-    "profkit.runner.ceilings": 1,
-    "profkit.runner.inprocess": 1,
-    "profkit.runner.session": 1,
+    "profkit.torch_tools.ceilings": 1,
+    "profkit.judge.inprocess": 1,
+    "profkit.judge.session": 1,
 }
 """How many other imports of ours are still inside the functions of a file. It may only shrink."""
 
@@ -266,9 +266,9 @@ def test_the_runner_is_started_and_never_imported():
         f"{file.relative_to(ROOT)} -> {name}"
         for file in files
         for name, _ in imported(file)
-        if name.startswith("profkit.runner")
+        if name.startswith("profkit.judge")
     ]
-    assert edges == ["profkit/record/call.py -> profkit.runner.inprocess"]
+    assert edges == ["profkit/record/call.py -> profkit.judge.inprocess"]
 
 
 def test_nobody_goes_round_the_contract_by_importing_modules_by_name():

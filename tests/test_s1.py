@@ -160,8 +160,8 @@ def test_declared_bytes_follow_from_the_tensors():
 def test_icvxkh_run_code_prints_the_contest_s_lines(tmp_path, monkeypatch, request):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
+        from profkit.guest.build.loading import build_key
         from profkit.launch.cache import builds
-        from profkit.runner.loading import build_key
 
         request.getfixturevalue("fewer_headers")
         # Where `profkit profile` builds it, as test_examples.py does.

@@ -98,7 +98,7 @@ def command(job: Path, events: Path, line: int | None = None) -> list[str]:
     the key for its events.
     """
     told = [] if line is None else [str(line)]
-    return [*BARE, "profkit.runner", str(job), str(events), *told]
+    return [*BARE, "profkit.judge", str(job), str(events), *told]
 
 
 def new_key() -> tuple[bytes, int]:

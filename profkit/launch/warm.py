@@ -2,7 +2,7 @@
 
     with warm.runners():           # inside, profkit.launch.process starts runners this way
 
-profkit.runner.server imports and waits; a child is a fork of it that is like a process of its own in everything it can
+profkit.launch.server imports and waits; a child is a fork of it that is like a process of its own in everything it can
 see: session, directory, variables, descriptors, limits. What a library reads while it is loaded, and what a process
 inherits, is fixed when a server starts; so there is one for each combination that is asked for. What is no runner is
 started as ever.
@@ -32,14 +32,14 @@ from profkit.launch import process
 from profkit.launch.process import FAMILY, Child, guarded
 from profkit.launch.protocol import BARE, LIMITS
 
-MODULES = ("profkit.runner", "profkit.runner.ceilings")
+MODULES = ("profkit.judge", "profkit.torch_tools.ceilings")
 PRELOAD = (
     "torch",
     "numpy.random",
     "torch.utils.flop_counter",
     "torch.fx.experimental.symbolic_shapes",
-    "profkit.runner.session",
-    "profkit.runner.candidate",
+    "profkit.judge.session",
+    "profkit.guest.candidate",
 )
 """What every job loads sooner or later and what changes nothing of torch, which a candidate might tell. The rest of
 torch's compiler does: who compiles loads it.
@@ -220,7 +220,7 @@ class _Server:
         self.served = False
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
-            [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid()), *preload],
+            [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), *preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

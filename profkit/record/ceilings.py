@@ -69,7 +69,7 @@ def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with temporary() as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
-        argv = [*BARE, "profkit.runner.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
+        argv = [*BARE, "profkit.torch_tools.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
         ended = process.run(argv, log=log, env=runner.environment(), limit=LIMITS[sustained])
         if ended.hung or ended.code or not out.exists():
             how = f"no end after {LIMITS[sustained]:g} s" if ended.hung else f"exit code {ended.code}"

@@ -106,7 +106,7 @@ class Session:
     def windowed(self, *how: str) -> list[str]:
         """The program's command line; one that tells a tool outside of its window, if it is to be recorded in part.
 
-        how: more words to profkit.runner.window. Raises ProfkitError for a program that is not Python's.
+        how: more words to profkit.torch_tools.window. Raises ProfkitError for a program that is not Python's.
         """
         argv, words = list(self.target.argv) if isinstance(self.target, Program) else [], self.request.window.words()
         found = bootstrapped(argv, Path("-"), [*how, *words]) if words else argv

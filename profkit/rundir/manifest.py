@@ -205,7 +205,7 @@ class Window(msgspec.Struct, frozen=True):
         return bool(self.range or self.seconds)
 
     def words(self) -> list[str]:
-        """For profkit.runner.trace; none where the program is recorded whole."""
+        """For profkit.torch_tools.trace; none where the program is recorded whole."""
         if not self.inside:
             return []
         found = {"--range": self.range, "--after": f"{self.seconds:g}s" if self.seconds else str(self.after or "")}

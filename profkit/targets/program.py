@@ -1,4 +1,4 @@
-"""Any program by its command line; a Python program's rewritten for profkit.runner.trace."""
+"""Any program by its command line; a Python program's rewritten for profkit.torch_tools.trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from profkit.errors import ProfkitError
 from profkit.targets.target import Part
 
-MODULE = "profkit.runner.trace"
+MODULE = "profkit.torch_tools.trace"
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*(\.exe)?$")
 _VALUED = ("-X", "-W", "--check-hash-based-pycs")
 _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
@@ -70,7 +70,7 @@ def name_of(argv: Sequence[str]) -> str:
 def bootstrapped(argv: Sequence[str], out: Path, window: Sequence[str] = ()) -> list[str] | None:
     """The command that runs `argv` and writes its GPU activity to `out`; None without Python.
 
-    window: words of profkit.runner.trace; `out` "-": a tool outside is notified. Known are python [options] FILE, -m MODULE
+    window: words of profkit.torch_tools.trace; `out` "-": a tool outside is notified. Known are python [options] FILE, -m MODULE
     and -c CODE, scripts with python in their first line, and torchrun, whose ranks write a file each.
     """
     launched = _launched(argv)

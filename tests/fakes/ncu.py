@@ -256,9 +256,9 @@ def split(text: str) -> tuple[str, list[str], list[str]]:
 
 def job_of(target: list[str]) -> dict | None:
     """The job file of profkit's runner, when that is what the target runs."""
-    if "profkit.runner" not in target:
+    if "profkit.judge" not in target:
         return None
-    return json.loads(Path(target[target.index("profkit.runner") + 1]).read_text(encoding="utf-8"))
+    return json.loads(Path(target[target.index("profkit.judge") + 1]).read_text(encoding="utf-8"))
 
 
 def write(mode: str, options: dict[str, list[str]], text: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from profkit.runner import cases
-from profkit.runner.alike import Common
-from profkit.runner.cases import variants
+from profkit.guest.tensors.alike import Common
+from profkit.judge import cases
+from profkit.judge.cases import variants
 
 
 def symmetrical(n=8):

@@ -10,11 +10,12 @@ import torch
 
 from profkit.api import profile
 from profkit.cli.group import invoke
+from profkit.guest.backward import Gradients
+from profkit.judge.precision.oracle import Precision
+from profkit.judge.slopes import Slopes
 from profkit.report.sections import passes_table
 from profkit.report.writers.json import document
 from profkit.report.writers.terminal import summary
-from profkit.runner.backward import Gradients, Slopes
-from profkit.runner.oracle import Precision
 
 REFERENCE = """
 import torch

@@ -36,6 +36,7 @@ from profkit.cli.options import Runners
 from profkit.cli.profile import command as profile_command
 from profkit.cli.runs.list import command as list_command
 from profkit.errors import ProfkitError
+from profkit.guest.build import loading, refused
 from profkit.launch import cache, process, warm
 from profkit.launch.alone import alone
 from profkit.launch.protocol import Job, Subject
@@ -46,8 +47,8 @@ from profkit.record.session import Session
 from profkit.rundir.directory import create_run, find_runs, open_run, planned_run
 from profkit.rundir.files import ROOM, unwritable
 from profkit.rundir.manifest import Command, Impl, Manifest, SampleInfo
-from profkit.runner import ahead, loading, refused
 from profkit.targets.sample import resolve
+from profkit.torch_tools import ahead
 
 QUICK = ["--device", "cpu", "--budget", "0.05", "--trials", "1"]
 
@@ -448,7 +449,7 @@ HELD = """
 import os, sys
 from pathlib import Path
 from torch.utils import cpp_extension
-from profkit.runner import loading, refused
+from profkit.guest.build import loading, refused
 asked = []
 ninja = cpp_extension._run_ninja_build
 def seen(*arguments, **more):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from profkit.api import profile
-from profkit.runner import cases, inputs
+from profkit.guest.tensors import inputs
+from profkit.judge import cases
 
 
 def tried(model, *drawn, allowed=None, wanted=("values", "layout", "shape"), layouts=False):

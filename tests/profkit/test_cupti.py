@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-from profkit.runner import cupti, kineto  # noqa: E402
+from profkit.guest.clocks import cupti, kineto  # noqa: E402
 
 EPOCH = 1_790_000_000_000_000_000
 
@@ -151,7 +151,7 @@ def test_a_recording_imports_no_compiler():
     code = """if True:
         import sys
         import torch
-        from profkit.runner import clocks, cupti
+        from profkit.guest.clocks import clocks, cupti
         device = torch.device("cuda")
         recording = cupti.Recording(clocks.CudaClock(device))
         cell = torch.zeros(8, device=device)

@@ -21,6 +21,8 @@ from candidates import write_sample
 
 from profkit.api import profile
 from profkit.campaign import stages
+from profkit.judge import remote, session
+from profkit.judge.company import Company
 from profkit.launch import alone as locks
 from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, counting, folder
@@ -32,8 +34,6 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import planned_run
 from profkit.rundir.manifest import SampleInfo
-from profkit.runner import remote, session
-from profkit.runner.company import Company
 from profkit.targets.sample import resolve
 
 DEVICE = "GPU-1"

@@ -44,7 +44,7 @@ def test_what_lies_in_the_working_directory_is_not_imported(tmp_path):
     done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
     assert "no-job" in done.stderr
     argv[-2:] = []
-    code = "import profkit.runner.engine, statistics; print(statistics.__file__)"
+    code = "import profkit.judge.timing.engine, statistics; print(statistics.__file__)"
     told = subprocess.run(
         [*argv[: argv.index("-m")], "-c", code],
         cwd=tmp_path,

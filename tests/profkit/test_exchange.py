@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import torch
 
-from profkit.runner import exchange
+from profkit.guest.tensors import exchange
 
 CPU = torch.device("cpu")
 

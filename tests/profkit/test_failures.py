@@ -19,6 +19,8 @@ from candidates import COMPILE_ERROR, candidate, write_sample
 
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
+from profkit.guest.build.loading import BuildLock, build_key, release_all
+from profkit.guest.whole import CannotWriteError, whole_file
 from profkit.launch import alone as locks
 from profkit.launch import gpu, runner, tools
 from profkit.launch.process import Spool
@@ -27,8 +29,6 @@ from profkit.record import measure, prepare
 from profkit.rundir import files
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import SampleInfo
-from profkit.runner.loading import BuildLock, build_key, release_all
-from profkit.runner.whole import CannotWriteError, whole_file
 from profkit.study.study import open_study
 from profkit.vendor.nvidia import ncu
 
@@ -234,7 +234,7 @@ def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
 def test_a_convolution_counts_for_the_pipe_that_cudnn_uses(monkeypatch):
     import torch
 
-    from profkit.runner.work import FlopModel
+    from profkit.judge.work import FlopModel
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     pipes = FlopModel("9.0")

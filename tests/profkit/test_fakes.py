@@ -27,7 +27,7 @@ from profkit.rundir.manifest import Impl, SampleInfo
 from profkit.targets import resolve
 from profkit.vendor.nvidia import ncu
 
-RUNNER = [sys.executable, "-m", "profkit.runner"]
+RUNNER = [sys.executable, "-m", "profkit.judge"]
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-from profkit.runner import fresh  # noqa: E402
-from profkit.runner.fresh import Stock  # noqa: E402
+from profkit.guest.tensors import fresh  # noqa: E402
+from profkit.guest.tensors.fresh import Stock  # noqa: E402
 
 
 def drawn_by(draw):

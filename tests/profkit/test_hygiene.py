@@ -12,10 +12,10 @@ from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 from test_process import alive
 
+from profkit.judge.events import Events
 from profkit.launch import cache, gpu, process
 from profkit.launch.protocol import Event, sealed
 from profkit.launch.runner import Follower
-from profkit.runner.events import Events
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("private_cache")]
 

@@ -18,10 +18,10 @@ from candidates import write_sample
 from test_runner import EXPECTED
 
 from profkit.api import profile
+from profkit.guest.build import loading
 from profkit.launch import cache
 from profkit.launch.isolation import stage
 from profkit.launch.protocol import Subject
-from profkit.runner import loading
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ RELU = "torch.relu(x @ self.weight)"
 
 LIAR = """
 import sys, time
-from profkit.runner import clocks
+from profkit.guest.clocks import clocks
 
 class Fast:
     # Answers once with the moment the call began, then puts the true clock back.
@@ -183,7 +183,7 @@ def test_staging_leaves_out_the_reference_alone(tmp_path):
 
 def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monkeypatch):
     # What else runs beside the tests would be an explanation.
-    monkeypatch.setattr("profkit.runner.busy.Watch.slower", 1.0)
+    monkeypatch.setattr("profkit.judge.timing.busy.Watch.slower", 1.0)
     folder = write_sample(tmp_path, "honest")
     (folder / "liar.py").write_text(
         f"{LIAR}{HEAD}"
@@ -222,7 +222,7 @@ def test_honest_claims_stand_from_outside(gallery):
 def test_an_output_that_is_code_is_not_run(tmp_path):
     folder = write_sample(tmp_path)
     (folder / "smuggler.py").write_text(
-        "import os, pickle, zipfile\nfrom profkit.runner import exchange\n"
+        "import os, pickle, zipfile\nfrom profkit.judge import exchange\n"
         "class Payload:\n    def __reduce__(self):\n        return os.system, (f'touch {os.environ[\"LOOT\"]}',)\n"
         "import torch\n"
         "def poisoned(value, file):\n    torch.save({'value': Payload(), 'devices': []}, file)\n"
@@ -272,8 +272,8 @@ def test_too_little_room_is_said(tmp_path, monkeypatch):
 
     import torch
 
-    from profkit.runner import exchange
-    from profkit.runner.whole import CannotWriteError
+    from profkit.guest.tensors import exchange
+    from profkit.guest.whole import CannotWriteError
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: namedtuple("U", "total used free")(1, 1, 1000))
     with pytest.raises(CannotWriteError, match=r"GB are to be handed over and .* GB are free"):

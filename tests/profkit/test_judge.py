@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
+from profkit.guest.candidate import Guest  # noqa: E402
+from profkit.guest.clocks.cupti import CuptiError  # noqa: E402
+from profkit.guest.subject import Data  # noqa: E402
+from profkit.guest.tensors.fresh import Stock  # noqa: E402
+from profkit.judge import guests as judge  # noqa: E402
+from profkit.judge.remote import Remote, RemoteError  # noqa: E402
+from profkit.judge.timing.claims import RemoteCall, RemoteRecording  # noqa: E402
 from profkit.launch.protocol import Job, Subject  # noqa: E402
-from profkit.runner import judge  # noqa: E402
-from profkit.runner.candidate import Guest  # noqa: E402
-from profkit.runner.claims import RemoteCall, RemoteRecording  # noqa: E402
-from profkit.runner.cupti import CuptiError  # noqa: E402
-from profkit.runner.fresh import Stock  # noqa: E402
-from profkit.runner.remote import Remote, RemoteError  # noqa: E402
-from profkit.runner.subject import Data  # noqa: E402
 
 
 class Told:

@@ -12,7 +12,8 @@ from profkit.cli.contests.kernelbench import command
 from profkit.contests.kernelbench import pairs
 from profkit.contests.kernelbench.files import read_baseline, read_results
 from profkit.errors import ProfkitError
-from profkit.runner import heap, precision
+from profkit.guest import heap
+from profkit.guest.tensors import precision
 from profkit.study.study import open_study
 from profkit.targets import backends
 

@@ -19,12 +19,12 @@ from profkit.api import profile
 from profkit.campaign.index import Index
 from profkit.cli.group import invoke
 from profkit.errors import BUG
+from profkit.guest.build.loading import BuildLock
 from profkit.launch import cache, process
 from profkit.launch.protocol import BARE
 from profkit.rundir import files
 from profkit.rundir.directory import create_run, find_runs, open_run
 from profkit.rundir.manifest import SampleInfo
-from profkit.runner.loading import BuildLock
 
 CLI = [sys.executable, "-m", "profkit"]
 
@@ -111,7 +111,7 @@ def test_a_warden_whose_parent_is_gone_begins_nothing(tmp_path):
 def test_a_server_of_runners_whose_parent_is_gone_imports_nothing():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
-        argv = [*BARE, "profkit.runner.server", str(theirs.fileno()), str(os.getpid() + 1), "no_such_module"]
+        argv = [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid() + 1), "no_such_module"]
         assert subprocess.run(argv, pass_fds=[theirs.fileno()], check=False).returncode == 0
 
 

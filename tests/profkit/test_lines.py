@@ -12,12 +12,12 @@ from synthetic_runs import PLANTED, kernel, make_run, planted_run
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import ProfkitError
+from profkit.guest.build import loading
 from profkit.report import explain, lines
 from profkit.report.messages import in_each
 from profkit.report.page.data import data_of, shown_of
 from profkit.report.writers import json as json_writer
 from profkit.report.writers import markdown
-from profkit.runner import loading
 from profkit.study.study import open_study
 from profkit.targets.program import Program
 

@@ -26,8 +26,8 @@ from profkit.record.request import Request
 from profkit.record.session import Session
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, Impl, SampleInfo
-from profkit.runner import trace
 from profkit.study.study import Study, open_study
+from profkit.torch_tools import trace
 from profkit.vendor.nvidia import nsys
 
 

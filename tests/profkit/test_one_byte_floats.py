@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.runner import alike, cases, inputs, weights
-from profkit.runner.compare import identical
-from profkit.runner.oracle import Oracle, Precision
+from profkit.guest.tensors import alike, inputs, weights
+from profkit.guest.tensors.compare import identical
+from profkit.judge import cases
+from profkit.judge.precision.oracle import Oracle, Precision
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 

@@ -9,8 +9,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from profkit.runner import compare, probe, state, trials
-from profkit.runner.oracle import Left, Oracle, Precision
+from profkit.guest.tensors import compare, state
+from profkit.guest.tensors.compare import Left
+from profkit.judge import trials
+from profkit.judge.precision import probe
+from profkit.judge.precision.oracle import Oracle, Precision
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from profkit.api import profile
 from profkit.report import sections
 from profkit.report.messages import in_each
 from profkit.rundir.manifest import Perturbed
-from profkit.runner import perturb
-from profkit.runner.resident import KEPT, source
 from profkit.study.study import open_study
+from profkit.torch_tools import perturb
+from profkit.torch_tools.resident import KEPT, source
 
 
 @pytest.mark.slow

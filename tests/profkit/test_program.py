@@ -335,7 +335,7 @@ def test_a_program_that_fails_before_its_launches_are_captured_failed(with_ncu, 
 
 def test_without_nsys_a_python_program_is_traced_by_torch_which_is_said(runs):
     argv = [sys.executable, "-c", "print(1)"]
-    assert any("profkit.runner.trace" in line for line in plan(Program.of(argv), Request(nsys=True, runs=runs)))
+    assert any("profkit.torch_tools.trace" in line for line in plan(Program.of(argv), Request(nsys=True, runs=runs)))
     with pytest.raises(ProfkitError, match="no kernels were captured"):
         profile_program(argv, runs=runs, nsys=True)
     log = open_study(runs).manifest.commands[0]
@@ -524,7 +524,7 @@ def test_hottest_ranks_by_summed_time():
 def test_python_command_lines_are_rewritten(argv, rest):
     found = bootstrapped(argv, Path("o.csv"))
     assert found[-len(rest) :] == rest
-    assert found[: len(found) - len(rest)][-3:] == ["-m", "profkit.runner.trace", "o.csv"]
+    assert found[: len(found) - len(rest)][-3:] == ["-m", "profkit.torch_tools.trace", "o.csv"]
 
 
 def test_other_programs_are_not(tmp_path):

@@ -11,13 +11,13 @@ import torch
 from recorded_runs import H200, recorded, write
 
 from profkit.errors import CannotProfileError
+from profkit.guest.clocks.timing import Sample
+from profkit.judge.timing import energy, outside
 from profkit.launch import quiet
 from profkit.record import profile
 from profkit.record.request import Request
 from profkit.report.writers.json import document
 from profkit.rundir.manifest import Manifest, SampleInfo
-from profkit.runner import energy, outside
-from profkit.runner.timing import Sample
 from profkit.study.study import open_study
 
 

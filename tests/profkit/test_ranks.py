@@ -22,9 +22,9 @@ from profkit.record.request import Request
 from profkit.report import sections
 from profkit.rundir.directory import create_run
 from profkit.rundir.manifest import Capture, SampleInfo
-from profkit.runner import trace
 from profkit.study.study import open_study
 from profkit.targets.program import Program, bootstrapped, name_of
+from profkit.torch_tools import trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -41,7 +41,7 @@ NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>
 def test_the_launcher_stays_and_its_ranks_are_traced(words, options, rest):
     found = bootstrapped(words, Path("o.csv"))
     begin = 1 if words[0] == "torchrun" else 4
-    assert found == [*words[:begin], *options, "-m", "profkit.runner.trace", "o.csv", *rest]
+    assert found == [*words[:begin], *options, "-m", "profkit.torch_tools.trace", "o.csv", *rest]
     assert name_of(words) == Path(rest[-2] if rest[-1] in ("a", "--x") else rest[-1]).name.removesuffix(".py")
 
 
@@ -156,7 +156,7 @@ def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
     assert [one.code for one in study.manifest.doubts if one.code == "nccl"] == ["nccl"]
     # Nothing asked for by name: times, not counters.
     lines = plan(program, Request(runs=tmp_path))
-    assert any("profkit.runner.trace" in line for line in lines)
+    assert any("profkit.torch_tools.trace" in line for line in lines)
     assert not any(line.startswith(str(tmp_path / "ncu")) for line in lines)
     assert trace.CLOCK == CLOCK
 

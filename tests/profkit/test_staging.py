@@ -9,13 +9,14 @@ import sys
 import pytest
 import torch
 
+from profkit.guest.tensors import exchange, staging
+from profkit.judge import remote
 from profkit.launch.protocol import Job, Subject
-from profkit.runner import exchange, remote, staging
 
 CPU = torch.device("cpu")
 CHILD = """
 import sys, torch
-from profkit.runner import staging
+from profkit.guest.tensors import staging
 device = torch.device("cuda")
 memory = staging.opened(bytes.fromhex(sys.argv[1]), int(sys.argv[2]), device)
 print(int(memory.sum()))

@@ -8,13 +8,14 @@ import weakref
 import pytest
 import torch
 
-from profkit.runner import subject, timing
-from profkit.runner.clocks import CpuClock
-from profkit.runner.compare import Verdict, close
-from profkit.runner.engine import _Comparing
-from profkit.runner.failure import classified
-from profkit.runner.fresh import Stock
-from profkit.runner.subject import Data, TimedCall
+from profkit.guest import subject
+from profkit.guest.clocks import timing
+from profkit.guest.clocks.clocks import CpuClock
+from profkit.guest.failure import classified
+from profkit.guest.subject import Data, TimedCall
+from profkit.guest.tensors.compare import Verdict, close
+from profkit.guest.tensors.fresh import Stock
+from profkit.judge.timing.engine import _Comparing
 
 
 @pytest.fixture(autouse=True)

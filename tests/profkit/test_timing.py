@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 pytest.importorskip("torch")
-from profkit.runner import timing
+from profkit.guest.clocks import timing
 
 
 class FakeClock:
@@ -94,7 +94,8 @@ def test_slow_rounds_are_dropped_unless_slow_is_the_rule():
 def test_cupti_records_again_until_the_median_is_known(monkeypatch):
     from types import SimpleNamespace
 
-    from profkit.runner import cupti, engine
+    from profkit.guest.clocks import cupti
+    from profkit.judge.timing import engine
 
     made = []
 

@@ -8,7 +8,8 @@ from corpora import DATA, as_sample, entries
 from torch import nn
 
 from profkit.api import profile
-from profkit.runner import birth, loading, weights
+from profkit.guest.build import birth, loading
+from profkit.guest.tensors import weights
 
 
 class Block(nn.Module):

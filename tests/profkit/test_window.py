@@ -24,13 +24,13 @@ from profkit.rundir.manifest import Window as Wanted
 from profkit.targets.program import Program
 
 torch = pytest.importorskip("torch")
-from profkit.runner import trace, window  # noqa: E402
+from profkit.torch_tools import trace, window  # noqa: E402
 
 PYTHON = [sys.executable, "train.py", "--lr", "1"]
 STEPS = """
 import sys, torch
 from torch.profiler import record_function
-from profkit.runner import kineto
+from profkit.guest.clocks import kineto
 # On a CPU its operators stand for kernels.
 torch.autograd.DeviceType = type("Devices", (), {"CUDA": torch.autograd.DeviceType.CPU})
 kineto.WORK["cpu_op"] = "kernel"
@@ -153,12 +153,12 @@ def test_a_dry_run_shows_what_the_tools_are_told(tool, fake_ncu, fake_nsys, tmp_
     program = Program((sys.executable, "train.py", "--lr", "1"))
     line = next(one for one in plan(program, Request(range="step", after="3", steps=2, **asked)) if tool in one)
     each = "--each " if tool == "ncu" else ""
-    assert f"-m profkit.runner.trace - {each}--range step --after 3 --steps 2 -- train.py --lr 1" in line
+    assert f"-m profkit.torch_tools.trace - {each}--range step --after 3 --steps 2 -- train.py --lr 1" in line
     start = "--profile-from-start off" if tool == "ncu" else "--capture-range=cudaProfilerApi --capture-range-end=stop"
     assert start in line
     whole = next(one for one in plan(program, Request(**asked)) if tool in one)
     assert start not in whole
-    assert "profkit.runner.trace" not in whole
+    assert "profkit.torch_tools.trace" not in whole
 
 
 @pytest.mark.slow

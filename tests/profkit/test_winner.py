@@ -7,8 +7,8 @@ import csv
 import pytest
 
 from profkit.api import profile
-from profkit.runner import winner
-from profkit.runner.timing import Sample
+from profkit.guest.clocks.timing import Sample
+from profkit.judge.timing import winner
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from profkit.runner.work import _moved
+from profkit.judge.work import _moved
 
 BASE = torch.empty(64, 1024)
 VIEWS = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from profkit.runner import clocks, facts, outside
+from profkit.guest import facts
+from profkit.guest.clocks import clocks
+from profkit.judge.timing import outside
 from roofline import measure
 from roofline.ceilings import Ceiling
 

@@ -10,7 +10,7 @@ import importlib.machinery
 import os
 import sys
 
-MEASURING = ("profkit.runner.session", "profkit.runner.candidate", "profkit.runner.inprocess")
+MEASURING = ("profkit.judge.session", "profkit.guest.candidate", "profkit.judge.inprocess")
 
 
 class Given(importlib.abc.MetaPathFinder):

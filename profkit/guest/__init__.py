@@ -1,0 +1,1 @@
+"""The untrusted side: one candidate's process, and what it shares with the judge."""

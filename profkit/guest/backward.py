@@ -1,0 +1,74 @@
+"""Gradients: the second thing a task may ask for, compared and timed in passes of their own.
+
+What is differentiated is the sum of every output times a drawn number for each of its elements, by the floating inputs and by
+the parameters that both sides have under one name. Timed is the backward pass alone, its graph made before the clock
+runs, and forward and backward together: work that one of them leaves to the other shows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import tensors
+
+BACKWARD, BOTH = "backward", "both"
+PASSES = (BACKWARD, BOTH)
+INPUT = "input"
+
+
+class Gradients(torch.nn.Module):  # type: ignore[misc]  # torch is not typed here
+    """Called with inputs and with a gradient for each floating output: the gradients of what is `wanted` ("input[0]", or
+    a parameter's name), None for what no gradient reaches. `alone`: the graph is made in `ready`, not in the call.
+    """
+
+    def __init__(self, model: Any, wanted: Sequence[str], *, alone: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.wanted, self.alone = tuple(wanted), alone
+        self._graph: tuple[list[torch.Tensor], list[torch.Tensor]] | None = None
+
+    def ready(self, arguments: list[Any], _: Sequence[torch.Tensor]) -> None:
+        """Make the graph of these inputs for the calls that follow."""
+        self._graph = self._forward(arguments) if self.alone else None
+
+    def forward(self, arguments: list[Any], seeds: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+        outputs, leaves = self._graph or self._forward(arguments)
+        pairs = [(output, seed) for output, seed in zip(outputs, seeds, strict=True) if output.requires_grad]
+        if not pairs:
+            return [None] * len(leaves)
+        ends, begin = zip(*pairs, strict=True)
+        return list(torch.autograd.grad(ends, leaves, begin, retain_graph=self.alone, allow_unused=True))
+
+    def _forward(self, arguments: list[Any]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """(floating outputs, what they are differentiated by)."""
+        names = iter([name for name, leaf in tensors(arguments, INPUT) if isinstance(leaf, torch.Tensor)])
+        leaves = {name: one.requires_grad_() for name, one in parameters(self.model).items() if name in self.wanted}
+
+        def leaf(tensor: torch.Tensor) -> torch.Tensor:
+            name = next(names)
+            if name in self.wanted:
+                tensor = leaves[name] = tensor.detach().requires_grad_()
+            return tensor
+
+        with torch.enable_grad():
+            outputs = inputs.floating(self.model(*inputs.mapped(arguments, leaf)))
+        return outputs, [leaves[name] for name in self.wanted]
+
+
+def parameters(model: Any) -> dict[str, torch.Tensor]:
+    """The floating parameters of a model by name; none of what is no module."""
+    named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
+    return {name: one for name, one in named if one.is_floating_point()}
+
+
+def shared(wanted: Sequence[str], theirs: Collection[str]) -> tuple[str, ...]:
+    """What is wanted and there: every input, and the parameters of these names."""
+    return tuple(name for name in wanted if name.startswith(f"{INPUT}[") or name in theirs)
+
+
+def is_floating(leaf: object) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_floating_point()

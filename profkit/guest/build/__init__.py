@@ -1,0 +1,1 @@
+"""Import, build and construct an implementation."""

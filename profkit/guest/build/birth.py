@@ -1,0 +1,116 @@
+"""Weights that are live from the first: what a constructor makes as ones and zeros has drawn values when it goes on.
+
+A candidate that folds a norm into a product in its constructor has to find other values there than ones and zeros, or nobody
+could tell it from one that leaves the norm out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.nn.modules import module as registry
+from torch.nn.parameter import is_lazy
+
+from profkit.guest.build import loading
+from profkit.guest.tensors import weights
+
+
+class Values:
+    """Values by the last part of their name and their shape, to be given out in the order they came in. constructed: what
+    they stand for, where that is not one number all over.
+    """
+
+    def __init__(self, live: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> None:
+        self._waiting: dict[tuple[str, torch.Size], deque[tuple[torch.Tensor, torch.Tensor | None]]] = {}
+        for name, value in live.items():
+            was = constructed.get(name)
+            varied = was if was is not None and not weights.constant(was) else None
+            self._waiting.setdefault(_key(name, value), deque()).append((value, varied))
+
+    def give(self, holder: Mapping[str, torch.Tensor]) -> None:
+        """Put the next values into those of a holder's tensors that are one number all over, or what they stand for."""
+        for name, tensor in holder.items():
+            waiting = self._waiting.get(_key(name, tensor))
+            if waiting and _stands(tensor, waiting[0][1]):
+                with torch.no_grad():
+                    tensor.copy_(waiting.popleft()[0])
+
+
+def _stands(tensor: torch.Tensor, varied: torch.Tensor | None) -> bool:
+    return weights.constant(tensor) if varied is None else not is_lazy(tensor) and weights.alike(tensor, varied)
+
+
+def _key(name: str, tensor: torch.Tensor) -> tuple[str, torch.Size]:
+    return name.rpartition(".")[2], tensor.shape
+
+
+@contextlib.contextmanager
+def live(values: Mapping[str, torch.Tensor], constructed: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """While it lasts, torch's layers have these values for what is `constructed` when their constructor is done, and parameters and buffers of
+    other modules when they are registered.
+    """
+    left, making = Values(values, constructed), set[int]()
+    kinds = [kind for kind in vars(torch.nn).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
+    own = {kind: vars(kind).get("__init__") for kind in kinds if kind is not torch.nn.Module}
+    made = {kind: _made(_init(kind), left, making) for kind in own}
+
+    def registered(module: Any, name: str, tensor: Any) -> None:
+        if isinstance(tensor, torch.Tensor) and not type(module).__module__.startswith("torch.nn."):
+            left.give({name: tensor})
+
+    hooks = [
+        registry.register_module_parameter_registration_hook(registered),
+        registry.register_module_buffer_registration_hook(registered),
+    ]
+    try:
+        for kind, constructor in made.items():
+            _put(kind, constructor)
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for kind, init in own.items():
+            delattr(kind, "__init__") if init is None else _put(kind, init)
+
+
+def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: torch.device, dtype: torch.dtype) -> Any:
+    """A candidate's model from the arguments `init`, with the values `live`, where told, for what is constant as constructed;
+    it is given `weights`, unless None.
+    """
+    with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
+        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype)
+    if told["weights"] is not None and isinstance(model, torch.nn.Module):
+        loading.take_weights(model, told["weights"])
+    return model
+
+
+def _init(kind: type) -> Callable[..., None]:
+    """What constructs an instance, of its own or inherited."""
+    found: Callable[..., None] = next(vars(base)["__init__"] for base in kind.__mro__ if "__init__" in vars(base))
+    return found
+
+
+def _put(kind: type, init: Callable[..., None]) -> None:
+    type.__setattr__(kind, "__init__", init)
+
+
+def _made(init: Callable[..., None], left: Values, making: set[int]) -> Callable[..., None]:
+    """A constructor that gives values when it is done; one that another constructor of the same layer calls does not."""
+
+    def constructed(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> None:
+        outermost = id(self) not in making
+        making.add(id(self))
+        try:
+            init(self, *arguments, **keywords)
+        finally:
+            if outermost:
+                making.discard(id(self))
+        if outermost and type(self).__module__.startswith("torch.nn."):
+            left.give(self.state_dict())
+
+    return constructed

@@ -1,0 +1,224 @@
+"""Bring the user's modules in, each in a namespace and a build directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from profkit.guest.build import refused
+from profkit.guest.tensors import inputs
+from profkit.rundir.files import mark, sweep
+
+_private: deque[Path] = deque()
+_CACHES = {
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TRITON_CACHE_DIR": "triton",
+    "CUPY_CACHE_DIR": "cupy",
+    "NUMBA_CACHE_DIR": "numba",
+    "TILELANG_CACHE_DIR": "tilelang",
+    "CUDA_CACHE_PATH": "driver",
+}
+"""Variables by which compilers are told where they keep what they made, and the folder there."""
+
+
+class BuildLock:
+    """Exclusive use of a build directory, held until the process ends.
+
+    The lock is the kernel's (flock), so it dies with its owner and is never stale. Whoever cannot have
+    the shared directory of this source at once gets a private one: two runs never share, none waits. wait: who
+    builds ahead has the time, and gains nothing by building beside somebody who builds the same.
+    """
+
+    def __init__(self, root: Path, key: str, *, wait: bool = False) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        sweep(root.glob("*-*"))
+        self._handle = os.open(root / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            self.path = root / key
+            self.shared = True
+        except OSError:
+            self.path = Path(tempfile.mkdtemp(prefix=f"{key}-{mark()}", dir=root))
+            _private.append(self.path)
+            self.shared = False
+        self.path.mkdir(parents=True, exist_ok=True)
+        # We own the directory: a lock file of torch's build in it was left by somebody who died.
+        for stale in self.path.rglob("lock"):
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+
+def build_key(file: Path) -> str:
+    """Identity of a build: the source and everything that decides how it is compiled."""
+    parts = [file.read_bytes()]
+    parts += [sibling.read_bytes() for sibling in sorted(file.parent.glob("*.cu*")) if sibling.is_file()]
+    facts = (
+        str(torch.__version__),
+        platform.python_version(),
+        os.environ.get("TORCH_CUDA_ARCH_LIST", ""),
+        os.environ.get("CXX", ""),
+        os.environ.get("CFLAGS", ""),
+        os.environ.get("NVCC_APPEND_FLAGS", ""),
+        platform.machine(),
+    )
+    digest = hashlib.sha256(b"\0".join(parts))
+    digest.update("\0".join(facts).encode())
+    return digest.hexdigest()[:24]
+
+
+def enter(file: Path, cache: Path, campaign: str = "") -> BuildLock:
+    """From here on, extensions and Triton kernels of this process are built in the directory of this source.
+
+    Triton compiles at the first call and some samples build in `__init__`, so this is called again before
+    an implementation's turn, not only round its import. Raises refused.BuildFailedError for what the compiler has refused in
+    the same campaign.
+    """
+    key = build_key(file)
+    if campaign:
+        refused.known(cache, key, campaign)
+    lock = BuildLock(cache, key)
+    use(lock)
+    return lock
+
+
+def use(lock: BuildLock) -> None:
+    """Point the caches of compilers to a build directory: what one compiles no other finds half done."""
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(lock.path)
+    for name, folder in _CACHES.items():
+        os.environ[name] = str(lock.path / folder)
+
+
+def release_all() -> None:
+    """Remove the private build directories of this process; what is loaded from them stays mapped."""
+    while _private:
+        shutil.rmtree(_private.pop(), ignore_errors=True)
+
+
+def one_architecture(device: torch.device) -> None:
+    """Compile for the chip that is here; compiling for all doubles and trebles the build."""
+    major, minor = torch.cuda.get_device_capability(device)
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{major}.{minor}")
+
+
+def with_line_tables() -> None:
+    """Have nvcc put line tables beside the code, which stays as it is. Triton does so by itself."""
+    said = os.environ.get("NVCC_APPEND_FLAGS", "")
+    if "-lineinfo" not in said.split():
+        os.environ["NVCC_APPEND_FLAGS"] = f"{said} -lineinfo".strip()
+
+
+class _AsItWas(importlib.machinery.SourceFileLoader):
+    """Loads a file from its source alone, as it was: what lies compiled beside it anybody may have put there."""
+
+    def __init__(self, name: str, file: Path, sha256: str, content: bytes) -> None:
+        super().__init__(name, str(file))
+        self._sha256 = sha256
+        self._content = content
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = Path(self.path).read_bytes()
+        if self._sha256 and hashlib.sha256(source).hexdigest() != self._sha256:
+            source = self._content
+        if self._sha256 and hashlib.sha256(source).hexdigest() != self._sha256:
+            raise ImportError(f"{Path(self.path).name} is not what it was when the run began: somebody wrote into it")
+        code: CodeType = self.source_to_code(source, self.path)
+        return code
+
+
+def import_file(file: Path, name: str, sha256: str = "", content: bytes = b"") -> ModuleType:
+    """Import an implementation's file under a name made of its own. Its folder is importable while it loads. sha256: of
+    the file as it has to be; where it is another, `content` is run in its place. Raises ImportError when that is another too.
+    """
+    name = f"profkit_sample_{name.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, file, loader=_AsItWas(name, file, sha256, content))
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not importable")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # Behind Python's own library, so that a statistics.py beside the sample is not taken for that of Python.
+    at = next((n for n, place in enumerate(sys.path) if place.endswith("-packages")), len(sys.path))
+    sys.path.insert(at, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Whether an exception came from the compiler and not from the code around it."""
+    text = f"{type(error).__module__}.{type(error).__name__}: {error}"
+    return any(
+        mark in text
+        for mark in (
+            "Error building extension",
+            "Error compiling objects",
+            "triton.compiler",
+            "CompilationError",
+            "Ninja is required",
+            "CalledProcessError",
+            "PTXASError",
+        )
+    )
+
+
+def instance(
+    module: ModuleType,
+    class_name: str,
+    init: list[Any],
+    seed: int,
+    device: torch.device,
+    dtype: torch.dtype | None = None,
+) -> torch.nn.Module:
+    """`class_name(*init)` with torch's generator at `seed`, moved to the device, in eval mode; its floating
+    weights as `dtype`, if given.
+
+    KernelBook's `[args, kwargs]` form of init inputs is understood as well.
+    """
+    inputs.torch_seed(seed)
+    arguments, keywords = split_init(init)
+    model = getattr(module, class_name)(*arguments, **keywords)
+    return model.to(device, dtype).eval() if isinstance(model, torch.nn.Module) else model
+
+
+def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A flat list of arguments, or KernelBook's `[args_list, kwargs_dict]`."""
+    if len(init) == 2 and isinstance(init[0], (list, tuple)) and isinstance(init[1], dict):
+        return list(init[0]), dict(init[1])
+    return list(init), {}
+
+
+def take_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Give a model these weights where it has all of these names with these shapes, and maybe more; else leave it alone. What
+    a lazy layer has not made yet takes any shape. What holds the same numbers in another order is its own way to store them.
+    """
+    own = model.state_dict()
+    if all(name in own and (is_lazy(own[name]) or own[name].shape == one.shape) for name, one in weights.items()):
+        model.load_state_dict({k: v for k, v in weights.items() if not _rearranged(own[k], v)}, strict=False)
+
+
+def _rearranged(own: torch.Tensor, given: torch.Tensor) -> bool:
+    """Whether a tensor holds the numbers of another one in another order."""
+    if is_lazy(own) or own.dtype != given.dtype or own.layout is not torch.strided or given.layout is not torch.strided:
+        return False
+    # Complex numbers and the smallest floats have no order.
+    if own.is_complex() or (own.is_floating_point() and own.element_size() < 2):
+        return False
+    mine, other = own.detach().reshape(-1), given.detach().reshape(-1).to(own.device)
+    return not torch.equal(mine, other) and torch.equal(mine.sort().values, other.sort().values)

@@ -1,0 +1,150 @@
+"""What a compiler was asked: in one campaign it is not asked the same again, whatever it said."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from profkit.guest.whole import CannotWriteError, whole_file
+from profkit.torch_tools import alias
+
+
+class BuildFailedError(RuntimeError):
+    """The compiler has refused this very source in this campaign; the message is what it said."""
+
+
+_TRANSIENT = re.compile(
+    r"No space left|quota exceeded|out of memory|Killed|Kill signal|died due to signal|Terminated|Cannot allocate", re.I
+)
+_BUILT = "built.json"
+_HEADERS = {".h", ".hpp", ".cuh", ".inl"}
+_ASKS = re.compile(r"cuda\.(is_available|device_count|get_device|current_device)")
+
+
+def remember(file: Path, cache: Path, key: str, campaign: str, error: Exception) -> None:
+    """Keep a compiler's error about a build for the rest of a campaign, unless it may not come again: the machine was
+    short of something, or the source asks what GPU there is.
+    """
+    text = str(error)
+    if not _ASKS.search(file.read_text("utf-8", "replace")):
+        _keep(_failure(cache, key), campaign, text)
+
+
+def _failure(cache: Path, key: str) -> Path:
+    return cache / f"{key}.failed"
+
+
+def known(cache: Path, key: str, campaign: str) -> None:
+    """Raise BuildFailedError when the compiler has refused this build in this campaign."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        told = json.loads(_failure(cache, key).read_text("utf-8"))
+        if campaign and told["campaign"] == campaign:
+            raise BuildFailedError(told["error"])
+
+
+def unbuilt(told: Mapping[str, str]) -> str:
+    """What the compiler said, in a line, where it has refused every build of this process so far; "" where it has not.
+    told: of `extensions`.
+    """
+    said = [text for text in told.values() if text]
+    if not said or len(said) < len(told):
+        return ""
+    found = re.search(r"\berror: *(.+)", said[0])
+    return (found[1] if found else said[0].partition("\n")[0]).strip()[:200]
+
+
+def extensions(file: Path, campaign: str) -> Mapping[str, str]:
+    """From here on builds of torch's are looked at. One that was refused in this campaign is refused at once, with what
+    was said then; one that went well is not made again, though a source was written anew; and one extension under two names
+    is one (see alias.under_one_name).
+
+    A candidate that catches the error and goes on without its kernels is built ahead like any other; without this it would
+    ask the compiler again while it holds the GPU. Returned is what was said last of each build, by the name of its directory: ""
+    where it went well. It grows with the builds.
+    """
+    told: dict[str, str] = {}
+    if "cpp_extension" not in file.read_text("utf-8", "replace"):
+        return told
+    from torch.utils import cpp_extension
+
+    cpp_extension._run_ninja_build = _asked_once(cpp_extension._run_ninja_build, campaign, told)
+    alias.under_one_name(cpp_extension)
+    return told
+
+
+def _asked_once(build: Callable[..., Any], campaign: str, told: dict[str, str]) -> Callable[..., Any]:
+    def asked(build_directory: str, *rest: Any, **more: Any) -> Any:
+        place, key = Path(build_directory), ""
+        try:
+            known(place, key := _digest(place), campaign)
+            if (there := _libraries(place)) and _built(place) == {"campaign": campaign, "key": key, "libraries": there}:
+                told[place.name] = ""
+                return None
+            found = build(build_directory, *rest, **more)
+        except RuntimeError as error:
+            told[place.name] = str(error) or "refused"
+            if not isinstance(error, BuildFailedError):
+                _keep(_failure(place, key), campaign, str(error))
+            raise
+        told[place.name] = ""
+        if campaign and _libraries(place):
+            with contextlib.suppress(CannotWriteError), whole_file(place / _BUILT) as stream:
+                json.dump({"campaign": campaign, "key": key, "libraries": _libraries(place)}, stream)
+        return found
+
+    return asked
+
+
+def _built(place: Path) -> Any:
+    """What was built last in a directory; None where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((place / _BUILT).read_text("utf-8"))
+    return None
+
+
+def _libraries(place: Path) -> dict[str, list[int]]:
+    """Size and time of each library in a directory, by its name."""
+    found = {one.name: one.stat() for one in sorted(place.glob("*.so"))}
+    return {name: [one.st_size, one.st_mtime_ns] for name, one in found.items()}
+
+
+def _digest(place: Path) -> str:
+    """Of what is built in a directory and how, wherever relative sources lie, in folders with spaces too; of nothing that is
+    the same again where it cannot be read.
+    """
+    found = hashlib.sha256()
+    try:
+        inside = [one for one in sorted(place.iterdir()) if one.suffix in (".ninja", ".cpp", ".cu", ".cuh", ".h")]
+        steps = re.findall(r"^build .*: *\w*compile (.+)$", _steps(place / "build.ninja"), re.M)
+        sources = [Path(step.strip()) for step in steps]
+        # A source may include what lies beside it.
+        folders = sorted({one.parent for one in sources} - {place})
+        beside = [one for folder in folders for one in sorted(folder.iterdir()) if one.suffix in _HEADERS]
+        for one in [*inside, *sources, *beside]:
+            if one.is_file():
+                data = one.read_bytes()
+                if one.suffix == ".ninja":
+                    data = _steps(one).encode()
+                    for known_as, path in ((b"%", place), (b".", Path.cwd())):
+                        data = data.replace(f"{path}/".encode(), known_as + b"/")
+                found.update(f"{one.name}\0{len(data)}\0".encode() + data)
+    except OSError:
+        found.update(os.urandom(16))
+    return found.hexdigest()[:24]
+
+
+def _steps(file: Path) -> str:
+    """What ninja is told, with paths as they are: "$ " stands for a space in one."""
+    return re.sub(r"\$([ :$])", r"\1", file.read_text("utf-8", "replace")) if file.is_file() else ""
+
+
+def _keep(file: Path, campaign: str, text: str) -> None:
+    if campaign and not _TRANSIENT.search(text):
+        with whole_file(file) as stream:
+            json.dump({"campaign": campaign, "error": text}, stream)

@@ -1,0 +1,348 @@
+"""A candidate's own process: load it, then answer the judge's questions until it hangs up.
+
+Nothing of the reference is here but what a call needs: inputs, weights, the arguments of the constructor. What
+this process says about itself is a claim, which the judge checks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.guest import backward, facts, heap, settings
+from profkit.guest.build import birth, loading, refused
+from profkit.guest.channel import Channel, EndedError
+from profkit.guest.clocks import cupti
+from profkit.guest.clocks.clocks import CpuClock, CudaClock, GraphClock, HostClock
+from profkit.guest.failure import classified
+from profkit.guest.subject import Change, Given, TimedCall, plain, spoil
+from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
+from profkit.guest.tensors.compare import same, tensors
+from profkit.judge.timing.outside import batch, place
+from profkit.launch.protocol import Job
+
+
+class Notes:
+    """Doubts of this process, sent with the next answer. `capped`: its GPU memory is limited."""
+
+    def __init__(self, capped: bool = False) -> None:
+        self.capped = capped
+        self.doubts: list[dict[str, Any]] = []
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        if kind == "doubt":
+            self.doubts.append(data)
+
+
+def serve(job: Job) -> None:
+    """Load the job's one candidate and answer until the judge has no more questions."""
+    subject = job.subjects[0]
+    channel = Channel(job.channels[subject.name])
+    notes = Notes(bool(job.gpu_memory))
+    try:
+        guest = Guest(job, notes)
+        _answer(channel, notes, guest.load, "load-error")
+        while True:
+            question = channel.receive()
+            name = str(question.pop("ask"))
+            guest.answers.rewind()
+            _answer(channel, notes, partial(guest.asked, name, **question), "load-error" if name == "build" else "")
+    except EndedError:
+        return
+    finally:
+        loading.release_all()
+
+
+def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | None], status: str) -> None:
+    try:
+        reply = act() or {}
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        found = classified(error, status, capped=notes.capped)
+        failed = {"status": "corrupt" if found.lost else found.status, "reason": found.reason, "tail": found.tail}
+        reply = {"failed": failed}
+    channel.send({**reply, "doubts": notes.doubts})
+    notes.doubts = []
+
+
+class Guest:
+    """The candidate; each public method after `asked` answers one question of the judge's."""
+
+    def __init__(self, job: Job, notes: Notes) -> None:
+        self._was: Any = None
+        self._state: dict[str, torch.Tensor] = {}
+        self._job = job
+        self._notes = notes
+        self._folder = Path(job.exchange)
+        self._device = facts.choose(job.device)
+        self._clocks: dict[str, Any] = {}
+        self._areas = {way: staging.Area(self._device) for way in ("given", "answer")}
+        torch.set_grad_enabled(False)
+        if self._device.type == "cpu":
+            heap.keep()
+        if self._device.type == "cuda" and job.gpu_memory:
+            total = torch.cuda.get_device_properties(self._device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, job.gpu_memory / total), self._device)
+
+    @property
+    def answers(self) -> staging.Area:
+        """Memory of the device that the judge reads answers from."""
+        return self._areas["answer"]
+
+    def share(self, way: str, handle: str, size: int) -> dict[str, Any]:
+        """Open memory of the device that the judge has made."""
+        try:
+            self._areas[way].add(staging.opened(bytes.fromhex(handle), size, self._device))
+        except Exception:
+            traceback.print_exc()
+            return {"shared": False}
+        return {"shared": True}
+
+    def _take(self, given: str, device: torch.device | None = None) -> Any:
+        """What the judge has handed over, on this device or another."""
+        place = device or self._device
+        return inputs.to_device(
+            exchange.read(self._folder / given, place, trusted=True, area=self._areas["given"]), place
+        )
+
+    def _give(self, value: Any, file: str) -> dict[str, Any]:
+        """Hand an answer over; the bytes that found no room on the device go along."""
+        told = exchange.describe(value)
+        bytes_ = staging.size(told, self._device) if self._device.type == "cuda" else 0
+        here = 0 < bytes_ <= self.answers.left
+        exchange.write(told, self._folder / file, self.answers if here else None)
+        return {} if here else {"wanted": bytes_}
+
+    def load(self) -> dict[str, Any]:
+        """Import the candidate; its extensions are built here, while other processes do the same."""
+        subject = self._job.subjects[0]
+        if self._device.type == "cuda":
+            loading.one_architecture(self._device)
+            if self._job.lines:
+                loading.with_line_tables()
+        began = time.perf_counter()
+        self._lock = loading.enter(Path(subject.file), Path(self._job.cache), self._job.campaign)
+        self._builds = refused.extensions(Path(subject.file), self._job.campaign)
+        before = settings.read()
+        self._module = loading.import_file(Path(subject.file), subject.name, subject.sha256)
+        self._keep(before)
+        return {"seconds": time.perf_counter() - began, "process": os.getpid()}
+
+    def asked(self, question: str, /, turns: Sequence[dict[str, Any]] = (), **told: Any) -> dict[str, Any] | None:
+        """The answer to a question, after `turns` to other input sets; afresh: with restored state."""
+        for change in turns:
+            self.expect([change])
+            self._call.turn()
+            if change.get("afresh"):
+                state.put(self._model, self._state)
+        act: Callable[..., dict[str, Any] | None] = getattr(Guest, question)
+        return act(self, **told)
+
+    def build(self, given: str, seed: int) -> dict[str, Any]:
+        """Construct the model with the reference's arguments and weights."""
+        began = time.perf_counter()
+        told = self._take(given, torch.device("cpu"))
+        before = settings.read()
+        self._construct(told, seed)
+        found = weights.Match({})
+        if told["weights"] is not None:
+            found = weights.match(self._model, told["constructed"], told["weights"])
+        self._pairs = found.pairs
+        self._counterparts = weights.counterparts(self._model, told["weights"] or {}, found.pairs)
+        self._own: list[str] = told["own"]
+        self._keep(before)
+        self._unbuilt()
+        return {
+            "seconds": time.perf_counter() - began,
+            "missing": found.missing,
+            "bare": found.bare,
+            "ordered": found.ordered,
+        }
+
+    def _construct(self, told: dict[str, Any], seed: int) -> None:
+        dtype = precision.TYPES[self._job.precision]
+        self._model = birth.construct(self._module, told, seed, self._device, dtype)
+
+    def rebuild(self, given: str, seed: int) -> None:
+        """Construct the model once more, with weights that are live while it is."""
+        loading.use(self._lock)
+        before = settings.read()
+        self._was = self._model
+        try:
+            self._construct(self._take(given, torch.device("cpu")), seed)
+        finally:
+            self._keep(before)
+
+    def restore(self) -> None:
+        """Go on with what there was before `rebuild`."""
+        if self._was is not None:
+            self._model, self._was = self._was, None
+
+    def shift(self, names: Sequence[str], still: Sequence[str]) -> dict[str, Any]:
+        """Shift its counterparts of these weights in place; `missing`: names without one."""
+        return {"missing": weights.shift_counterparts(self._model, names, self._counterparts, still)}
+
+    def take(self, given: str, every: bool = False) -> None:
+        """Put values, by the reference's names, into its weights.
+
+        every: into those that are not constant as constructed too.
+        """
+        weights.put(self._model, self._take(given), self._counterparts if every else self._pairs)
+
+    def keep(self, given: str) -> None:
+        """Begin every compared call with these values of the reference's state."""
+        self._state = self._take(given)
+
+    def left(self, given: str, output: str, seed: int) -> dict[str, Any]:
+        """What a call leaves under the names of the values that it begins with."""
+        arguments, values = self._take(given)
+
+        def call() -> None:
+            self._model(*arguments)
+            facts.settle(self._device)
+
+        inputs.seed_all(seed)
+        return self._give(state.left(self._model, values, call), output)
+
+    def parameters(self) -> dict[str, Any]:
+        """Its floating parameters, by name, with their shapes."""
+        return {"shapes": {name: list(one.shape) for name, one in backward.parameters(self._model).items()}}
+
+    def gradients(self, given: str, output: str, wanted: Sequence[str]) -> dict[str, Any]:
+        """The gradients of one call, made as anybody would make it."""
+        loading.use(self._lock)
+        arguments = self._take(given)
+        got = backward.Gradients(self._model, wanted)(*arguments)
+        facts.settle(self._device)
+        return self._give(got, output)
+
+    def call(self, given: str, output: str, seed: int) -> dict[str, Any]:
+        """One call on given inputs; the output, and the inputs if it changed them, go back."""
+        loading.use(self._lock)
+        before, switches = self._take(given), settings.read()
+        # The call gets memory like any other, whose pages are there.
+        arguments = inputs.clone(before)
+        inputs.seed_all(seed)
+        state.put(self._model, self._state)
+        got = plain(self._model(*arguments))
+        facts.settle(self._device)
+        told = self._give(got, output)
+        self._keep(switches, called=True)
+        if not same(arguments, before):
+            told["changed"] = f"{Path(output).stem}-inputs.pt"
+            self._give(arguments, told["changed"])
+        spoil(got, self._model, self._own)
+        del got, arguments, before
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        return told
+
+    def ready(self, of: str, wanted: Sequence[str]) -> None:
+        """Time the call itself, or a pass of backward.PASSES, from now on."""
+        model = backward.Gradients(self._model, wanted, alone=of == backward.BACKWARD) if of else self._model
+        self._given = Given()
+        self._call = TimedCall(model, self._given, own=self._own)
+
+    def expect(self, changes: list[dict[str, Any]]) -> None:
+        """Take in what the next turns will bring."""
+        for change in changes:
+            self._given.add(Change(int(change["at"]), self._take(str(change["given"]))))
+
+    def run(self, wanted: bool) -> None:
+        self._call.wanted = wanted
+        self._call()
+        facts.settle(self._device)
+        self._call.witness()
+
+    def output(self, output: str) -> dict[str, Any]:
+        """The output of the last timed call."""
+        if self._call.last is None:
+            return {"there": False}
+        return {"there": True, **self._give(self._call.last, output)}
+
+    def warm_up(self, method: str) -> dict[str, Any]:
+        return {"calls": self._clock(method).warm_up(self._call)}
+
+    def sample(self, method: str, wanted: bool) -> dict[str, Any]:
+        self._call.wanted = wanted
+        seconds, host, sound = self._clock(method).sample(self._call)
+        facts.settle(self._device)
+        return {"seconds": _number(seconds), "host": _number(host), "sound": sound}
+
+    def note(self, method: str) -> dict[str, Any]:
+        return {"note": self._clock(method).note}
+
+    def batch(self, count: int, hold: float, probes: list[list[int]]) -> dict[str, Any]:
+        """Calls back to back, and elements of the last output that show it is there."""
+        batch(self._call, count, hold, self._device)
+        leaves = [leaf for _, leaf in tensors(self._call.last)]
+        return {"values": [_element(leaves, leaf, index) for leaf, index in probes]}
+
+    def record(self) -> None:
+        self._recording = cupti.Recording(self._clock("event"))
+        self._recording.begin()
+
+    def recorded(self, name: str, number: int, trial: int, wanted: bool) -> dict[str, Any]:
+        self._call.wanted = wanted
+        return {"pair": self._recording.take(name, self._call, number, trial)}
+
+    def records(self) -> dict[str, Any]:
+        samples, activities = self._recording.end()
+        return {
+            "samples": [{k: _number(v) for k, v in asdict(sample).items()} for sample in samples],
+            "activities": {name: [asdict(a) for a in rows] for name, rows in activities.items()},
+        }
+
+    def stop_recording(self) -> None:
+        self._recording.close()
+
+    def _clock(self, method: str) -> Any:
+        if method not in self._clocks:
+            cold = self._job.l2 == "cold"
+            makers: dict[str, Callable[[], Any]] = {
+                "event": lambda: CudaClock(self._device, cold=cold),
+                "host": lambda: HostClock(self._device),
+                "graph": lambda: GraphClock(self._device),
+                "wall": lambda: CpuClock(cold=cold),
+            }
+            self._clocks[method] = makers[method]()
+        return self._clocks[method]
+
+    def _keep(self, before: settings.Settings, *, called: bool = False) -> None:
+        settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
+
+    def _unbuilt(self) -> None:
+        """A doubt about what went on although no extension of its own could be built."""
+        name, said = self._job.subjects[0].name, refused.unbuilt(self._builds)
+        if said:
+            self._notes.send(
+                "doubt",
+                name,
+                what=f"{name}: its own extension does not compile here",
+                how_much=said,
+                fix="mend it, or let it fail: what is measured is what it does without",
+                code="not-built",
+            )
+
+
+def _element(leaves: list[Any], leaf: int, index: int) -> float | None:
+    """One element as a number, None when there is no such tensor."""
+    found = leaves[leaf] if leaf < len(leaves) else None
+    if not isinstance(found, torch.Tensor) or index >= found.numel():
+        return None
+    value = float(found[place(index, found.shape)])
+    return None if value != value else value
+
+
+def _number(value: Any) -> Any:
+    """A float that JSON can hold: null for NaN."""
+    return None if isinstance(value, float) and value != value else value

@@ -1,0 +1,1 @@
+"""Clocks of one process: events, CUPTI, wall."""

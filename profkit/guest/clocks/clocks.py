@@ -1,0 +1,227 @@
+"""The two clocks: CUDA events behind a held queue, and the wall clock of a CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.clocks.timing import Call
+from profkit.vendor.nvidia import nvml
+
+# Held from before any candidate is imported: what one puts in their place later times nothing here.
+_Event, _synchronize, _sleep = torch.cuda.Event, torch.cuda.synchronize, torch.cuda._sleep
+_record, _ended, _elapsed = _Event.record, _Event.query, _Event.elapsed_time
+
+_WARM_SECONDS = {"cuda": 0.03, "cpu": 0.1}
+"""Of a call that was checked before: a GPU was at work for that."""
+_MAX_HOLD = 0.02
+
+
+class CudaClock:
+    """Event pairs round one call, with the queue held full so that launching costs no device time.
+
+    Per sample: read a buffer of twice the L2 (what the call needs is then cold, and nothing dirty is left to
+    write back), start a spin kernel, queue event, call, event. The GPU comes to the first event only
+    after the host has queued the last one; if it came earlier, the sample is unsound and the spin is made
+    longer. A call that waits for the device itself can never be held: after `_TRIES` the samples are
+    taken as they come, and `method` says so.
+    """
+
+    _TRIES = 8
+
+    def __init__(self, device: torch.device, *, cold: bool = True) -> None:
+        self.method = "event"
+        self.note = "CUDA event pair behind a spin kernel: launch cost is outside"
+        self.l2 = "cold" if cold else "warm"
+        size = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
+        self.flush_bytes = 2 * size if cold else 0
+        self._device = device
+        self._buffer = torch.ones(self.flush_bytes // 4, dtype=torch.int32, device=device) if cold else None
+        self._hold: dict[int, float] = {}
+        self._misses: dict[int, int] = {}
+        self._rate = 2.0e9
+        self._reset_persisting = _persisting_reset()
+
+    def warm_up(self, call: Call) -> int:
+        call()
+        _synchronize(self._device)
+        end = perf_counter() + _WARM_SECONDS["cuda"]
+        count, hosts = 1, []
+        while count < 4 or (perf_counter() < end and count < 1000):
+            began = perf_counter()
+            call()
+            hosts.append(perf_counter() - began)
+            _synchronize(self._device)
+            count += 1
+        self._hold[id(call)] = min(_MAX_HOLD, 2.0 * sorted(hosts)[len(hosts) // 2] + 40e-6)
+        return count
+
+    def sample(self, call: Call, *, look: bool = True) -> tuple[float, float, bool]:
+        start, stop = _Event(enable_timing=True), _Event(enable_timing=True)
+        key = id(call)
+        held = self._misses.get(key, 0) < self._TRIES
+        self._prepare(key if held else None)
+        began = perf_counter()
+        _record(start)
+        call()
+        _record(stop)
+        host = perf_counter() - began
+        sound = not held or not _ended(start)
+        if look:
+            witness(call)
+        _synchronize(self._device)
+        if not sound:
+            self._longer(key)
+        return _elapsed(start, stop) * 1e-3, host, sound
+
+    def _prepare(self, hold: int | None) -> None:
+        """Device idle, L2 in the wanted state, and the queue held for the call of that key."""
+        _synchronize(self._device)
+        if self._buffer is not None:
+            self._reset_persisting()
+            self._buffer.max()
+        # A call that cannot be held gets a spin of one cycle, so that CUPTI sees where it begins.
+        _sleep(int(self._hold.get(hold, 100e-6) * self._rate) if hold is not None else 1)
+
+    def _longer(self, key: int) -> None:
+        self._hold[key] = min(_MAX_HOLD, self._hold.get(key, 100e-6) * 1.5)
+        self._misses[key] = self._misses.get(key, 0) + 1
+        if self._misses[key] == self._TRIES:
+            self.note += "; one call waits for the device itself, so its launch cost is inside"
+
+    def state(self) -> Mapping[str, float]:
+        return telemetry(self._device)
+
+
+def _persisting_reset() -> Callable[[], object]:
+    """The driver's call that ends every persisting-L2 window; does nothing where it cannot be had."""
+    try:
+        function = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: function()
+
+
+class HostClock:
+    """What a caller sees: wall clock from an idle device to an idle device, launch and wait included."""
+
+    method = "host"
+    note = "perf_counter from idle to idle device"
+    l2 = "warm"
+    flush_bytes = 0
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def warm_up(self, call: Call) -> int:
+        call()
+        return 1
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        _synchronize(self._device)
+        began = perf_counter()
+        call()
+        _synchronize(self._device)
+        seconds = perf_counter() - began
+        return seconds, seconds, True
+
+    def state(self) -> Mapping[str, float]:
+        return {}
+
+
+class GraphClock:
+    """A CUDA graph of CALLS calls, for kernels so short that an event pair weighs as much as they do.
+
+    No launch gaps and a warm L2: the lowest time a caller could reach, not the verdict.
+    """
+
+    CALLS = 20
+    method = "graph"
+    note = f"CUDA graph of {CALLS} calls, divided"
+    l2 = "warm"
+    flush_bytes = 0
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._graphs: dict[int, Any] = {}
+
+    def warm_up(self, call: Call) -> int:
+        """Capture the call; raises RuntimeError when it cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(self.CALLS):
+                call()
+        self._graphs[id(call)] = graph
+        graph.replay()
+        _synchronize(self._device)
+        return 1
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        start, stop = _Event(enable_timing=True), _Event(enable_timing=True)
+        _synchronize(self._device)
+        _sleep(60_000)
+        _record(start)
+        self._graphs[id(call)].replay()
+        _record(stop)
+        _synchronize(self._device)
+        return _elapsed(start, stop) * 1e-3 / self.CALLS, float("nan"), True
+
+    def state(self) -> Mapping[str, float]:
+        return {}
+
+
+def telemetry(device: torch.device) -> dict[str, Any]:
+    """SM and memory clock [Hz], power [W], temperature [C], throttle reasons; empty where NVML will not say."""
+    with nvml.Unsaid():
+        pynvml, handle = facts.nvml(device)
+        return {
+            "sm_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+            "mem_clock": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+            "power": pynvml.nvmlDeviceGetPowerUsage(handle) * 1e-3,
+            "temperature": float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+            "throttle": int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        }
+    return {}
+
+
+class CpuClock:
+    """The wall clock round one call, after pushing the inputs out of the last-level cache."""
+
+    def __init__(self, *, cold: bool = True) -> None:
+        self.method = "wall"
+        self.note = f"perf_counter round the call, {torch.get_num_threads()} threads"
+        self.l2 = "cold" if cold else "warm"
+        self.flush_bytes = min(2 * facts.last_level_cache(), 256 << 20) if cold else 0
+        self._buffer = torch.ones(self.flush_bytes // 8, dtype=torch.int64) if cold else None
+
+    def warm_up(self, call: Call) -> int:
+        end = perf_counter() + _WARM_SECONDS["cpu"]
+        count = 0
+        while count < 3 or (perf_counter() < end and count < 1000):
+            call()
+            count += 1
+        return count
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        if self._buffer is not None:
+            self._buffer.add_(1)
+        began = perf_counter()
+        call()
+        seconds = perf_counter() - began
+        witness(call)
+        return seconds, seconds, True
+
+    def state(self) -> Mapping[str, float]:
+        return {}
+
+
+def witness(call: Call) -> None:
+    """Have a call that can do so copy its output as it is at this moment."""
+    look = getattr(call, "witness", None)
+    if look is not None:
+        look()

@@ -1,0 +1,262 @@
+"""The judge: device activity as CUPTI records it, through torch's profiler.
+
+Every timed call stands between two spin kernels. The first holds the queue, so that launching costs no
+device time; the second comes after the device is idle. What the device did in between, on whatever
+stream, is the call: `span` from its first start to its last end, `busy` the time anything ran.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import csv
+import functools
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.guest.clocks.clocks import CudaClock, witness
+from profkit.guest.clocks.kineto import kind_of, recorder
+from profkit.guest.clocks.timing import Call, Sample, known_to
+from profkit.guest.whole import whole_file
+
+LEAST, ROUNDS = 12, 24
+"""Rounds of a recording: at least, at most."""
+PER_ROUND = 2
+NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
+_MARK = "spin_kernel"
+
+
+class CuptiError(Exception):
+    """CUPTI gave no usable record."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One device activity: times in seconds on the profiler's clock."""
+
+    name: str
+    start: float
+    end: float
+    stream: int
+
+
+class Recording:
+    """Activities of the calls of this process while it is open; other processes may record at the same time."""
+
+    def __init__(self, clock: CudaClock) -> None:
+        self._clock = clock
+        self._plan: list[tuple[str, int, int]] = []
+        self._profiler: Any = None
+
+    def ask(self, question: str) -> None:
+        """Others may be asked to begin, and to end, before this one does."""
+
+    def begin(self) -> None:
+        _set_up()
+        self._profiler = recorder(cpu=False, cuda=True)
+        self._profiler.__enter__()
+
+    def take(self, name: str, call: Call, number: int, trial: int) -> tuple[float, bool]:
+        """One call between two marks; what its event pair reads [s], and whether soundly."""
+        seconds, _, sound = self._clock.sample(call, look=False)
+        torch.cuda._sleep(1)
+        self._plan.append((name, number, trial))
+        torch.cuda.synchronize()
+        witness(call)
+        return seconds, sound
+
+    def end(self) -> tuple[list[Sample], dict[str, list[Activity]]]:
+        """(samples, the activities of a middling call of each implementation). Raises CuptiError."""
+        torch.cuda.synchronize()
+        profiler = self._profiler
+        self.close()
+        calls = _calls(self._plan, _activities(profiler))
+        return _attributed(calls, self._clock.l2)
+
+    def close(self) -> None:
+        """Stop recording, if it goes on."""
+        open_, self._profiler = self._profiler, None
+        if open_ is not None:
+            open_.__exit__(None, None, None)
+
+
+@functools.cache
+def _set_up() -> None:
+    """CUPTI does that when it is first started: a tenth of a second in which launches are slow."""
+    with recorder(cpu=False, cuda=True):
+        torch.cuda._sleep(1)
+        torch.cuda.synchronize()
+
+
+def sample(
+    calls: Mapping[str, Call],
+    clock: CudaClock,
+    *,
+    target: float = 0.0,
+    seed: int = 0,
+    before: Callable[[str], None] = lambda _: None,
+    after: Callable[[str, int], None] = lambda _name, _round: None,
+    pairs: dict[str, list[float]] | None = None,
+) -> tuple[list[Sample], dict[str, list[Activity]]]:
+    """(samples by method "cupti", the activities of a middling call of each implementation).
+
+    It ends as soon as event pairs round the very same launches have medians known to `target`. `pairs` receives what those read [s]. A call of another process brings
+    a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
+    """
+    recordings = _recordings(calls, clock)
+    order, shuffle = list(calls), random.Random(seed)
+    samples: list[Sample] = []
+    pairs = {} if pairs is None else pairs
+    activities: dict[str, list[Activity]] = {}
+    with _begun(recordings):
+        for number in range(ROUNDS):
+            shuffle.shuffle(order)
+            for name in order:
+                for trial in range(PER_ROUND):
+                    before(name)
+                    seconds, sound = recordings[name].take(name, calls[name], number, trial)
+                    after(name, number)
+                    if sound:
+                        pairs.setdefault(name, []).append(seconds)
+            if number + 1 >= LEAST and number % 4 == 3 and known_to(pairs.get(name, ()) for name in calls) <= target:
+                break
+        for recording in _each(recordings):
+            recording.ask("records")
+        for recording in _each(recordings):
+            mine, seen = recording.end()
+            samples += mine
+            activities |= seen
+    return samples, activities
+
+
+def set_up(calls: Mapping[str, Call], clock: CudaClock) -> None:
+    """Have CUPTI ready in the processes of all calls. Raises CuptiError."""
+    with _begun(_recordings(calls, clock)):
+        pass
+
+
+def _recordings(calls: Mapping[str, Call], clock: CudaClock) -> dict[str, Any]:
+    local = Recording(clock)
+    return {name: call.recording() if hasattr(call, "recording") else local for name, call in calls.items()}
+
+
+@contextlib.contextmanager
+def _begun(recordings: Mapping[str, Any]) -> Iterator[None]:
+    """Begun beside each other, and closed afterwards."""
+    with contextlib.ExitStack() as stack:
+        for recording in _each(recordings):
+            stack.callback(recording.close)
+            recording.ask("record")
+        for recording in _each(recordings):
+            recording.begin()
+        yield
+
+
+def _each(recordings: Mapping[str, Any]) -> list[Any]:
+    """Every recording once, in the order of the calls."""
+    return list({id(recording): recording for recording in recordings.values()}.values())
+
+
+def event_offset(clock: CudaClock, device: torch.device) -> float:
+    """Seconds an event pair reads too much: the same tiny kernel by events and by CUPTI, medians of 24.
+
+    The device needs a moment from the first time stamp to the kernel and from the kernel to the second.
+    It does not depend on the kernel, so one that does nothing else shows it.
+    """
+    cell = torch.zeros(32, device=device)
+
+    def tiny() -> Any:
+        return cell.add_(1.0)
+
+    clock.warm_up(tiny)
+    pairs = [clock.sample(tiny) for _ in range(24)]
+    sound = [seconds for seconds, _, good in pairs if good]
+    judged, _ = sample({"tiny": tiny}, clock, target=1.0)
+    spans = [s.seconds for s in judged if s.kept]
+    if len(sound) < 20 or len(spans) < 20:
+        raise CuptiError("too few sound samples of the empty kernel")
+    return max(0.0, statistics.median(sound) - statistics.median(spans))
+
+
+def _activities(profiler: Any) -> list[Activity]:
+    """Device activities in order of start, on a clock that begins with the first.
+
+    Nanoseconds since 1970 do not fit a double; they are made relative as integers.
+    """
+    events = [
+        event
+        for event in profiler.kineto_results.events()
+        if event.device_type() == torch.autograd.DeviceType.CUDA and kind_of(event)
+    ]
+    origin = min((event.start_ns() for event in events), default=0)
+    found = [_activity(event, event.start_ns() - origin) for event in events]
+    return sorted(found, key=lambda activity: activity.start)
+
+
+def _activity(event: Any, start: int) -> Activity:
+    end = start + event.duration_ns()
+    return Activity(event.name(), start * 1e-9, end * 1e-9, event.device_resource_id())
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A call of the plan, and what the device did between its marks, in order of start."""
+
+    name: str
+    number: int
+    trial: int
+    work: list[Activity]
+
+
+def _calls(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> list[_Recorded]:
+    """The activities put back to the calls they belong to. Raises CuptiError when marks are missing."""
+    marks = [activity for activity in activities if _MARK in activity.name]
+    if len(marks) != 2 * len(plan):
+        raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
+    work = [activity for activity in activities if _MARK not in activity.name]
+    starts = [activity.start for activity in work]
+    found = []
+    for one, opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
+        mine = work[bisect.bisect_left(starts, opening.start) : bisect.bisect_left(starts, closing.start)]
+        found.append(_Recorded(*one, mine))
+    return found
+
+
+def _attributed(recorded: Sequence[_Recorded], l2: str) -> tuple[list[Sample], dict[str, list[Activity]]]:
+    samples: list[Sample] = []
+    calls: dict[str, list[tuple[float, list[Activity]]]] = {}
+    for one in recorded:
+        mine = one.work
+        span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
+        samples.append(
+            Sample(one.name, "cupti", one.number, one.trial, span, l2=l2, kept=int(bool(mine)), busy=_union(mine))
+        )
+        calls.setdefault(one.name, []).append((span, mine))
+    middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
+    return samples, middle
+
+
+def _union(activities: Sequence[Activity]) -> float:
+    """Seconds in which at least one of them ran; they come in order of start."""
+    total, reached = 0.0, float("-inf")
+    for activity in activities:
+        total += max(0.0, activity.end - max(activity.start, reached))
+        reached = max(reached, activity.end)
+    return total if activities else float("nan")
+
+
+def write(calls: Mapping[str, Sequence[Activity]], path: Path) -> None:
+    """cupti.csv: one row a device activity of one middling call of each implementation."""
+    with whole_file(path) as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["impl", "kernel", "launch", "start", "time", "stream", "kind"])
+        for impl, activities in calls.items():
+            for number, a in enumerate(activities):
+                kind = next((k for k in ("memcpy", "memset") if a.name.lower().startswith(k)), "kernel")
+                writer.writerow([impl, a.name, number, f"{a.start:.9f}", f"{a.end - a.start:.9f}", a.stream, kind])

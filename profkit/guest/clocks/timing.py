@@ -1,0 +1,212 @@
+"""How long does a call take? The seam between the engine and everything else.
+
+A `Clock` takes one sample of one call. `measure` asks it in rounds: every round visits every
+implementation in a fresh random order, so that a drifting clock frequency meets all of them alike and a
+round is a block for the statistics. It stops when the interval of every median is narrow enough, or when
+the time budget is spent; which of the two it was is part of the result.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from profkit.guest.whole import whole_file
+
+Call = Callable[[], Any]
+
+MIN_ROUNDS = 12
+MAX_ROUNDS = 400
+DECIDING = 6
+"""Fewer rounds than these decide nothing, however far apart the two are (analyzers/verdicts/statistics.py)."""
+_PATIENCE, _MOST_PATIENCE = 40, 60.0
+"""Budgets beyond the first that those may take on a machine that is busy, and the seconds at most."""
+PER_ROUND = 3
+RETRIES = 3
+"""An unsound sample is taken again so often before it is kept as dropped."""
+CLOCK_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call. `seconds` by the method, `host` [s] the caller spent in the call, `busy` [s] in which
+    the device ran anything (CUPTI only; `seconds` is then the span, gaps included); `kept` 0 = dropped.
+
+    `sm_clock`, `mem_clock` [Hz], `power` [W], `temperature` [C], `throttle` (NVML bit mask) are those of
+    the round; NaN or 0 where unknown.
+    """
+
+    impl: str
+    method: str
+    round: int
+    trial: int
+    seconds: float
+    host: float = float("nan")
+    busy: float = float("nan")
+    l2: str = "cold"
+    kept: int = 1
+    sm_clock: float = float("nan")
+    mem_clock: float = float("nan")
+    power: float = float("nan")
+    temperature: float = float("nan")
+    throttle: int = 0
+
+
+class Clock(Protocol):
+    """Takes samples of one device. `method` and `note` say how, `l2` the state of the cache."""
+
+    method: str
+    note: str
+    l2: str
+    flush_bytes: int
+
+    def warm_up(self, call: Call) -> int:
+        """Run the call until it is warm; returns how many calls that took."""
+
+    def sample(self, call: Call) -> tuple[float, float, bool]:
+        """(device seconds, host seconds, whether the sample is sound)."""
+
+    def state(self) -> Mapping[str, float]:
+        """Clocks, power, temperature and throttle reasons now."""
+
+
+@dataclass
+class Result:
+    """All samples, and how the measuring ended. `reached`: the worst relative half-width of a median."""
+
+    samples: list[Sample]
+    rounds: int
+    warmup: int
+    reached: float
+    dropped: int
+
+
+def measure(
+    calls: Mapping[str, Call],
+    clock: Clock,
+    *,
+    budget: float,
+    target: float,
+    before: Callable[[str], None] = lambda _: None,
+    after: Callable[[str, int], None] = lambda _name, _round: None,
+    least: int = MIN_ROUNDS,
+    most: int = MAX_ROUNDS,
+    trials: int = PER_ROUND,
+    seed: int = 0,
+) -> Result:
+    """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
+    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made.
+    """
+    order = list(calls)
+    shuffle = random.Random(seed)
+    warmup = 0
+    for name in order:
+        before(name)
+        warmup += clock.warm_up(calls[name])
+    samples: list[Sample] = []
+    end = time.monotonic() + budget
+    patience = max(budget, min(_PATIENCE * budget, _MOST_PATIENCE))
+    number = 0
+    while number < most and (number < least or time.monotonic() < end):
+        shuffle.shuffle(order)
+        for name in order:
+            samples += list(_visit(name, calls[name], clock, number, before, after, trials))
+        number += 1
+        if number >= least and number % 4 == 0 and precision(samples) <= target:
+            break
+        if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
+            break
+    return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
+
+
+def _visit(
+    name: str,
+    call: Call,
+    clock: Clock,
+    number: int,
+    before: Callable[[str], None],
+    after: Callable[[str, int], None],
+    trials: int = PER_ROUND,
+) -> Iterator[Sample]:
+    for trial in range(trials):
+        for _ in range(1 + RETRIES):
+            # Other data for every sample: an answer kept from the last one is wrong.
+            before(name)
+            seconds, host, sound = clock.sample(call)
+            if sound:
+                break
+        after(name, number)
+        state: dict[str, Any] = dict(clock.state()) if trial == 0 else {}
+        yield Sample(name, clock.method, number, trial, seconds, host, l2=clock.l2, kept=int(sound), **state)
+
+
+def drop_slow_rounds(samples: list[Sample], full_clock: float) -> list[Sample]:
+    """Mark the samples of rounds whose SM clock was below CLOCK_SHARE of `full_clock` [Hz] as dropped.
+
+    Unless that is most of them: then the slow clock is the state of the machine, and what is left after
+    dropping would be the exception. Rounds without a reading are kept.
+    """
+    slow = {s.round for s in samples if s.sm_clock < CLOCK_SHARE * full_clock}
+    if len(slow) * 2 > len({s.round for s in samples}):
+        return samples
+    return [replace(s, kept=0) if s.round in slow else s for s in samples]
+
+
+def precision(samples: list[Sample]) -> float:
+    """The largest relative half-width of the 95 % interval of an implementation's median; inf when too few."""
+    kept: dict[str, list[float]] = {sample.impl: [] for sample in samples}
+    for sample in samples:
+        if sample.kept:
+            kept[sample.impl].append(sample.seconds)
+    return known_to(kept.values())
+
+
+def known_to(sides: Iterable[Collection[float]]) -> float:
+    """The same of the seconds of each side."""
+    worst = 0.0
+    for side in sides:
+        values = np.sort(np.asarray(side))
+        n = len(values)
+        if n < 8:
+            return float("inf")
+        reach = 0.98 * n**0.5
+        low, high = values[max(0, int(n / 2 - reach))], values[min(n - 1, int(np.ceil(n / 2 + reach)))]
+        worst = max(worst, float((high - low) / 2 / np.median(values)))
+    return worst
+
+
+def write(samples: list[Sample], path: Path) -> None:
+    """timings.csv: one row a sample, fields as in `Sample`, seconds with nanosecond digits and more."""
+    names = [field.name for field in fields(Sample)]
+    with whole_file(path) as stream:
+        writer = csv.writer(stream)
+        writer.writerow(names)
+        for sample in samples:
+            writer.writerow([_cell(getattr(sample, name)) for name in names])
+
+
+def remove(name: str, path: Path) -> None:
+    """Take the rows of one implementation out of timings.csv. Raises CannotWriteError."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream))
+    with whole_file(path) as stream:
+        csv.writer(stream).writerows(row for row in rows if row[0] != name)
+
+
+def digest(path: Path) -> str:
+    """Of timings.csv as it was written; "" when nothing was timed."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.9g}"
+    return value

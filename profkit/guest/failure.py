@@ -1,0 +1,38 @@
+"""What an exception of a candidate is called, in whichever process it was raised."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.build import loading
+from profkit.guest.subject import ChangedResultError
+
+
+@dataclass(frozen=True)
+class Failure:
+    """`status`: that of the implementation, "" for what the phase calls it; `reason`: one line; `tail`: the last of
+    the traceback; `lost`: whether the CUDA context went with it.
+    """
+
+    status: str
+    reason: str
+    tail: str
+    lost: bool = False
+
+
+def classified(error: Exception, status: str, *, capped: bool = False) -> Failure:
+    """Name an exception. status: what it is called if nothing better is known; capped: GPU memory was limited."""
+    lines = str(error).strip().splitlines() or [""]
+    tail = "".join(traceback.format_exception(error)).strip()[-3000:]
+    if isinstance(error, ChangedResultError):
+        return Failure(error.status, lines[0][:500], tail)
+    lost = facts.context_lost(error)
+    if loading.is_compile_error(error):
+        status = "compile-error"
+    elif isinstance(error, torch.cuda.OutOfMemoryError) and capped:
+        status = "memory-limit"
+    return Failure(status, f"{type(error).__name__}: {lines[0]}"[:500], tail, lost)

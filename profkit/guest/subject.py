@@ -1,0 +1,236 @@
+"""Timed calls: each on data that were never given before, with an output that can be compared."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from profkit.guest.backward import Gradients
+from profkit.guest.tensors import inputs, state
+from profkit.guest.tensors.compare import Verdict, tensors
+from profkit.guest.tensors.fresh import Stock
+
+MOST_SETS = 3
+MEMORY = 2 << 30
+"""Bytes that the input sets of all implementations may take together."""
+_NEAR = 0.05
+
+
+class ChangedResultError(Exception):
+    """A timed call gave a wrong result. `status`: that of its implementation."""
+
+    def __init__(self, what: str, status: str = "mismatch") -> None:
+        super().__init__(what)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Change:
+    """One turn: the input set `at` is next, and holds `fresh` data from now on."""
+
+    at: int
+    fresh: list[Any]
+
+
+class Data:
+    """Input data of one implementation, new at every turn; `now`: those of this turn."""
+
+    def __init__(self, stock: Stock, count: int) -> None:
+        self._stock, self._count = stock, count
+        self._chance = random.SystemRandom()
+        self._at = 0
+        self._now: list[Any] | None = None
+
+    @property
+    def now(self) -> list[Any]:
+        """The data of this turn, as they were given."""
+        if self._now is None:
+            self._now = self._stock.fresh()
+        return self._now
+
+    def turn(self) -> Change:
+        """Choose a set by chance and fill it with new data, which are valid until the next turn."""
+        self._at = self._chance.choice([n for n in range(self._count) if n != self._at] or [self._at])
+        self._now = self._stock.fresh(into=self._now)
+        return Change(self._at, self._now)
+
+
+class Given:
+    """Changes of input sets that come from elsewhere, in the order they are to be made."""
+
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+
+    def add(self, change: Change) -> None:
+        self._changes.append(change)
+
+    def turn(self) -> Change:
+        return self._changes.pop(0)
+
+
+class TimedCall:
+    """Call it and the model runs on the current input set; the output is kept for `recheck`.
+
+    Each turn brings other data and spoils the memory of the last output, so that an output which is kept or not written is
+    wrong. `answer` gives what is right for data; without it nothing is compared. alone: a call changes what the next one finds, so
+    that none is compared but one that is made for it, after `afresh`. own: names of what the reference holds too; None for
+    the reference itself, whose outputs stay as they are.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Data | Given,
+        answer: Callable[[list[Any]], Any] | None = None,
+        judged: Callable[[list[Any], Any, Any], Verdict] | None = None,
+        alone: bool = False,
+        afresh: Callable[[], None] = lambda: None,
+        own: Collection[str] | None = (),
+    ) -> None:
+        self._model = model
+        self._data = data
+        self._alone, self._afresh = alone, afresh
+        self._answer = answer
+        self._judged = judged
+        self._own = own
+        self._sets: dict[int, list[Any]] = {}
+        self._arguments: list[Any] = []
+        self._pending: Change | None = None
+        self._copy: Any = None
+        self.wanted = False
+        """Whether the output of the next sample is compared: it is copied as soon as its time was taken."""
+        self.output: Any = None
+
+    def __call__(self) -> Any:
+        self.output = plain(self._model(*self._arguments))
+        return self.output
+
+    @property
+    def last(self) -> Any:
+        """Output of this turn's last call as it was when its time was taken; None without a call."""
+        return self.output if self._copy is None else self._copy
+
+    def turn(self) -> None:
+        """Go to the next input set and spoil the memory of the last output."""
+        change, self._pending = self._pending or self._data.turn(), None
+        output, self.output, self._copy = self.output, None, None
+        if self._own is not None:
+            model = self._model.model if isinstance(self._model, Gradients) else self._model
+            spoil(output, model, self._own)
+        # Before the data come: to let go of an answer may wake its maker.
+        del output
+        mine = self._sets.get(change.at)
+        if mine is not None and inputs.alike(mine, change.fresh):
+            inputs.refill(mine, change.fresh)
+        else:
+            mine = self._sets[change.at] = inputs.clone(change.fresh)
+        # What the model has put onto its arguments is not called when new data come.
+        self._arguments = inputs.mapped(mine, torch.Tensor.detach)
+        if isinstance(self._model, Gradients):
+            self._model.ready(*self._arguments)
+
+    def prepare(self) -> None:
+        """Have the data of the next turn at hand, so that the turn takes no time."""
+        self._pending = self._pending or self._data.turn()
+
+    def witness(self) -> None:
+        """Copy the output, where it is wanted, as it is the moment its time has been taken."""
+        if self.wanted:
+            self._copy = inputs.clone(self.output)
+
+    def recheck(self) -> None:
+        """Compare the last timed output with the reference's. Raises ChangedResultError."""
+        if self._answer is None or not isinstance(self._data, Data):
+            return
+        if self._alone:
+            self.turn()
+            self._afresh()
+            self()
+        if self.last is not None and self._judged is not None:
+            recheck(self.last, self._data, self._answer, self._judged)
+
+
+def recheck(
+    output: Any, data: Data, answer: Callable[[list[Any]], Any], judged: Callable[[list[Any], Any, Any], Verdict]
+) -> None:
+    """Compare a timed output with the answer to the data of this turn. Raises ChangedResultError."""
+    want = answer(data.now)
+    verdict = judged(data.now, want, output)
+    if verdict.status == "ok":
+        return
+    status = "stops-computing" if verdict.status == "nan" or _mostly_wrong(output, want) else "mismatch"
+    raise ChangedResultError(f"a timed call gave another result than the checked one: {verdict.what}", status)
+
+
+def _mostly_wrong(output: Any, want: Any) -> bool:
+    """Whether the output has another form, or a quarter of its elements is far off: no race."""
+    pairs = zip(tensors(output), tensors(want), strict=False)
+    return any(_unlike(got, right) for (_, got), (_, right) in pairs)
+
+
+def _unlike(got: Any, right: Any) -> bool:
+    if not (isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)):
+        return type(got) is not type(right)
+    if got.shape != right.shape:
+        return True
+    near = torch.isclose(got.to(torch.float64), right.to(torch.float64), rtol=_NEAR, atol=0.0)
+    return bool(near.to(torch.float64).mean() < 0.75)
+
+
+def plain(item: Any) -> Any:
+    """Materialize an output in plain tensors and containers: lazy evaluation ends in the call."""
+    if isinstance(item, torch.Tensor):
+        wrapped = type(item) is not torch.Tensor or torch._C._functorch.is_functorch_wrapped_tensor(item)
+        return item.detach().clone().as_subclass(torch.Tensor) if wrapped else item
+    if isinstance(item, Mapping):
+        return {key: plain(part) for key, part in item.items()}
+    if isinstance(item, tuple):
+        return tuple(plain(part) for part in item)
+    return [plain(part) for part in item] if isinstance(item, list) else item
+
+
+def spoil(output: Any, model: Any, own: Collection[str], but: Any = ()) -> None:
+    """Fill the memory of an output with NaN, or the largest integer: stale outputs become wrong.
+
+    What the model holds as parameters and buffers stays, what the reference holds too, under one of the names `own`, and
+    the tensors `but`.
+    """
+    every = [*_held(model, own), *(leaf for _, leaf in tensors(but) if isinstance(leaf, torch.Tensor))]
+    held = {_storage(leaf) for leaf in every}
+    for _, leaf in tensors(output):
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and _storage(leaf) not in held:
+            # Some memory cannot be written to: that of a constant, or of a file.
+            with contextlib.suppress(RuntimeError), torch.inference_mode():
+                inputs.memory(leaf.detach()).fill_(_spoiling(leaf))
+
+
+def _held(model: Any, own: Collection[str]) -> Iterator[torch.Tensor]:
+    if isinstance(model, torch.nn.Module):
+        yield from model.parameters()
+        yield from model.buffers()
+        yield from (tensor for name, tensor in state.held(model) if name in own)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage().data_ptr()) if tensor.layout is torch.strided else 0
+
+
+def _spoiling(tensor: torch.Tensor) -> float | int:
+    if tensor.is_floating_point() or tensor.is_complex():
+        return float("nan")
+    return 1 if tensor.dtype is torch.bool else int(torch.iinfo(tensor.dtype).max)
+
+
+def set_count(bytes_: int, implementations: int) -> int:
+    """Input sets of `bytes_` that fit into MEMORY for so many implementations; at least one."""
+    return int(max(1, min(MOST_SETS, MEMORY // max(1, bytes_ * implementations))))
+
+
+def names(model: Any) -> list[str]:
+    """Of the tensors that a model holds."""
+    return [name for name, _ in state.held(model)]

@@ -1,0 +1,115 @@
+"""What all draws of an input have in common: whole numbers, zeros in the same places, symmetry, an order, sums of one.
+
+Labels, masks, triangular and symmetrical matrices, edges of bins, chances: with other values that do not have it a task is another
+one, and who makes use of it is right. What draws have the same sign or size is no such thing: `input_domain()` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import identical, numbers, tensors, thin
+
+_FEW = 16
+"""Whole numbers of so many different values are names of kinds: no other number is one."""
+_LEAST = 8
+"""Elements from which an order is no chance."""
+_SUM = 1e-3
+Has = Callable[[torch.Tensor], bool]
+
+
+class Common:
+    """What the floating tensors of these two draws have in common, each with its counterpart."""
+
+    def __init__(self, drawn: list[Any], other: list[Any]) -> None:
+        self._drawn = drawn
+        pairs = list(zip(tensors(drawn), tensors(other), strict=False))
+        self._told = {n: Leaf(a, b) for n, ((_, a), (_, b)) in enumerate(pairs) if _comparable(a, b)}
+
+    def kept(self, changed: list[Any]) -> list[Any] | None:
+        """Changed inputs that have it too: what is lost and can be put back is; else a tensor stays as drawn. None where all do."""
+        leaves = [leaf for _, leaf in tensors(self._drawn)]
+
+        def mended(number: int, leaf: Any) -> Any:
+            told = self._told.get(number)
+            return leaf if told is None or torch.equal(leaf, leaves[number]) else told.mended(leaf, leaves[number])
+
+        found: list[Any] = inputs.numbered(changed, mended)
+        after = (leaf for _, leaf in tensors(found))
+        same = (one is two or _unchanged(one, two) for one, two in zip(after, leaves, strict=True))
+        return None if all(same) else found
+
+
+def whole(leaf: torch.Tensor) -> bool:
+    """Whether it holds whole numbers alone."""
+    leaf = numbers(leaf)
+    return bool((leaf == leaf.round()).all())
+
+
+class Leaf:
+    """What two draws of one tensor have in common."""
+
+    def __init__(self, one: torch.Tensor, other: torch.Tensor) -> None:
+        both = whole(one) and whole(other)
+        few = torch.cat([thin(one), thin(other)]).unique() if both else one.new_empty(0)
+        self._zeros: torch.Tensor | None = None
+        self._symmetrical = False
+        self._has: list[Has] = [lambda leaf: _among(leaf, few)] if both else []
+        # Of what is the same every time nobody knows what of it has to be.
+        if torch.equal(one, other):
+            return
+        zeros = one == 0
+        if bool(zeros.any()) and torch.equal(zeros, other == 0):
+            self._zeros = zeros
+        self._symmetrical = all(_symmetrical(leaf) for leaf in (one, other))
+        self._has += [has for has in (_ordered, *_sums(one.dim())) if has(one) and has(other)]
+
+    def mended(self, leaf: torch.Tensor, drawn: torch.Tensor) -> torch.Tensor:
+        """A changed tensor with what can be put back, as drawn where that is not enough."""
+        if leaf.shape == drawn.shape and (self._zeros is not None or self._symmetrical):
+            leaf = leaf.clone() if self._zeros is None else leaf.masked_fill(self._zeros, 0.0)
+            leaf = (leaf + leaf.mT) / 2 if self._symmetrical else leaf
+        return leaf if all(has(leaf) for has in self._has) else drawn.clone()
+
+
+def _comparable(one: Any, other: Any) -> bool:
+    pair = one, other
+    if not all(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel() > 1 for leaf in pair):
+        return False
+    # What is not finite is a filling, whose own form is not known; narrow types compare as they are.
+    return one.shape == other.shape and all(leaf.dtype.itemsize > 1 and bool(leaf.isfinite().all()) for leaf in pair)
+
+
+def _unchanged(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.stride() == other.stride() and identical(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _among(leaf: torch.Tensor, few: torch.Tensor) -> bool:
+    """Whether all of it are whole numbers as they were drawn."""
+    if len(few) <= _FEW:
+        return bool(torch.isin(leaf, few).all())
+    return bool(whole(leaf) and leaf.min() >= few[0] and leaf.max() <= few[-1])
+
+
+def _symmetrical(leaf: torch.Tensor) -> bool:
+    return leaf.dim() > 1 and leaf.shape[-1] == leaf.shape[-2] > 1 and bool(torch.equal(leaf, leaf.mT))
+
+
+def _ordered(leaf: torch.Tensor) -> bool:
+    return leaf.dim() > 0 and leaf.numel() >= _LEAST <= leaf.shape[-1] and bool((leaf.diff() >= 0).all())
+
+
+def _sums(axes: int) -> Iterator[Has]:
+    """Whether nothing is negative and the sums along an axis are one."""
+    for axis in range(axes):
+        yield lambda leaf, axis=axis: (  # type: ignore[misc]
+            leaf.shape[axis] > 1
+            and bool((leaf >= 0).all())
+            and bool(((leaf.sum(axis, dtype=torch.float32) - 1).abs() < _SUM).all())
+        )

@@ -1,0 +1,255 @@
+"""Compare two outputs leaf by leaf: form, what is not finite, exact equality, distance in units of size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+FIGURES = ("max_abs", "max_rel", "mean_abs", "median_abs", "mean_rel", "median_rel")
+CHUNK = 1 << 26
+"""Elements compared at once: the comparison is made in float64 and must fit beside the outputs."""
+ELEMENTS = 1 << 20
+"""Elements of a tensor that are looked at where a sample is enough."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Result of one comparison. `status`: "ok" or what is wrong; `bits`: bits that are right, over all outputs, None for exact ones;
+    figures over all outputs, relative ones to |reference| + rms(reference); means and medians of the output where each is largest.
+    """
+
+    status: str
+    what: str = ""
+    max_abs: float | None = None
+    max_rel: float | None = None
+    precision: str = ""
+    bits: float | None = None
+    mean_abs: float | None = None
+    median_abs: float | None = None
+    mean_rel: float | None = None
+    median_rel: float | None = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a call leaves in place of what was there: what is judged is what it added. Both are nestings of one form."""
+
+    before: Any
+    after: Any
+
+
+def inexact(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor holds floating or complex numbers."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def coded(tensor: torch.Tensor) -> bool:
+    """Return whether it holds floating numbers of one byte: torch only converts them."""
+    return bool(tensor.is_floating_point() and tensor.element_size() == 1)
+
+
+def packed(tensor: torch.Tensor) -> bool:
+    """Return whether it holds two floating numbers in a byte (torch 2.8 on)."""
+    return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
+
+
+def numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """Convert one-byte floats to float32; packed ones, which nothing converts, to bytes."""
+    if packed(tensor):
+        return tensor.view(torch.uint8)
+    return tensor.to(torch.float32) if coded(tensor) else tensor
+
+
+def identical(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """torch.equal, of one-byte floats too."""
+    return bool(torch.equal(numbers(one), numbers(other)))
+
+
+def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Equal element by element, NaN being equal to itself."""
+    if one.shape != other.shape:
+        return False
+    a, b = numbers(one), numbers(other)
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether all tensors of two nestings are `equal`."""
+    pairs = zip(tensors(one), tensors(other), strict=True)
+    return all(equal(a, b) for (_, a), (_, b) in pairs if isinstance(a, torch.Tensor))
+
+
+def tensors(output: Any, path: str = "output") -> Iterator[tuple[str, Any]]:
+    """Yield (path, leaf) of tuples, lists and dicts; dicts in the order of their keys."""
+    if isinstance(output, Mapping):
+        for key in sorted(output, key=str):
+            yield from tensors(output[key], f"{path}[{key!r}]")
+    elif isinstance(output, Sequence) and not isinstance(output, str):
+        for index, item in enumerate(output):
+            yield from tensors(item, f"{path}[{index}]")
+    else:
+        yield path, output
+
+
+def thin(tensor: torch.Tensor, most: int = ELEMENTS) -> torch.Tensor:
+    """Copy at most `most` elements, flat: every n-th, n odd so that no column is favoured."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: step(flat.numel(), most)].clone()
+
+
+def step(count: int, most: int = ELEMENTS) -> int:
+    """Distance of the elements that `thin` takes."""
+    return int(max(1, -(-count // most) | 1))
+
+
+def form(candidate: Any, reference: Any, *, any_dtype: bool = False) -> Verdict | None:
+    """Return what differs in nesting, keys, types, shapes, dtypes or devices; None for nothing.
+
+    any_dtype: accept another dtype of the same kind (integer, floating, complex).
+    """
+    got, want = list(tensors(candidate)), list(tensors(reference))
+    if len(got) != len(want):
+        return Verdict("wrong-type", f"{len(got)} outputs, the reference has {len(want)}")
+    if named := _other_names(candidate, reference):
+        return Verdict("wrong-type", named)
+    for (_, a), (where, b) in zip(got, want, strict=True):
+        if not isinstance(b, torch.Tensor):
+            if type(a) is not type(b):
+                return Verdict("wrong-type", f"{where} is {type(a).__name__}, the reference gives {type(b).__name__}")
+            continue
+        for status, have, need in _facts(a, b):
+            loose = any_dtype and status == "wrong-dtype" and _kind(a.dtype) == _kind(b.dtype)
+            if have != need and not loose:
+                return Verdict(status, f"{where} is {have}, the reference gives {need}")
+    return None
+
+
+def _other_names(got: Any, want: Any, where: str = "output") -> str:
+    """Say where a dict has other keys. Keys are compared as strings because they arrive serialized."""
+    if isinstance(got, Mapping) and isinstance(want, Mapping):
+        theirs, own = ({str(key): value for key, value in one.items()} for one in (got, want))
+        if theirs.keys() != own.keys():
+            return f"{where} is a dict of {sorted(theirs)}, the reference gives one of {sorted(own)}"
+        return next(filter(None, (_other_names(theirs[key], own[key], f"{where}[{key!r}]") for key in own)), "")
+    lists = [isinstance(one, Sequence) and not isinstance(one, str) for one in (got, want)]
+    pairs = enumerate(zip(got, want, strict=False)) if all(lists) else ()
+    return next(filter(None, (_other_names(a, b, f"{where}[{at}]") for at, (a, b) in pairs)), "")
+
+
+def _facts(got: Any, want: torch.Tensor) -> Iterator[tuple[str, str, str]]:
+    """(status when different, what we got, what we need)."""
+    yield "wrong-type", type(got).__name__, type(want).__name__
+    yield "wrong-shape", str(tuple(got.shape)), str(tuple(want.shape))
+    yield "wrong-dtype", str(got.dtype), str(want.dtype)
+    yield "wrong-device", str(got.device.type), str(want.device.type)
+
+
+def _kind(dtype: torch.dtype) -> str:
+    return "complex" if dtype.is_complex else "floating" if dtype.is_floating_point else "integer"
+
+
+def close(candidate: Any, reference: Any, bits: float) -> bool:
+    """Whether two outputs of one form agree within 2**-bits of |reference| + rms(reference); integers exactly."""
+    if form(candidate, reference, any_dtype=True) is not None:
+        return False
+    pairs = zip(tensors(candidate), tensors(reference), strict=True)
+    return all(_leaf_close(a, b, 2.0**-bits) for (_, a), (_, b) in pairs)
+
+
+def _leaf_close(got: Any, want: Any, rtol: float) -> bool:
+    if not isinstance(want, torch.Tensor):
+        near = isinstance(want, float) and math.isclose(got, want, rel_tol=max(rtol, 1e-5))
+        return bool(near or got == want or (got != got and want != want))
+    if not inexact(want):
+        return bool(torch.equal(got, want))
+    return strange(got, want) == "" and all(
+        bool((error <= rtol * size).all()) for error, size in _errors(got, want, _rms(want))
+    )
+
+
+_STRANGE: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "NaN where the reference is not": lambda a, b: a.isnan() & ~b.isnan(),
+    "infinite where the reference is not": lambda a, b: a.isinf() & b.isfinite(),
+    "not NaN where the reference is": lambda a, b: b.isnan() & ~a.isnan(),
+    "finite where the reference is infinite": lambda a, b: a.isfinite() & b.isinf(),
+    "infinite with the other sign": lambda a, b: a.isinf() & b.isinf() & (a != b),
+}
+"""What an element that is not finite on one side can be; the first found is told."""
+
+
+def strange(got: torch.Tensor, want: torch.Tensor, but: torch.Tensor | None = None) -> str:
+    """Say how many elements are not finite on one side alone; "" for none. but: elements, flat, that do not count."""
+    found: dict[str, int] = dict.fromkeys(_STRANGE, 0)
+    at = 0
+    for a, b in chunks(got, want):
+        odd = ~(a.isfinite() & b.isfinite())
+        if but is not None:
+            odd &= ~but[at : at + len(a)]
+        if bool(odd.any()):
+            for name, holds in _STRANGE.items():
+                found[name] += int((odd & holds(a, b)).sum())
+        at += len(a)
+    return next((f"{n} of {want.numel()} elements are {name}" for name, n in found.items() if n), "")
+
+
+def figures(candidate: Any, reference: Any, *, middle: bool = True) -> dict[str, float]:
+    """The figures of `Verdict` of two outputs of one form; means and medians, which take longer, with `middle`."""
+    names = FIGURES if middle else FIGURES[:2]
+    largest = dict.fromkeys(names, 0.0)
+    for (_, a), (_, b) in zip(tensors(candidate), tensors(reference), strict=True):
+        if isinstance(b, torch.Tensor) and inexact(b) and b.numel():
+            for name, value in _leaf_figures(a, b, middle).items():
+                largest[name] = max(largest[name], value)
+    return largest
+
+
+def _leaf_figures(got: torch.Tensor, want: torch.Tensor, middle: bool) -> dict[str, float]:
+    scale, most, relative = _rms(want), 0.0, 0.0
+    absolute, shares = [], []
+    for error, size in _errors(got, want, scale):
+        share = error / size.clamp_min(1e-300)
+        here, there = told(error.max(), share.max())
+        most, relative = max(most, here), max(relative, there)
+        if middle:
+            absolute.append(thin(error.to(torch.float32)))
+            shares.append(thin(share.to(torch.float32)))
+    if not middle:
+        return {"max_abs": most, "max_rel": relative}
+    a, s = (torch.cat(one).sort().values for one in (absolute, shares))
+    mid = (len(a) - 1) // 2
+    values = told(a.mean(dtype=torch.float64), a[mid], s.mean(dtype=torch.float64), s[mid])
+    return dict(zip(FIGURES, (most, relative, *values), strict=True))
+
+
+def _errors(got: torch.Tensor, want: torch.Tensor, scale: float) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """(error, |want| + scale) by chunk, 0 where either side is not finite."""
+    for a, b in chunks(got, want):
+        both = a.isfinite() & b.isfinite()
+        yield torch.where(both, (a - b).abs(), 0.0), torch.where(both, b.abs(), 0.0) + scale
+
+
+def _rms(tensor: torch.Tensor) -> float:
+    squares, count = 0.0, 0.0
+    for _, b in chunks(tensor, tensor):
+        finite = b.isfinite()
+        square, real = told(torch.where(finite, b.abs().square(), 0.0).sum(), finite.sum())
+        squares, count = squares + square, count + real
+    return math.sqrt(squares / count) if count else 0.0
+
+
+def told(*values: torch.Tensor) -> list[float]:
+    """Read several numbers from the device at once: a shared GPU makes each reading wait for its turn."""
+    found: list[float] = torch.stack([value.to(torch.float64) for value in values]).tolist()
+    return found
+
+
+def chunks(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Both flat, in float64 or complex128, CHUNK elements at a time."""
+    wide = torch.complex128 if want.is_complex() else torch.float64
+    a, b = numbers(got.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
+    for start in range(0, b.numel(), CHUNK):
+        yield a[start : start + CHUNK].to(wide), b[start : start + CHUNK].to(wide)

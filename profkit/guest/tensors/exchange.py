@@ -1,0 +1,238 @@
+"""Tensors from process to process: a file each in a private directory, deleted once read.
+
+A file is a head, which says how tensors are nested, and their bytes; what has another form than a head says is saved as
+torch does it, and what comes from a candidate then read with torch's weights-only loader: data, never code. What comes from the judge, who
+writes a file once, is mapped and not copied; what comes from a candidate is copied before anything looks at it, because it
+may still hold the file open. Where both see memory of the device (staging.py), the file says where in it a tensor lies.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import tensors
+from profkit.guest.tensors.staging import Area
+from profkit.guest.whole import CannotWriteError
+
+_SLACK = 1 << 20
+_ALIEN = "__not_a_tensor__"
+# Nobody reads a file that was not just written here: summing it up is half of the time of writing it. (torch 2.6 on.)
+getattr(torch.serialization, "set_crc32_options", lambda _: None)(False)
+
+
+def write(value: Any, file: Path, area: Area | None = None) -> None:
+    """Save tensors in any nesting, as copies on the CPU; those on the device go into the area, where there is one, with room
+    for them all. Raises CannotWriteError when there is no room.
+    """
+    if area is not None:
+        value = area.put(value)
+    size = sum(
+        leaf.untyped_storage().nbytes()
+        for _, leaf in tensors(value)
+        if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and leaf.device.type != "meta"
+    )
+    free = shutil.disk_usage(file.parent).free
+    if size + _SLACK > free:
+        room = f"{size / 1e9:.3g} GB are to be handed over and {free / 1e9:.3g} GB are free"
+        raise CannotWriteError(file, OSError(errno.ENOSPC, f"{room}; set TMPDIR to a place with room"))
+    value = inputs.to_device(value, torch.device("cpu"))
+    try:
+        if not _laid_out(value, file):
+            torch.save(value, file)
+    except OSError as error:
+        raise CannotWriteError(file, error) from error
+    except RuntimeError as error:
+        # torch's writer says no more than this when the disk fills up.
+        if "PytorchStreamWriter" not in str(error):
+            raise
+        raise CannotWriteError(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+
+
+def read(file: Path, device: torch.device, *, trusted: bool, area: Area | None = None) -> Any:
+    """Load what `write` saved, onto the device, and delete the file; what lies in the area is copied out of it and stays on
+    its device. What is `trusted` and stays on the CPU lies in the file's own pages, from which they are private copies where
+    they are written to. Raises ValueError for anything else.
+    """
+    try:
+        if not stat.S_ISREG(os.lstat(file).st_mode):
+            raise ValueError(f"{file.name} is no file")
+        # What goes to a GPU is copied there once; what stays must not change when its writer changes the file.
+        mapped = trusted or device.type == "cuda"
+        with file.open("rb") as stream:
+            if stream.read(len(_MARK)) == _MARK:
+                value = _picked_up(stream, file, mapped=mapped)
+            else:
+                value = torch.load(file, map_location="cpu", weights_only=not trusted, mmap=mapped)
+    except OSError as error:
+        raise ValueError(f"{file.name}: {error.strerror}") from error
+    finally:
+        file.unlink(missing_ok=True)
+    value = inputs.to_device(value, device)
+    return value if area is None else area.take(value)
+
+
+_MARK = b"profkit tensors\n"
+_LENGTH, _ALIGNED = 8, 64
+_PLAIN = [one for one in vars(torch).values() if isinstance(one, torch.dtype) and not str(one).startswith("torch.q")]
+_DTYPES = {str(one).removeprefix("torch."): one for one in _PLAIN}
+_NAMES = {one: name for name, one in _DTYPES.items()}
+_TENSOR, _TUPLE, _DICT = "tensor", "tuple", "dict"
+
+
+class _OtherFormError(Exception):
+    """Something is in it that no head can say."""
+
+
+def _laid_out(value: Any, file: Path) -> bool:
+    """Write plain tensors in plain lists, tuples and dicts: in a quarter of torch's time, as most are small. False where there
+    is anything else. Tensors that share memory do so when they are read.
+    """
+    held: dict[int, torch.UntypedStorage] = {}
+    numbers: dict[int, int] = {}
+
+    def said(item: Any) -> Any:
+        kind = type(item)
+        if kind is torch.Tensor:
+            odd = item.is_conj() or item.is_neg() or item.is_quantized or item.requires_grad or vars(item)
+            if odd or item.layout is not torch.strided or item.device.type != "cpu" or item.dtype not in _NAMES:
+                raise _OtherFormError
+            storage = item.untyped_storage()
+            number = numbers.setdefault(storage._cdata, len(numbers))
+            held[number] = storage
+            return {_TENSOR: [number, _NAMES[item.dtype], item.storage_offset(), [*item.shape], [*item.stride()]]}
+        if kind is list:
+            return [said(part) for part in item]
+        if kind is tuple:
+            return {_TUPLE: [said(part) for part in item]}
+        if kind is dict:
+            return {_DICT: [[said(key), said(part)] for key, part in item.items()]}
+        if item is None or kind in (bool, int, float, str):
+            return item
+        raise _OtherFormError
+
+    try:
+        nesting = said(value)
+        head = msgspec.msgpack.encode([nesting, [one.nbytes() for one in held.values()]])
+    except (_OtherFormError, OverflowError, RecursionError, UnicodeError):
+        return False
+    with file.open("wb") as stream:
+        at = stream.write(_MARK + len(head).to_bytes(_LENGTH, "little") + head)
+        for storage in held.values():
+            stream.write(bytes(-at % _ALIGNED))
+            at += -at % _ALIGNED + stream.write(_bytes(storage))
+    return True
+
+
+def _bytes(storage: torch.UntypedStorage) -> memoryview:
+    return memoryview(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
+
+
+def _picked_up(stream: BinaryIO, file: Path, *, mapped: bool) -> Any:
+    """What `_laid_out` wrote, read behind its mark. Raises ValueError where it says what cannot be."""
+    size = os.fstat(stream.fileno()).st_size
+    try:
+        head = stream.read(int.from_bytes(stream.read(_LENGTH), "little"))
+        nesting, lengths = msgspec.msgpack.decode(head, type=tuple[Any, list[int]])
+    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{file.name}: {error}") from error
+    at = len(_MARK) + _LENGTH + len(head)
+    every = torch.UntypedStorage.from_file(str(file), False, size) if mapped else None
+    storages = []
+    for length in lengths:
+        at += -at % _ALIGNED
+        if not 0 <= length <= size - at and length:
+            raise ValueError(f"{file.name} ends early")
+        if every is not None:
+            storages.append(every[at : at + length])
+        else:
+            storages.append(torch.empty(length, dtype=torch.uint8).untyped_storage())
+            stream.seek(at)
+            if length and stream.readinto(_bytes(storages[-1])) != length:  # type: ignore[attr-defined]
+                raise ValueError(f"{file.name} ends early")
+        at += length
+
+    def meant(item: Any) -> Any:
+        if isinstance(item, list):
+            return [meant(part) for part in item]
+        if not isinstance(item, dict):
+            return item
+        ((what, told),) = item.items()
+        if what == _TENSOR:
+            return _tensor(storages, *told)
+        if what == _TUPLE:
+            return tuple(meant(part) for part in told)
+        if what == _DICT:
+            return {meant(key): meant(part) for key, part in told}
+        raise ValueError(f"no {what!r} is known")
+
+    try:
+        return meant(nesting)
+    except (IndexError, KeyError, OverflowError, RecursionError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{file.name}: {error}") from error
+
+
+def _tensor(
+    storages: list[torch.UntypedStorage], number: int, name: str, offset: int, shape: list[int], stride: list[int]
+) -> torch.Tensor:
+    """A view of bytes that were read. Raises IndexError, KeyError, TypeError or ValueError where it lies elsewhere."""
+    numbers = (number, offset, *shape, *stride)
+    if any(type(one) is not int or one < 0 for one in numbers) or len(shape) != len(stride):
+        raise ValueError("no tensor")
+    storage, dtype = storages[number], _DTYPES[name]
+    if 0 not in shape and (offset + inputs.span(shape, stride)) * dtype.itemsize > storage.nbytes():
+        raise ValueError("a tensor that lies elsewhere")
+    return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+
+
+def describe(output: Any) -> dict[str, Any]:
+    """An output as plain data for `write`: its tensors, the device each is on, and the names of other things."""
+    devices: list[str] = []
+    return {"value": _plain(output, devices), "devices": devices}
+
+
+def _plain(item: Any, devices: list[str]) -> Any:
+    if isinstance(item, torch.Tensor):
+        devices.append(item.device.type)
+        if item.is_meta:
+            return torch.zeros((), dtype=item.dtype).expand(item.shape)
+        return item.detach().as_subclass(torch.Tensor)
+    if item is None or isinstance(item, (bool, int, float, complex, str)):
+        return item
+    if isinstance(item, Mapping):
+        return {str(key): _plain(part, devices) for key, part in item.items()}
+    if isinstance(item, (list, tuple)):
+        parts = [_plain(part, devices) for part in item]
+        return tuple(parts) if isinstance(item, tuple) else parts
+    return {_ALIEN: type(item).__name__}
+
+
+def restore(described: Any, device: torch.device) -> Any:
+    """The output that was described, its tensors where they were. Raises ValueError when it is nothing such."""
+    if not isinstance(described, dict) or not isinstance(described.get("devices"), list):
+        raise ValueError("not a described output")
+    return _back(described.get("value"), iter(described["devices"]), device)
+
+
+def _back(item: Any, devices: Any, device: torch.device) -> Any:
+    if isinstance(item, torch.Tensor):
+        kind = str(next(devices, "cpu"))
+        if kind == device.type:
+            return inputs.to_device(item, device)
+        return item.to("meta") if kind != "cpu" else item.to("cpu")
+    if isinstance(item, dict):
+        if set(item) == {_ALIEN}:
+            return type(str(item[_ALIEN]), (), {})()
+        return {key: _back(part, devices, device) for key, part in item.items()}
+    if isinstance(item, (list, tuple)):
+        return type(item)(_back(part, devices, device) for part in item)
+    return item

@@ -1,0 +1,248 @@
+"""Inputs: fresh from the reference's own generator, seeded, on the device."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from profkit.guest.tensors.compare import coded, identical, inexact, numbers, packed, tensors
+
+_CHANCE = torch.default_generator
+STIRRED = 64.0
+"""Units in the last place by which rounding is taken to move what whole numbers are made of."""
+
+
+def seed_all(seed: int) -> None:
+    """Put the generators of torch, of Python and of numpy to `seed`."""
+    torch_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+
+
+def torch_seed(seed: int) -> None:
+    """Put torch's generators to `seed`, those of the CPU and of CUDA: the numbers are torch.manual_seed's.
+
+    torch.manual_seed loads the compiler, and writes down the stack for each kind of device that was not used yet, on
+    every call: 3 ms, a hundred times and more in a job.
+    """
+    _CHANCE.manual_seed(seed)
+    if torch.backends.cuda.is_built():
+        torch.cuda.manual_seed_all(seed)
+
+
+def on_gpu(drawn: Any) -> bool:
+    """Whether any of these tensors lies on a GPU."""
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for _, leaf in tensors(drawn))
+
+
+def scalable(arguments: Any) -> list[bool]:
+    """Of each leaf whether it may be multiplied: floating numbers that are not all whole, as masks are, nor of one byte."""
+    return [
+        isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and not coded(leaf)
+        and bool((leaf != leaf.round()).any())
+        for _, leaf in tensors(arguments)
+    ]
+
+
+def repeated(one: Any, other: Any) -> bool:
+    """Whether two draws have the same in every tensor, and one of them could be multiplied."""
+    pairs = [
+        (a, b) for (_, a), (_, b) in zip(tensors(one), tensors(other), strict=False) if isinstance(a, torch.Tensor)
+    ]
+    same = all(isinstance(b, torch.Tensor) and a.shape == b.shape and identical(a, b) for a, b in pairs)
+    return same and any(scalable(one))
+
+
+def vary(arguments: Any, seed: int, *, move: bool) -> None:
+    """Make other data of these, in place, by chance: what is `scalable` smaller, and moved along its longest dimension."""
+    chance = random.Random(seed)
+    for (_, leaf), wanted in zip(tensors(arguments), scalable(arguments), strict=True):
+        factor, share = chance.uniform(0.55, 0.95), chance.random()
+        if wanted:
+            flat = memory(leaf)
+            along = max(range(flat.dim()), key=flat.shape.__getitem__) if flat.dim() else 0
+            moved = flat.roll(int(share * flat.shape[along]), along) if move and flat.dim() else flat
+            flat.copy_(moved * factor)
+
+
+def floating(item: Any) -> list[torch.Tensor]:
+    """The tensors of floating numbers in any nesting."""
+    return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+
+
+def to_device(item: Any, device: torch.device) -> Any:
+    """Tensors in any nesting of lists, tuples and dicts go to the device; nothing is cast.
+
+    A view keeps its layout: strides are what a strided-copy kernel is about.
+    """
+    return mapped(item, lambda tensor: _move(tensor, device))
+
+
+def mapped(item: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same nesting of lists, tuples and dicts with every tensor changed, the rest left alone."""
+    if isinstance(item, torch.Tensor):
+        return change(item)
+    if isinstance(item, (list, tuple)):
+        return type(item)(mapped(part, change) for part in item)
+    if isinstance(item, dict):
+        return {key: mapped(part, change) for key, part in item.items()}
+    return item
+
+
+def numbered(item: Any, change: Callable[[int, Any], Any]) -> Any:
+    """A copy with every leaf changed, told its number in the order of `tensors`."""
+    numbers = itertools.count()
+
+    def copied(part: Any) -> Any:
+        if isinstance(part, dict):
+            changed = {key: copied(part[key]) for key in sorted(part, key=str)}
+            return {key: changed[key] for key in part}
+        if isinstance(part, (list, tuple)):
+            return type(part)(copied(one) for one in part)
+        return change(next(numbers), part)
+
+    return copied(clone(item))
+
+
+def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if tensor.device.type == device.type:
+        return tensor.to(device)
+    return changed(tensor, lambda base: base.to(device))
+
+
+LINE = 64
+"""Elements: where a tensor begins within this many is kept, for kernels that load several at once."""
+
+
+def changed(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor after a change of its elements, with the layout and the alignment it had."""
+    if tensor.numel() == 0 or (tensor.is_contiguous() and tensor.storage_offset() % LINE == 0):
+        return change(tensor)
+    ahead = tensor.storage_offset() % LINE
+    start = tensor.storage_offset() - ahead
+    base = change(tensor.as_strided((ahead + span(tensor.shape, tensor.stride()),), (1,), start))
+    return base.as_strided(tensor.shape, tensor.stride(), ahead)
+
+
+def span(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from the first to the last that a view touches."""
+    return 1 + int(sum((size - 1) * step for size, step in zip(shape, stride, strict=True) if size))
+
+
+def real(tensor: torch.Tensor) -> torch.Tensor:
+    """Of complex numbers the real ones that they are made of, in the same memory, two in a row; others as they are."""
+    return torch.view_as_real(tensor) if tensor.is_complex() and not tensor.is_conj() else tensor
+
+
+def through(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor after a change of its numbers that may be more than its type can be computed with, of complex ones of their parts; what
+    holds two in a byte stays.
+    """
+    if packed(tensor):
+        return tensor
+    if tensor.is_complex():
+        return torch.view_as_complex(change(torch.view_as_real(tensor.resolve_conj())).contiguous())
+    return change(numbers(tensor)).to(tensor.dtype)
+
+
+def clone(item: Any) -> Any:
+    """A copy that shares no memory but keeps each tensor's layout."""
+    return mapped(item, lambda tensor: changed(tensor, torch.Tensor.clone))
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether `refill` can put one's data into the other: same nesting, layouts and types, same other values."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return (one.shape, one.stride(), one.dtype, one.device) == (
+            other.shape,
+            other.stride(),
+            other.dtype,
+            other.device,
+        )
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    return type(one) is type(other) and bool(one == other)
+
+
+def refill(target: Any, source: Any) -> None:
+    """Copy the data of `source` into the very tensors of `target`, which is `alike`."""
+    if isinstance(target, torch.Tensor):
+        memory(target).copy_(memory(source))
+    elif isinstance(target, (list, tuple)):
+        for one, other in zip(target, source, strict=True):
+            refill(one, other)
+    elif isinstance(target, dict):
+        for key in target:
+            refill(target[key], source[key])
+
+
+def memory(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements from the first to the last that the view touches, as one row."""
+    if tensor.is_contiguous() or tensor.numel() == 0:
+        return tensor
+    return tensor.as_strided((span(tensor.shape, tensor.stride()),), (1,), tensor.storage_offset())
+
+
+def rolled(tensor: torch.Tensor, places: int) -> torch.Tensor:
+    """Whole numbers moved along their longest axis, so that pairs of places stay pairs; those in order, as bounds are, as they were.
+    Floating numbers of one byte are moved as the bytes that they are.
+    """
+    if coded(tensor):
+        return rolled(tensor.view(torch.uint8), places).view(tensor.dtype)
+    if not tensor.dim():
+        return tensor
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    # One step down, the last to the first, is what an order has, wherever it is moved.
+    falls = (tensor.roll(-1, axis) < tensor).sum(axis)
+    return tensor.roll(places, axis) if bool((falls > 1).any()) else tensor
+
+
+def stirred(tensor: torch.Tensor, units: float = STIRRED) -> torch.Tensor:
+    """Every element so many units in the last place of the largest ones off, each by another number, in place; what has one byte is
+    no computed number, and stays.
+    """
+    if inexact(tensor) and tensor.numel() and not coded(tensor):
+        flat = real(memory(tensor))
+        size = flat.nan_to_num(0.0, 0.0, 0.0).abs().max() * torch.finfo(flat.dtype).eps * units
+        noise = torch.linspace(0.0, 7919.0, flat.numel(), dtype=torch.float64).frac().sub_(0.5).view(flat.shape)
+        flat.add_(noise.to(flat) * size)
+    return tensor
+
+
+_COMPARED = (torch.Tensor, bool, int, float, complex, str, type(None))
+
+
+def refuse_layouts(arguments: Any, output: Any) -> None:
+    """Raise TypeError for a task whose tensors are sparse, nested or quantized, for they are not compared element by element,
+    and for an answer that is made of something else.
+    """
+    for where, leaf in (*tensors(arguments, "inputs"), *tensors(output)):
+        if isinstance(leaf, torch.Tensor) and (leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested):
+            kind = "nested" if leaf.is_nested else str(leaf.dtype if leaf.is_quantized else leaf.layout)
+            raise TypeError(f"{where} is {kind.removeprefix('torch.')}: a task takes and gives dense tensors")
+    for where, leaf in tensors(output):
+        if not isinstance(leaf, _COMPARED):
+            raise TypeError(
+                f"{where} is a {type(leaf).__name__}: a task gives tensors, numbers, lists, tuples and dicts"
+            )
+
+
+def described(arguments: Any) -> list[str]:
+    """Each input in words: "float32 [16, 1024]", a view with its strides, anything else as it prints, cut short."""
+    return [_described(leaf) for _, leaf in tensors(arguments)]
+
+
+def _described(leaf: Any) -> str:
+    if not isinstance(leaf, torch.Tensor):
+        return str(leaf)[:40]
+    said = f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}"
+    return said if leaf.is_contiguous() else f"{said} strides {list(leaf.stride())}"

@@ -1,0 +1,152 @@
+"""The precision of a task: what both sides are cast to, and torch's own switches kept where the reference has them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import tensors
+
+TYPES = {"": None, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+_HAS_TF32 = (8, 0)
+"""Compute capability from which on tensor cores take TF32."""
+KINDS = {"matmul": "cuda.matmul", "convolution": "cudnn.conv", "recurrence": "cudnn.rnn"}
+"""The operations that have a switch of their own on a GPU, and where it is in torch.backends."""
+_WIDER = {"": "", "on a CPU": "mkldnn", "by oneDNN, convolution": "mkldnn.conv"} | {
+    f"by oneDNN, {name}": f"mkldnn.{path}" for name, path in (("matmul", "matmul"), ("recurrence", "rnn"))
+}
+"""Switches of the same kind that a GPU's follow or a CPU has; what is for all of them comes first."""
+
+
+def cast(item: Any, dtype: torch.dtype) -> Any:
+    """Floating tensors in any nesting of lists, tuples and dicts as `dtype`, layout kept, complex ones as `widened` has them; the
+    rest untouched.
+
+    Integers and booleans stay what they are: indices and masks mean nothing as floating numbers.
+    """
+    return inputs.mapped(item, lambda tensor: inputs.changed(tensor, lambda base: base.to(_as(base, dtype))))
+
+
+def _as(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:
+    """The type of a tensor where floating numbers are of this one."""
+    if tensor.is_complex():
+        return torch.complex128 if dtype is torch.float64 else tensor.dtype
+    return dtype if tensor.is_floating_point() else tensor.dtype
+
+
+def widened(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """A module with its floating tensors as `dtype`, in place; complex ones in float64 as complex128, else as they are, for torch
+    makes real numbers of them.
+    """
+    return module._apply(lambda tensor: tensor.to(_as(tensor, dtype)))
+
+
+def apply(module: ModuleType, precision: str) -> None:
+    """Let a reference's getters give their tensors in this precision; "" leaves them alone."""
+    dtype = TYPES[precision]
+    if dtype is None:
+        return
+    for name in ("get_inputs", "get_init_inputs", "get_more_inputs"):
+        if hasattr(module, name):
+            setattr(module, name, partial(_got, getattr(module, name), dtype))
+
+
+def _got(getter: Callable[[], Any], dtype: torch.dtype) -> Any:
+    return cast(getter(), dtype)
+
+
+def types(model: Any, arguments: Any, output: Any) -> dict[str, Any]:
+    """The types of a task's inputs, weights and outputs by torch's names, each once, sorted."""
+    weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    parts = {"inputs": arguments, "weights": weights, "outputs": output}
+    return {name: sorted(set(_names(part))) for name, part in parts.items()}
+
+
+def _names(part: Any) -> Iterator[str]:
+    for _, leaf in tensors(part):
+        if isinstance(leaf, torch.Tensor):
+            yield str(leaf.dtype).removeprefix("torch.")
+
+
+def switches() -> dict[str, Any]:
+    """The process-wide settings of torch that decide in which precision its own operators compute."""
+    found: dict[str, Any] = {}
+    for name, (holder, attribute) in _places().items():
+        # torch refuses to read an old switch once a new one was set, and has the new ones only from 2.9 on.
+        with contextlib.suppress(RuntimeError, AttributeError):
+            found[name] = getattr(holder, attribute)
+    with contextlib.suppress(RuntimeError):
+        found["float32 matmul precision"] = torch.get_float32_matmul_precision()
+    return found | {"default type": torch.get_default_dtype()}
+
+
+def narrowed(device: torch.device) -> frozenset[str]:
+    """The kinds of operations (convolution, matmul, recurrence) in which torch's switches, as they are, let it take TF32
+    for float32 on this device; none on a CPU, nor on a GPU that has no TF32.
+    """
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < _HAS_TF32:
+        return frozenset()
+    return _switched(switches())
+
+
+def _switched(now: Mapping[str, Any]) -> frozenset[str]:
+    """The kinds that these switches let take TF32. Before torch 2.9 cuDNN has one switch for all it does; from then on
+    torch refuses to read that one where it says less than the others.
+    """
+    found = {kind for kind in KINDS if now.get(f"float32 {kind}") == "tf32"}
+    if now.get("TF32 in cuDNN"):
+        found |= {"convolution", "recurrence"}
+    if now.get("float32 matmul precision", "highest") != "highest":
+        found.add("matmul")
+    return frozenset(found)
+
+
+def _places() -> dict[str, tuple[Any, str]]:
+    backends = torch.backends
+    places = {"TF32 in cuDNN": (backends.cudnn, "allow_tf32")}
+    for name, path in (_WIDER | KINDS).items():
+        with contextlib.suppress(AttributeError):
+            places[f"float32 {name}".strip()] = (attrgetter(path)(backends) if path else backends, "fp32_precision")
+    return places
+
+
+def _restore(before: Mapping[str, Any]) -> None:
+    torch.set_default_dtype(before["default type"])
+    if "float32 matmul precision" in before:
+        torch.set_float32_matmul_precision(before["float32 matmul precision"])
+    for name, (holder, attribute) in _places().items():
+        if name in before:
+            with contextlib.suppress(RuntimeError, AttributeError):
+                setattr(holder, attribute, before[name])
+
+
+class Listener(Protocol):
+    """Whoever takes events: the file the parent follows, or the process that drives a candidate."""
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None: ...
+
+
+def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
+    """Undo what a candidate switched for the whole process, the reference included, and say so."""
+    now = switches()
+    changed = [f"{key}: {old} -> {now[key]}" for key, old in before.items() if now.get(key, old) != old]
+    if not changed:
+        return
+    _restore(before)
+    events.send(
+        "doubt",
+        name,
+        what=f"precision: {name} switches it for the whole process, the reference included",
+        how_much=f"{'; '.join(changed)}; switched back before the reference ran again",
+        fix="compute in the task's own precision, or evaluate all in the other one (--precision)",
+    )
+
+
+__all__ = ["KINDS", "TYPES", "apply", "cast", "keep", "narrowed", "switches", "types"]

@@ -1,0 +1,249 @@
+"""Memory of the device that a judge and a candidate's process both see: tensors go over without passing the host.
+
+The judge allocates it, and frees it when the other process is gone, which opens it by CUDA's interprocess handles: to free
+what somebody has open is undefined.
+Nobody works in it: who writes copies in, who reads copies out before anything looks, so that what the other side does to it
+later changes nothing. What goes over beside it is plain data that says where in it a tensor lies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import tensors
+from profkit.launch import waiting
+
+_LIES = "__lies_at__"
+_ALIGNED = 512
+_LEAST = 32 << 20
+_MOST, _PART, _BLOCK = 8 << 30, 4, 2 << 20
+"""Bytes of an area at most, the part of the device's free memory that one stretch may take, and what the driver shares whole."""
+
+
+class Area:
+    """What goes one way, as one of the two processes sees it: stretches of bytes, the last of which is being filled."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._stretches: list[torch.Tensor] = []
+        self._used = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that `put` has room for."""
+        return self._stretches[-1].numel() - self._used if self._stretches else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its stretches."""
+        return sum(one.numel() for one in self._stretches)
+
+    def add(self, memory: torch.Tensor) -> None:
+        """Go on in this stretch (bytes on the device); the others stay readable."""
+        self._stretches.append(memory)
+        self._used = 0
+
+    def rewind(self) -> None:
+        """What was put here has been read: its memory may be used again."""
+        self._used = 0
+
+    def let_go(self) -> list[torch.Tensor]:
+        """Its stretches, which are its no longer."""
+        stretches, self._stretches, self._used = self._stretches, [], 0
+        return stretches
+
+    def larger(self, wanted: int, free: int) -> int:
+        """Bytes of the next stretch that has room for so many; 0 where the device has too few free."""
+        good = max(wanted, _LEAST, 2 * self._stretches[-1].numel() if self._stretches else 0)
+        most = min(free // _PART, _MOST - self.size) // _BLOCK * _BLOCK
+        return min(-(-good // _BLOCK) * _BLOCK, most) if wanted <= most else 0
+
+    def put(self, value: Any) -> Any:
+        """The value with its tensors copied here. `left` has to be at least `size(value, device)`."""
+        placed = inputs.mapped(value, self._placed)
+        facts.settle(self.device)
+        return placed
+
+    def _placed(self, tensor: torch.Tensor) -> Any:
+        if tensor.device.type != self.device.type:
+            return tensor
+        begin, ahead, span = self._used, *_extent(tensor)
+        bytes_ = span * tensor.element_size()
+        self._used += _round(bytes_)
+        if span:
+            flat = tensor.as_strided((span,), (1,), tensor.storage_offset() - ahead)
+            self._stretches[-1][begin : begin + bytes_].view(tensor.dtype).copy_(flat)
+        where = [len(self._stretches) - 1, begin, ahead, span]
+        return {_LIES: [*where, str(tensor.dtype), list(tensor.shape), list(tensor.stride())]}
+
+    def take(self, value: Any) -> Any:
+        """The value with copies of the tensors that lie here. Raises ValueError for what lies nowhere."""
+        taken = self._taken(value)
+        facts.settle(self.device)
+        return taken
+
+    def _taken(self, item: Any) -> Any:
+        if isinstance(item, dict):
+            if set(item) == {_LIES}:
+                return self._copy(item[_LIES])
+            return {key: self._taken(part) for key, part in item.items()}
+        if isinstance(item, (list, tuple)):
+            return type(item)(self._taken(part) for part in item)
+        return item
+
+    def _copy(self, said: Any) -> torch.Tensor:
+        try:
+            number, begin, ahead, span = (_whole(part) for part in said[:4])
+            dtype = getattr(torch, str(said[4]).removeprefix("torch."))
+            shape, stride = ([_whole(part) for part in parts] for parts in said[5:])
+            stretch = self._stretches[number]
+            if not isinstance(dtype, torch.dtype) or len(shape) != len(stride) or begin % _ALIGNED:
+                raise ValueError("no tensor")
+            bytes_ = span * dtype.itemsize
+            if begin + bytes_ > stretch.numel() or (0 not in shape and ahead + inputs.span(shape, stride) > span):
+                raise ValueError("it ends elsewhere")
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"a tensor that lies nowhere: {error}") from error
+        if 0 in shape:
+            return torch.empty_strided(shape, stride, dtype=dtype, device=self.device)
+        flat = stretch[begin : begin + bytes_].clone().view(dtype)
+        return flat.as_strided(shape, stride, ahead)
+
+
+_left: deque[tuple[int, list[torch.Tensor]]] = deque()
+"""No list: the contents of those are sealed."""
+
+
+def leave(process: int, areas: Iterable[Area]) -> None:
+    """Note that this memory, made by `allocate`, is of no more use when that process, which has it open, is gone."""
+    stretches = [one for area in areas for one in area.let_go()]
+    if stretches and process:
+        _left.append((process, stretches))
+
+
+def give_back(free: Callable[[torch.Tensor], None]) -> int:
+    """Free what processes have left that are gone by now; the bytes of it."""
+    freed = 0
+    for _ in range(len(_left)):
+        process, stretches = _left.popleft()
+        if waiting.state_of(process).strip():
+            _left.append((process, stretches))
+            continue
+        for stretch in stretches:
+            freed += stretch.numel()
+            with contextlib.suppress(NotSharedError):
+                free(stretch)
+    return freed
+
+
+def size(value: Any, device: torch.device) -> int:
+    """Bytes that `put` takes of a value; 0 where nothing of it can go this way, or not all as it is."""
+    leaves = [leaf for _, leaf in tensors(value) if isinstance(leaf, torch.Tensor) and leaf.device.type == device.type]
+    if not all(_plain(leaf) for leaf in leaves):
+        return 0
+    return sum(_round(_extent(leaf)[1] * leaf.element_size()) for leaf in leaves)
+
+
+def _plain(tensor: torch.Tensor) -> bool:
+    odd = tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.requires_grad
+    return type(tensor) is torch.Tensor and tensor.layout is torch.strided and not odd
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """(elements before the first that keep its alignment, all up to the last)."""
+    if not tensor.numel():
+        return 0, 0
+    ahead = tensor.storage_offset() % inputs.LINE
+    return ahead, ahead + inputs.span(tensor.shape, tensor.stride())
+
+
+def _round(bytes_: int) -> int:
+    return -(-bytes_ // _ALIGNED) * _ALIGNED
+
+
+def _whole(item: Any) -> int:
+    if type(item) is not int or item < 0:
+        raise ValueError(f"{item!r} is no number of elements")
+    return item
+
+
+# The driver's calls. torch has made its context the current one of this thread.
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("data", ctypes.c_byte * 64),)
+
+
+class NotSharedError(RuntimeError):
+    """The driver shares no memory between processes here."""
+
+
+def allocate(bytes_: int, device: torch.device) -> tuple[torch.Tensor, bytes]:
+    """(that many bytes of the device, the handle by which another process opens them). Raises NotSharedError."""
+    driver = _driver()
+    pointer, handle = ctypes.c_uint64(), _Handle()
+    _done("cuMemAlloc", driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(bytes_)))
+    try:
+        _done("cuIpcGetMemHandle", driver.cuIpcGetMemHandle(ctypes.byref(handle), pointer))
+        memory = _bytes_at(int(pointer.value), bytes_, device)
+        # It may be memory that held somebody's answers before.
+        memory.zero_()
+        facts.settle(device)
+        return memory, bytes(handle)
+    except Exception:
+        driver.cuMemFree_v2(pointer)
+        raise
+
+
+def free(memory: torch.Tensor) -> None:
+    """Give memory back that `allocate` made; it is not to be looked at any more."""
+    facts.settle(memory.device)
+    _done("cuMemFree", _driver().cuMemFree_v2(ctypes.c_uint64(memory.data_ptr())))
+
+
+def opened(handle: bytes, bytes_: int, device: torch.device) -> torch.Tensor:
+    """The bytes that another process allocated. Raises NotSharedError."""
+    # The context is there once something was asked of it.
+    facts.settle(device)
+    pointer = ctypes.c_uint64()
+    enable_peers = ctypes.c_uint(1)
+    call: Callable[..., int] = _driver().cuIpcOpenMemHandle_v2
+    _done("cuIpcOpenMemHandle", call(ctypes.byref(pointer), _Handle.from_buffer_copy(handle), enable_peers))
+    return _bytes_at(int(pointer.value), bytes_, device)
+
+
+def _driver() -> Any:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise NotSharedError(str(error)) from error
+
+
+def _done(what: str, code: int) -> None:
+    if code:
+        raise NotSharedError(f"{what}: error {code}")
+
+
+class _Bytes:
+    """Memory as torch takes it from other libraries, without a copy."""
+
+    def __init__(self, pointer: int, bytes_: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (bytes_,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "strides": None,
+            "version": 2,
+        }
+
+
+def _bytes_at(pointer: int, bytes_: int, device: torch.device) -> torch.Tensor:
+    return torch.as_tensor(_Bytes(pointer, bytes_), device=device)

@@ -1,0 +1,86 @@
+"""Entry point of the child process."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
+    # What -P does: nothing that lies here is imported.
+    del sys.path[0]
+
+import signal
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from profkit.guest.whole import CannotWriteError
+from profkit.judge.events import Events
+from profkit.launch import landlock, priorities
+from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
+from profkit.launch.warden import with_parent
+
+
+def main(job_file: str, events_file: str, line: str = "") -> int:
+    """Do the job; 0 when it was done, whatever became of the candidates. line: the descriptor that the key of the events
+    is read from.
+    """
+    with_parent(signal.SIGKILL)
+    # No __pycache__ in the user's folder.
+    sys.dont_write_bytecode = True
+    job = msgspec.json.decode(Path(job_file).read_bytes(), type=Job)
+    if job.mode == "candidate":
+        return _candidate(job)
+    if job.mode == "build":
+        os.nice(BEHIND)
+        _walled(job)
+        from profkit.torch_tools import ahead
+
+        return ahead.build(job)
+    events = Events(Path(events_file), job.limits, _key(line))
+    from profkit.judge import session
+
+    try:
+        session.run(job, events)
+        events.send("done")
+    except CannotWriteError as error:
+        sys.stderr.write(f"\n{error.strerror}\n")
+        return CANNOT_WRITE
+    _end()
+    return 0
+
+
+def _candidate(job: Job) -> int:
+    """Answer the judge's questions about one candidate; nothing is said to the parent."""
+    _walled(job)
+    from profkit.guest import candidate
+
+    candidate.serve(job)
+    _end()
+    return 0
+
+
+def _walled(job: Job) -> None:
+    """Restrict writing to builds, tensors and temporary files; called before torch has threads."""
+    Path(job.cache).mkdir(parents=True, exist_ok=True)
+    priorities.put_up()
+    landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
+
+
+def _key(line: str) -> bytes:
+    if not line:
+        return b""
+    with os.fdopen(int(line), "rb") as stream:
+        return stream.read()
+
+
+def _end() -> None:
+    """Skip the interpreter's tear-down: a candidate's library may hang or crash in it after all is measured."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,385 @@
+"""Inputs as `get_inputs()` never draws them: other signs and sizes, rows that are equal, zero or sorted, other layouts and shapes.
+
+Only those count on which the reference is finite, deterministic and steady. An answer that is wrong there is wrong where the inputs lie inside
+`input_domain()`, or where the task says `any_layout = True`; a silent wrong answer for other values is a condition of the verdict; other
+layouts, other shapes and refusals are notes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.alike import Common, whole
+from profkit.guest.tensors.compare import close, coded, identical, inexact, numbers, tensors
+
+VALUES = ("values",)
+FORMS = ("layout", "shape", "constant")
+"""Kinds on which it is no fault to break down."""
+PATIENCE = 10.0
+"""Seconds for the reference's answers; no further input is tried after them."""
+_SAME, _JUMP = 16.0, 4.3
+"""Bits to which a second answer must agree, and to which one on inputs that are stirred must, where elements were made equal."""
+LARGER = 256.0
+"""Times by which the elements at one end of an axis are larger than those at the other: fading terms count there."""
+_LONG = 16
+_SPARSE = 97
+ALL_FIRST, ONE_ROW = "rows that are all the first", "rows that are one row in memory"
+IN_TURN = "columns in order of size"
+HOLED = "inputs with a NaN here and there"
+AS_WELL = ", those of one dimension too"
+CONSTANT = "inputs that are drawn the same every time, with other values"
+ONE_VALUE = "a mask or whole numbers that are all the same"
+GIVEN = "a mask, whole numbers or a setting drawn the same every time, with another value"
+Domain = Sequence[Any] | None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Unusual inputs, named, with the reference's answer. kind: values, layout, shape or constant (what is no floating number); binding: whether a
+    wrong answer there is wrong.
+    """
+
+    name: str
+    kind: str
+    arguments: list[Any]
+    answer: Any
+    binding: bool
+
+
+def domain(module: ModuleType) -> Domain:
+    """Read `input_domain()`: (lowest, highest) of each input, None for one it says nothing of; None in all.
+
+    Raises ValueError when it is nothing such.
+    """
+    if not hasattr(module, "input_domain"):
+        return None
+    said = list(module.input_domain())
+    for entry in said:
+        if entry is not None and not (len(entry) == 2 and float(entry[0]) <= float(entry[1])):
+            raise ValueError(f"input_domain(): {entry!r} is no pair (lowest, highest)")
+    return said
+
+
+def trials(
+    draws: tuple[list[Any], list[Any]],
+    ask: Callable[[list[Any]], Any],
+    wanted: Sequence[str],
+    *,
+    allowed: Domain = None,
+    layouts: bool = False,
+    holes: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Trial]:
+    """The unusual inputs of these kinds that tell anything.
+
+    draws: inputs drawn twice, which shows what all draws have in common; ask: the reference's answer, as a copy; layouts: whether the task
+    takes any layout; holes: whether it looks for NaN; clock: seconds in which others are waited for not counted.
+    """
+    drawn, other = draws
+    end = clock() + PATIENCE
+    # Where the task says which numbers may come, all of these may.
+    common = Common(drawn, other) if allowed is None else None
+    usual = _finite(ask(inputs.clone(drawn)))
+    for name, kind, arguments in _quietly(variants(drawn, allowed, other, common)):
+        if kind not in wanted or (name.startswith(HOLED) and not holes):
+            continue
+        began = clock()
+        answer = _settled(arguments, ask, finite=usual)
+        took = clock() - began
+        if answer is not None:
+            binding = layouts if kind == "layout" else kind == "values" and _inside(arguments, allowed)
+            yield Trial(name, kind, arguments, answer, binding)
+            # The candidates' time is not the reference's.
+            end += clock() - began - took
+        if clock() + took > end:
+            break
+
+
+def _quietly(found: Iterator[Any]) -> Iterator[Any]:
+    """Yield until it fails: changed inputs may be more than a type bears."""
+    try:
+        yield from found
+    except Exception:
+        traceback.print_exc()
+
+
+def _settled(arguments: list[Any], ask: Callable[[list[Any]], Any], *, finite: bool) -> Any:
+    """The reference's answer; None where it fails, is not finite though it is for drawn inputs, or is another when it is asked again or
+    for inputs that are stirred a little: which of equals comes first is undefined.
+    """
+    try:
+        answer = ask(inputs.clone(arguments))
+        if (finite and not _finite(answer)) or not close(ask(inputs.clone(arguments)), answer, _SAME):
+            return None
+        for by in (inputs.STIRRED, -inputs.STIRRED):
+            moved = ask(inputs.mapped(_apart(arguments), functools.partial(inputs.stirred, units=by)))
+            if not close(moved, answer, _JUMP):
+                return None
+    except Exception:
+        traceback.print_exc()
+        return None
+    return answer
+
+
+def _apart(arguments: list[Any]) -> Any:
+    """A copy in which no two elements are one in memory."""
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.contiguous() if inputs.memory(tensor).numel() < tensor.numel() else tensor
+
+    return inputs.mapped(inputs.clone(arguments), own)
+
+
+def _finite(answer: Any) -> bool:
+    leaves = (leaf for _, leaf in tensors(answer) if isinstance(leaf, torch.Tensor) and inexact(leaf))
+    return all(bool(numbers(leaf).isfinite().all()) for leaf in leaves)
+
+
+def _inside(arguments: list[Any], allowed: Domain) -> bool:
+    """Whether all floating numbers lie where the task says that they may."""
+    if allowed is None or len(allowed) != len(arguments):
+        return False
+    for item, bounds in zip(arguments, allowed, strict=True):
+        for leaf in map(numbers, inputs.floating(item)):
+            if bounds is None or not bool(((leaf >= bounds[0]) & (leaf <= bounds[1])).all()):
+                return False
+    return True
+
+
+def variants(
+    drawn: list[Any], allowed: Domain = None, other: list[Any] | None = None, common: Common | None = None
+) -> Iterator[tuple[str, str, list[Any]]]:
+    """(name, kind, inputs) of every change that makes a difference. common: what they have to keep."""
+    changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "inputs with the other sign": torch.neg,
+        "inputs times 1e-3": lambda t: t * 1e-3,
+        "inputs times 10": lambda t: t * 10,
+        "inputs times 1e3": lambda t: t * 1e3,
+        ALL_FIRST: lambda t: t[:1].expand_as(t).contiguous(),
+        "rows in order of size": lambda t: t.sort(-1).values,
+        IN_TURN: lambda t: t.sort(0).values,
+        "every other row zero": lambda t: _rows(t, torch.zeros_like),
+        "rows with a single one": _one_hot,
+        "inputs whose first elements are the largest": lambda t: _falling(t, last=False),
+        "inputs whose last elements are the largest": lambda t: _falling(t, last=True),
+        HOLED: _holed,
+    }
+    # What is as long as a dimension of others is a scale or a bias of theirs; else one long row is as good as many.
+    sides = {size for leaf in inputs.floating(drawn) if leaf.dim() > 1 for size in leaf.shape}
+    rows = {len(leaf) for leaf in inputs.floating(drawn) if leaf.dim() == 1 and len(leaf) > 1} - sides
+    nothing: set[int] = set()
+    for name, change in changes.items():
+        # What has one dimension may say in which order the rows come, and may bear less than the others.
+        for alone in (
+            [None] if name == IN_TURN else [rows] if rows and not sides else [nothing, rows] if rows else [nothing]
+        ):
+            changed = _floats(drawn, change, alone)
+            kept = changed if common is None or not (sides or rows) else common.kept(changed)
+            if kept is not None:
+                yield f"{name}{AS_WELL * bool(sides and alone)}", "values", kept
+    if allowed is not None and len(allowed) == len(drawn):
+        for name, share in {"the lowest values allowed": 0.0, "the highest values allowed": 1.0}.items():
+            yield name, "values", [_at(item, bounds, share) for item, bounds in zip(drawn, allowed, strict=True)]
+    if other is not None and (moved := _constants_changed(drawn, other)) is not None:
+        yield CONSTANT, "values", moved
+    for changed in _each_changed(drawn, other) if other is not None else ():
+        yield GIVEN, "constant", changed
+    for changed in _of_one_value(drawn, other) if other is not None else ():
+        yield ONE_VALUE, "constant", changed
+    yield "inputs with gaps between the elements", "layout", inputs.mapped(inputs.clone(drawn), _spread)
+    yield "inputs that start one element later", "layout", inputs.mapped(inputs.clone(drawn), _offset)
+    yield ONE_ROW, "layout", _floats(drawn, lambda t: t[:1].expand_as(t), set())
+    single = _single(drawn)
+    if single is not None:
+        yield "a batch of one", "shape", single
+
+
+def _constants_changed(drawn: list[Any], other: list[Any]) -> list[Any] | None:
+    """The inputs with other numbers in the floating tensors that a second draw has the same; None where it has none."""
+    again = [leaf for _, leaf in tensors(other)]
+    floating = [isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in again]
+    same = [yes and _same(one, leaf) for yes, (_, one), leaf in zip(floating, tensors(drawn), again, strict=False)]
+    return (
+        inputs.numbered(drawn, lambda at, leaf: inputs.through(leaf, _moved) if same[at] else leaf)
+        if any(same)
+        else None
+    )
+
+
+def _each_changed(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
+    """The inputs with another value for one of what a second draw has the same and is not floating numbers in a tensor."""
+    for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
+        floating = isinstance(one, torch.Tensor) and one.is_floating_point()
+        if not floating and _same(one, again) and (value := _another(one)) is not None:
+            yield inputs.numbered(drawn, lambda at, leaf, place=place, value=value: value if at == place else leaf)  # type: ignore[misc]
+
+
+def _of_one_value(drawn: list[Any], other: list[Any]) -> Iterator[list[Any]]:
+    """The inputs with one of the values alone in a mask, or in whole numbers that come again, of whatever type, where a second
+    draw has others.
+    """
+    for place, ((_, one), (_, again)) in enumerate(zip(tensors(drawn), tensors(other), strict=False)):
+        if not isinstance(one, torch.Tensor) or one.is_complex() or coded(one) or _same(one, again):
+            continue
+        # Bounds are no kinds: that they begin and end where they do is what makes them bounds.
+        if (one.is_floating_point() and not whole(one)) or (
+            _bounds(one, again) and torch.equal(one[..., -1], again[..., -1])
+        ):
+            continue
+        kinds = one.unique()
+        if 1 < len(kinds) < one.numel():
+            for value in kinds[[0, -1] if len(kinds) == 2 else [0, len(kinds) // 2, -1]].tolist():
+                yield _one_leaf(drawn, place, functools.partial(torch.full_like, fill_value=value))
+
+
+def _bounds(one: Any, again: Any) -> bool:
+    """Whether both are numbers in order."""
+    pair = one, again
+    if not all(isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[-1] > 2 for leaf in pair):
+        return False
+    return one.shape[:-1] == again.shape[:-1] and all(bool((leaf[..., 1:] >= leaf[..., :-1]).all()) for leaf in pair)
+
+
+def _same(one: Any, again: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return (
+            isinstance(again, torch.Tensor) and one.numel() > 0 and one.shape == again.shape and identical(one, again)
+        )
+    return type(one) is type(again) and bool(one == again)
+
+
+def _moved(tensor: torch.Tensor) -> torch.Tensor:
+    """A quarter smaller and one place on, whole numbers of several kinds as large as they were; drawn, where all of it is one
+    number that this would leave as it is.
+    """
+    if bool((tensor == 0).all()):
+        return torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())).to(tensor)
+    moved = tensor.roll(1, -1) if tensor.dim() else tensor
+    return moved if whole(tensor) and not torch.equal(moved, tensor) else moved * 0.75
+
+
+def _another(one: Any) -> Any:
+    """Another value for a flag, a mask, whole numbers or a number, as valid as it as far as can be seen; None for none."""
+    if isinstance(one, bool):
+        return not one
+    if isinstance(one, int):
+        return one - 1 if one > 1 else one + 1
+    if isinstance(one, float):
+        return 0.75 * one or 0.5
+    if not isinstance(one, torch.Tensor) or one.is_complex():
+        return None
+    if one.dtype == torch.bool:
+        places = torch.arange(one.numel(), device=one.device).view(one.shape) if one.dim() else 1
+        return one ^ (places % 3 == 1)
+    return _whole(one)
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Whole numbers among those that were there, or between: equal ones one smaller here and there, bounds in order of size
+    with one of them one lower, others one place on.
+    """
+    flat = tensor.flatten()
+    if bool((flat == flat[0]).all()):
+        lower = flat.clone()
+        lower[::2] -= 1
+        return lower.view(tensor.shape) if int(flat[0]) > 0 else None
+    steps = flat.diff()
+    wide = (steps > 1).nonzero().flatten()
+    if tensor.dim() == 1 and bool((steps >= 0).all()) and len(wide):
+        moved = flat.clone()
+        # The last bound is the size of something.
+        at = int(wide[0]) + 1
+        moved[at] -= 1
+        return moved if at + 1 < len(moved) else None
+    return flat.roll(1).view(tensor.shape)
+
+
+def _floats(item: Any, change: Callable[[torch.Tensor], torch.Tensor], rows: Collection[int] | None) -> Any:
+    """Copies with floating tensors of two dimensions and more changed, and those of one that are so long; None: all of one."""
+
+    def wanted(tensor: torch.Tensor) -> bool:
+        if not inexact(tensor) or not tensor.numel() or not tensor.dim():
+            return False
+        return tensor.dim() > 1 or rows is None or len(tensor) in rows
+
+    return inputs.mapped(
+        inputs.clone(item), lambda tensor: inputs.through(tensor, change) if wanted(tensor) else tensor
+    )
+
+
+def _rows(tensor: torch.Tensor, make: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    changed = tensor.clone()
+    changed[1::2] = make(changed[1::2])
+    return changed
+
+
+def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
+    place = tensor.argmax(-1, keepdim=True)
+    return torch.zeros_like(tensor).scatter_(-1, place, 1.0)
+
+
+def _at(item: Any, bounds: Any, share: float) -> Any:
+    """Every floating number at one end of the bounds; where that is not finite as drawn."""
+    if bounds is None or not math.isfinite(bounds[0] if share == 0.0 else bounds[1]):
+        return inputs.clone(item)
+    value = float(bounds[0] if share == 0.0 else bounds[1])
+    return inputs.mapped(inputs.clone(item), lambda t: torch.full_like(t, value) if t.is_floating_point() else t)
+
+
+def _spread(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements with one unused between any two."""
+    if not tensor.dim() or not tensor.is_contiguous():
+        return tensor
+    wide = torch.zeros(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype, device=tensor.device)
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+def _offset(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements, contiguous, one element behind the start of their memory."""
+    if not tensor.dim() or not tensor.is_contiguous():
+        return tensor
+    longer = torch.zeros(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
+    longer[1:] = tensor.reshape(-1)
+    return longer[1:].view(tensor.shape)
+
+
+def _single(drawn: list[Any]) -> list[Any] | None:
+    """The first of every tensor's first dimension, where all have the same; None where they have not."""
+    sizes = {leaf.shape[0] if leaf.dim() > 1 else 0 for _, leaf in tensors(drawn) if isinstance(leaf, torch.Tensor)}
+    if len(sizes) != 1 or sizes <= {0, 1}:
+        return None
+    single: list[Any] = inputs.mapped(inputs.clone(drawn), lambda t: t[:1].clone())
+    return single
+
+
+def _one_leaf(arguments: list[Any], number: int, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
+    """A copy with one leaf changed, by its number in the order of `tensors`."""
+    changed: list[Any] = inputs.numbered(arguments, lambda at, leaf: change(leaf) if at == number else leaf)
+    return changed
+
+
+def _falling(tensor: torch.Tensor, *, last: bool) -> torch.Tensor:
+    """Elements ever smaller along the longest axis, from one end on."""
+    axis = max(range(tensor.dim()), key=tensor.shape.__getitem__)
+    if tensor.shape[axis] < _LONG:
+        return tensor
+    steps = torch.linspace(1.0, 0.0, tensor.shape[axis], dtype=torch.float64)
+    sizes = LARGER ** (steps.flip(0) if last else steps)
+    return tensor * sizes.to(tensor).view([-1 if at == axis else 1 for at in range(tensor.dim())])
+
+
+def _holed(tensor: torch.Tensor) -> torch.Tensor:
+    holed = tensor.clone()
+    holed.view(-1)[_SPARSE // 2 :: _SPARSE] = math.nan
+    return holed

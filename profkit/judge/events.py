@@ -1,0 +1,62 @@
+"""The child's voice: one JSON line an event, written at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.guest.whole import CannotWriteError
+from profkit.launch.protocol import LIMITS, Event, sealed
+
+
+class Events:
+    """Appends events to the file the parent follows. Each line is one write: whole or not there. key: what the lines are
+    sealed with, so that others who write there are not believed.
+    """
+
+    def __init__(self, path: Path, limits: Mapping[str, float], key: bytes = b"") -> None:
+        self._path, self._key, self._count = path, key, 0
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._limits = {**LIMITS, **limits}
+        self.doing: Event | None = None
+        self._began = _process_start()
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        self._write(Event(kind=kind, impl=impl, data=data))
+
+    def phase(self, name: str, impl: str = "", *, factor: float = 1.0, least: float = 0.0) -> None:
+        """Announce a phase; the parent gives it `factor` times its limit, and `least` seconds in any case."""
+        limit = float(max(self._limits.get(name, 60.0) * factor, least))
+        self.resume(Event(kind="phase", impl=impl, phase=name, limit=limit))
+
+    def resume(self, phase: Event) -> None:
+        """Announce a phase that was announced before."""
+        self.doing = phase
+        self._write(phase)
+
+    def _write(self, event: Event) -> None:
+        stamped = msgspec.structs.replace(event, at=round(time.time() - self._began, 3))
+        line = msgspec.json.encode(sealed(stamped, self._count, self._key)) + b"\n"
+        self._count += 1
+        try:
+            written = os.write(self._handle, line)
+        except OSError as error:
+            raise CannotWriteError(self._path, error) from error
+        if written < len(line):
+            raise CannotWriteError(self._path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
+def _process_start() -> float:
+    """When this process began, in seconds since 1970; now where /proc does not say."""
+    try:
+        ticks = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - (uptime - ticks / os.sysconf("SC_CLK_TCK"))

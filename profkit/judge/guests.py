@@ -1,0 +1,129 @@
+"""The judge's process: the reference and all judging here, every candidate in a process of its own.
+
+Seeds are drawn when all candidates are loaded, so that none can have known its inputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import time
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from profkit.guest.subject import names
+from profkit.guest.tensors import inputs, weights
+from profkit.judge.company import Company
+from profkit.judge.events import Events
+from profkit.judge.implementation import Implementation, RemoteImplementation
+from profkit.judge.remote import LostCandidateError, Remote, RemoteError
+from profkit.launch.protocol import LIMITS, Job
+
+
+def draw(count: int) -> list[int]:
+    """Draw `count` secret seeds."""
+    return [secrets.randbits(31) for _ in range(count)]
+
+
+def let_go(implementations: Iterable[Implementation]) -> None:
+    """End the processes of implementations that are done; they hold memory of the device."""
+    for implementation in implementations:
+        implementation.let_go()
+
+
+def loaded(job: Job, device: torch.device, events: Events, company: Company) -> list[tuple[Remote, float]]:
+    """Processes that have imported their candidate, and the seconds it took, side by side."""
+    subjects = [subject for subject in job.subjects if subject.role != "reference"]
+    remotes = [Remote(subject, job, device, events) for subject in subjects]
+    for remote in remotes:
+        remote.company = company
+    seconds = _wait_for_all(remotes, job, events)
+    return [(remote, seconds[remote.subject.name]) for remote in remotes if remote.subject.name in seconds]
+
+
+def _wait_for_all(remotes: list[Remote], job: Job, events: Events) -> dict[str, float]:
+    """Name -> seconds of loading, of those that loaded. They load side by side."""
+    limits = {**LIMITS, **job.limits}
+    limit = limits["start"] + limits["build"]
+    end, waiting, loaded = time.monotonic() + limit, list(remotes), {}
+    while waiting:
+        events.phase("build", waiting[0].subject.name)
+        ready, _, _ = select.select([r.channel for r in waiting], [], [], max(0.0, min(end - time.monotonic(), 30.0)))
+        overdue = time.monotonic() > end
+        for remote in [r for r in waiting if overdue or r.channel in ready]:
+            waiting.remove(remote)
+            if remote.channel not in ready:
+                remote.overdue(limit)
+                continue
+            try:
+                # A line that breaks off must not hold up the others for longer than a build may take.
+                events.phase("build", remote.subject.name)
+                told = remote.answer(limits["build"])
+                loaded[remote.subject.name] = _seconds(remote, told)
+                remote.meet(int(told.get("process", 0)))
+            except RemoteError as error:
+                error.report(remote.subject, events, "load-error")
+            except LostCandidateError:
+                continue
+    return loaded
+
+
+def _seconds(remote: Remote, told: dict[str, Any]) -> float:
+    """The time in an answer. Raises RemoteError when there is none."""
+    try:
+        return float(told["seconds"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise remote.nonsense() from error
+
+
+def build(
+    loaded: Iterable[tuple[Remote, float]], first: Implementation, seed: int, events: Events
+) -> list[Implementation]:
+    """The candidates (and the seconds that importing each took) that could be constructed with the arguments and weights
+    of the reference `first`. All are asked before the first answers: many an extension is compiled in a constructor.
+    """
+    inputs.torch_seed(seed)
+    init = first.module.get_init_inputs()
+    known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
+    constructed = weights.constants(first.model, first.fixed)
+    given: dict[str, Any] = {"init": init, "weights": known, "constructed": constructed, "own": names(first.model)}
+    asked = []
+    for remote, seconds in loaded:
+        with contextlib.suppress(LostCandidateError):
+            remote.send("build", given=remote.hand_over(given), seed=seed)
+            asked.append((remote, seconds))
+    found = [_built(remote, first, constructed, seconds, events) for remote, seconds in asked]
+    for remote, _ in asked:
+        remote.rest()
+    return [one for one in found if one is not None]
+
+
+def _built(
+    remote: Remote, first: Implementation, constructed: dict[str, torch.Tensor], seconds: float, events: Events
+) -> Implementation | None:
+    """What the process answers to `build`; None (and an event) when that failed."""
+    try:
+        told = remote.due()
+        built, match = _seconds(remote, told), _match(remote, told, constructed)
+    except RemoteError as error:
+        error.report(remote.subject, events, "load-error")
+        return None
+    except LostCandidateError:
+        return None
+    name = remote.subject.name
+    events.send("impl", name, status="loaded", build_seconds=seconds + built)
+    # The module lives elsewhere; building goes on there as well, so the reference's directory does no harm here.
+    return RemoteImplementation(remote.subject, ModuleType(f"remote_{name}"), first.lock, remote, match=match)
+
+
+def _match(remote: Remote, told: dict[str, Any], constructed: dict[str, torch.Tensor]) -> weights.Match:
+    """Weights that the candidate has, as its process claims. Raises RemoteError for nonsense."""
+    missing, bare = told.get("missing", []), told.get("bare", [])
+    if not all(isinstance(names, list) and set(names) <= set(constructed) for names in (missing, bare)):
+        raise remote.nonsense()
+    pairs = {name: name for name in constructed if name not in missing}
+    return weights.Match(pairs, tuple(missing), tuple(bare), bool(told.get("ordered")))

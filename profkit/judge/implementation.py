@@ -1,0 +1,248 @@
+"""An implementation that was loaded, and the loading of one in this process."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from profkit.guest import backward
+from profkit.guest.build import birth, loading
+from profkit.guest.subject import names, plain, spoil
+from profkit.guest.tensors import inputs, precision, state, weights
+from profkit.guest.tensors.compare import tensors
+from profkit.judge.precision.probe import Probe
+from profkit.judge.remote import Remote
+from profkit.launch import protocol
+from profkit.launch.protocol import Job, Subject
+
+
+@dataclass
+class Implementation:
+    """A loaded implementation of this process, ready to be called with fresh inputs.
+
+    `match`: which of its tensors stand for the reference's that may be drawn anew; `alive`: names of those that both
+    sides have drawn values for when this one is compared; `counterparts`: its names for the reference's weights. `fixed`,
+    `drawn`: see weights. `kept`: with what every call begins that is compared. `own`: names of what the reference holds.
+    `was`: the model before `rebuild`. `bits`: of its answers in the trials.
+    """
+
+    subject: Subject
+    module: ModuleType
+    lock: loading.BuildLock
+    model: Any
+    probe: Probe = field(default_factory=Probe)
+    match: weights.Match = field(default_factory=lambda: weights.Match({}))
+    alive: frozenset[str] = frozenset()
+    counterparts: Mapping[str, str] = field(default_factory=dict)
+    precision: str = ""
+    fixed: frozenset[str] = frozenset()
+    drawn: frozenset[str] = frozenset()
+    kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
+    was: Any = None
+    bits: float = math.inf
+    remote = False
+    gone = False
+
+    def forgive(self, yes: bool) -> None:
+        """Whether it is no fault of it from here on if its process ends or does not answer."""
+
+    def let_go(self) -> None:
+        """It is of no more use."""
+
+    def call(self, arguments: list[Any]) -> Any:
+        """Its answer, with nothing else done."""
+        loading.use(self.lock)
+        return self.model(*arguments)
+
+    def plain(self, arguments: list[Any], seed: int) -> Any:
+        """A copy of its answer with the generators at this seed; changes of inputs are carried over."""
+        inputs.seed_all(seed)
+        state.put(self.model, self.kept)
+        output = plain(self.call(arguments))
+        answer = inputs.clone(output)
+        spoil(output, self.model, self.own, but=arguments)
+        return answer
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Begin every compared call with these values of the reference's state."""
+        self.kept = values
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        """What it has under these names after a call that began with these values."""
+        inputs.seed_all(seed)
+        return state.left(self.model, values, lambda: self.call(arguments))
+
+    def parameters(self) -> dict[str, list[int]]:
+        """The shapes of its floating parameters by name."""
+        return {name: list(one.shape) for name, one in backward.parameters(self.model).items()}
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        """Its gradients, wherever it lives: see backward.Gradients."""
+        loading.use(self.lock)
+        return backward.Gradients(self.model, wanted)(*given)
+
+    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
+        """Put values, by the reference's names, into its weights.
+
+        every: into those that are not constant as constructed too.
+        """
+        weights.put(self.model, values, self.counterparts if every else self.match.pairs)
+
+    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        """Construct it again from `init`, with `live` for constant weights, then load `weights`."""
+        loading.use(self.lock)
+        self.was = self.model
+        self.model = birth.construct(self.module, told, seed, device, precision.TYPES[self.precision])
+
+    def restore(self) -> None:
+        """Go on with what there was before `rebuild`."""
+        if self.was is not None:
+            self.model, self.was = self.was, None
+
+    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
+        """Shift its counterparts of these weights in place; the names that have no counterpart."""
+        return weights.shift_counterparts(self.model, names, self.counterparts, still)
+
+
+class RemoteImplementation(Implementation):
+    """A candidate in another process: inputs are sent over, outputs come back.
+
+    `model`: its process (Remote). The methods are the questions that candidate.Guest answers under the same names.
+    """
+
+    model: Remote
+    remote = True
+    _called = False
+
+    @property
+    def gone(self) -> bool:  # type: ignore[override]
+        """Whether its process has ended."""
+        return self.model.gone
+
+    def forgive(self, yes: bool) -> None:
+        self.model.forgiven = yes
+
+    def let_go(self) -> None:
+        self.model.let_go()
+
+    def call(self, arguments: list[Any]) -> Any:
+        return self.plain(arguments, torch.initial_seed())
+
+    def plain(self, arguments: list[Any], seed: int) -> Any:
+        process = self.model
+        process.phase = "check" if self._called else "first"
+        if process.device.type == "cuda":
+            # What the judge has let go of is the candidate's.
+            torch.cuda.empty_cache()
+        clock = process.company.clock if process.company is not None else time.monotonic
+        told, answer, began = process.hand_over(list(arguments)), process.fresh_file(), clock()
+        reply = process.ask("call", given=told, output=answer.name, seed=seed)
+        if not self._called:
+            # What comes later may be as slow and be nothing bad.
+            self._called, process.patience = True, protocol.PATIENT * (clock() - began)
+        output = process.output(answer)
+        if reply.get("changed"):
+            _change(arguments, process.output(answer.with_name(str(reply["changed"]))))
+        return output
+
+    def keep(self, values: Mapping[str, torch.Tensor]) -> None:
+        self.kept = values
+        self._ask("keep", given=self.model.hand_over(dict(values)))
+
+    def left(self, arguments: list[Any], seed: int, values: Mapping[str, torch.Tensor]) -> Any:
+        return self._output("left", [arguments, dict(values)], seed=seed)
+
+    def parameters(self) -> dict[str, list[int]]:
+        told = self._ask("parameters").get("shapes")
+        if not isinstance(told, dict):
+            raise self.model.nonsense()
+        return told
+
+    def gradients(self, given: list[Any], wanted: Sequence[str]) -> Any:
+        return self._output("gradients", given, phase="first", wanted=list(wanted))
+
+    def take(self, values: Mapping[str, torch.Tensor], *, every: bool = False) -> None:
+        self._ask("take", given=self.model.hand_over(dict(values)), every=every)
+
+    def rebuild(self, told: Mapping[str, Any], seed: int, device: torch.device) -> None:
+        self._called = False
+        self._ask("rebuild", phase="first", given=self.model.hand_over(dict(told)), seed=seed)
+
+    def restore(self) -> None:
+        self._called = False
+        self._ask("restore")
+
+    def shift(self, names: Sequence[str], still: Sequence[str] = ()) -> list[str]:
+        missing = self._ask("shift", names=list(names), still=list(still)).get("missing")
+        if not (isinstance(missing, list) and all(name in names for name in missing)):
+            raise self.model.nonsense()
+        return missing
+
+    def _ask(self, question: str, phase: str = "check", **told: Any) -> dict[str, Any]:
+        self.model.phase = phase
+        return self.model.ask(question, **told)
+
+    def _output(self, question: str, given: Any, phase: str = "check", **told: Any) -> Any:
+        """The tensors that it answers with."""
+        answer = self.model.fresh_file()
+        self._ask(question, phase, given=self.model.hand_over(given), output=answer.name, **told)
+        return self.model.output(answer)
+
+
+def _change(arguments: Sequence[Any], changed: Any) -> None:
+    """Change tensors in place as the other process has changed its own."""
+    for (_, mine), (_, theirs) in zip(tensors(list(arguments)), tensors(changed), strict=False):
+        if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor) and mine.shape == theirs.shape:
+            mine.copy_(theirs)
+
+
+def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Implementation:
+    """Import and construct the reference."""
+    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
+    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
+    precision.apply(module, job.precision)
+    inputs.torch_seed(seed)
+    init = module.get_init_inputs()
+    model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision])
+    other = seed ^ _OTHER
+
+    @functools.cache
+    def again() -> Any:
+        inputs.seed_all(other)
+        return loading.instance(
+            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision]
+        )
+
+    return Implementation(
+        subject, module, lock, model, fixed=weights.fixed(model, again), drawn=weights.drawn(model, again)
+    )
+
+
+_OTHER = 0x5BD1E995
+
+
+def candidate(job: Job, subject: Subject, first: Implementation, seed: int, device: torch.device) -> Implementation:
+    """Import and construct a candidate in this process, with the arguments and the weights of the reference `first`."""
+    lock = loading.enter(Path(subject.file), Path(job.cache), job.campaign)
+    module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
+    inputs.torch_seed(seed)
+    init = first.module.get_init_inputs()
+    known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None
+    model = birth.construct(module, {"init": init, "weights": known}, seed, device, precision.TYPES[job.precision])
+    match, pairs = weights.Match({}), {}
+    if known is not None:
+        match = weights.match(model, weights.constants(first.model, first.fixed), known)
+        pairs = weights.counterparts(model, known, match.pairs)
+    own = tuple(names(first.model))
+    return Implementation(
+        subject, module, lock, model, match=match, counterparts=pairs, precision=job.precision, own=own
+    )

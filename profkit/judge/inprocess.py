@@ -1,0 +1,109 @@
+"""A callable of this very process, timed as samples are: for a notebook, where there is nothing to start.
+
+Unlike a sample it is not isolated: what it breaks stays broken, and other work of the process disturbs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import torch
+
+from profkit.guest import facts
+from profkit.guest.subject import TimedCall
+from profkit.guest.tensors.compare import tensors
+from profkit.judge import work
+from profkit.judge.events import Events
+from profkit.judge.precision.oracle import Oracle, Precision
+from profkit.judge.precision.probe import task_type
+from profkit.judge.timing import engine
+from profkit.launch.protocol import Job
+
+
+class Repeated:
+    """The same call on the same arguments, again and again; `turn` and `recheck` as TimedCall has them."""
+
+    wanted = False
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any]) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def __call__(self) -> Any:
+        return self._function(*self._arguments)
+
+    def turn(self) -> None:
+        """Nothing to change: there is one set of arguments."""
+
+    def recheck(self) -> None:
+        """Nothing to compare with."""
+
+
+def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any], job: Job, events: Path) -> None:
+    """Time the callables in turns and model the work of the first; what is found goes into the events file and
+    job.timings. Of two the first is the reference: the other is timed only when it gives the same.
+    """
+    out = Events(events, job.limits)
+    device = device_of(arguments, job.device)
+    found = facts.device_facts(device)
+    out.send("facts", device=found, versions=facts.versions())
+    try:
+        said = work.modelled(cast(Any, next(iter(functions.values()))), list(arguments), str(found.get("cc", "")))
+        out.send("work", **said)
+    except Exception as error:
+        traceback.print_exc()
+        out.send(
+            "doubt",
+            what="the work of the callable could not be modelled",
+            how_much=f"{type(error).__name__}: {error}",
+            fix="",
+        )
+    right = [name for number, name in enumerate(functions) if not number or _checked(functions, name, arguments, out)]
+    calls = {name: cast(TimedCall, Repeated(functions[name], arguments)) for name in right}
+    out.send("timing", **engine.time_all(job, calls, device, out, lambda _: None))
+    if job.ceilings and device.type == "cpu":
+        _ceilings(out)
+    out.send("done")
+
+
+def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Sequence[Any], out: Events) -> bool:
+    """Whether a callable gives what the first one gives, told as the check of a sample; a callable may change what it is
+    given, so each has a copy.
+    """
+    first, given = next(iter(functions.values())), list(arguments)
+    wanted, got = (one(*copy.deepcopy(given)) for one in (first, functions[name]))
+    case = Oracle(first, Precision(task_type(first, given, wanted))).case(given, wanted)
+    found = case.judged(got, exact=True, full=True)
+    out.send("check", name, seed=0, **asdict(found))
+    out.send("impl", name, status=found.status, reason=found.what)
+    out.send(
+        "doubt",
+        what="a callable is compared once, on the arguments it is timed with",
+        how_much="no fresh inputs",
+        fix="make it a sample: profkit new",
+        code="compared-once",
+    )
+    return found.status == "ok"
+
+
+def _ceilings(out: Events) -> None:
+    from roofline.measure import measure_cpu
+
+    out.send("ceilings", ceilings=[msgspec.to_builtins(ceiling) for ceiling in measure_cpu()])
+
+
+def device_of(arguments: Sequence[Any], wanted: str) -> torch.device:
+    """Where the call runs: where its tensors are; without tensors on the GPU if there is one."""
+    if wanted != "auto":
+        return facts.choose(wanted)
+    leaves = [leaf for _, leaf in tensors(list(arguments)) if isinstance(leaf, torch.Tensor)]
+    for leaf in leaves:
+        if leaf.is_cuda:
+            return leaf.device
+    return torch.device("cpu") if leaves else facts.choose("auto")

@@ -1,0 +1,1 @@
+"""Measured precision: to how many bits an answer is right."""

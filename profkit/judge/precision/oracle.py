@@ -1,0 +1,527 @@
+"""Measured precision: to how many bits is an answer right?
+
+Truth is the reference in float64. Inputs and weights moved at random by a small relative step give the response of every element, per unit of
+the step. The error of an answer, less the rounding of its own type, over the response, quantile by quantile, over all elements and over the
+smaller half of them, is 2**-bits at the worst. Elements that jump may have any value that a moved run gave.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from profkit.guest.tensors.compare import (
+    Left,
+    Verdict,
+    close,
+    figures,
+    form,
+    identical,
+    inexact,
+    numbers,
+    step,
+    strange,
+    tensors,
+    told,
+)
+from profkit.judge.precision import twin
+
+BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
+"""Bits from which on an answer counts as computed in a type; as measured on work of known precision (benchmarks/measured_precision.py)."""
+COARSER = {
+    "fp64": ("fp32",),
+    "fp32": ("tf32", "bf16"),
+    "tf32": ("bf16",),
+    "fp16": ("bf16", "fp8"),
+    "bf16": ("fp8",),
+    "fp8": (),
+}
+"""Types that people use in place of a task's own."""
+UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
+QUANTILES = (0.5, 0.9, 0.99, 0.9999)
+SMOOTH, KINK = 2.0**-20, 2.0**-11
+"""Relative steps: one that rounding of float64 does not reach, and one as coarse as types that are used in place of others."""
+_LEAST = 1.0 / 64
+"""Response of an element that hangs on nothing, as a share of itself."""
+_TIMES = 2.0
+_DRAWS, _FEW = 2, 4096
+"""Runs by the smooth step; one more where an output has few elements."""
+_OFFENDERS = 1 << 12
+_STRAY = 8
+"""Of integers that a moved run changes, so many in a row may hide one that none of the runs changed."""
+_SURE, _ROUGH, _RARE = 0.5, 2.0, 3.0
+_NOISE = 0.5
+
+
+@dataclass
+class Profile:
+    """Response of one output to drawn inputs: quantiles, then the largest, over all elements and over the smaller half; `edge`: the size
+    below which an element belongs to that half.
+    """
+
+    every: list[float]
+    small: list[float]
+    edge: float
+
+
+@dataclass
+class Precision:
+    """What is known of a task's precision. `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that
+    are rounding alone; `profiles`: by output.
+    """
+
+    type: str = "fp32"
+    own: float = math.inf
+    noise: list[str] = field(default_factory=list)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+
+    @property
+    def required(self) -> float:
+        """Bits that a right answer has: those of the type, or one less than the reference where it has fewer."""
+        return min(BORDERS[self.type], self.own - 1.0)
+
+    @property
+    def least(self) -> float:
+        """Bits below which an answer is wrong: those of the coarsest type that people use in its place."""
+        return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
+
+    def named(self, bits: float) -> str:
+        """The type that so many bits are worth in this task."""
+        if bits >= self.required:
+            return self.type
+        return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
+
+
+@dataclass
+class _Leaf:
+    """One output at some of its elements, flat: truth, response, runs by the coarse step, and what no run agrees on."""
+
+    truth: torch.Tensor
+    response: torch.Tensor
+    kinks: list[tuple[float, torch.Tensor]]
+    smooth: torch.Tensor
+    rounded: float
+
+    def joined(self, other: _Leaf) -> _Leaf:
+        """This and the same output at other elements."""
+        truth, response, smooth = (
+            torch.cat([getattr(self, name), getattr(other, name)]) for name in ("truth", "response", "smooth")
+        )
+        kinks = [(size, torch.cat([x, y])) for (size, x), (_, y) in zip(self.kinks, other.kinks, strict=True)]
+        return _Leaf(truth, response, kinks, smooth, self.rounded)
+
+
+Index: TypeAlias = Any
+"""Indices of elements, or a slice."""
+
+
+class Oracle:
+    """Judges answers by a reference. pause: called before it is asked, where others may have waited."""
+
+    def __init__(
+        self, model: Any, precision: Precision | None = None, pause: Callable[[], None] = lambda: None
+    ) -> None:
+        self.model = model
+        self.precision = precision or Precision()
+        self._pause = pause
+        self._way = 0
+        self.any_dtype = False
+
+    def case(self, arguments: list[Any], want: Any, view: twin.View = twin.called, *, drawn: bool = False) -> Case:
+        """The answer `want` to these arguments, which stay as they are. drawn: whether they are like those of the profiles."""
+        return Case(self, arguments, want, view, drawn=drawn)
+
+    def runs(
+        self, arguments: list[Any], view: twin.View, take: Callable[[Any], Any], draws: int
+    ) -> list[tuple[float, Any]]:
+        """What `take` keeps of the truth, of `draws` smooth and of two coarse runs, with their steps. Raises what the reference raises."""
+        plan = [(0.0, 0, 1.0), *((SMOOTH, 1 + n, 1.0) for n in range(draws))]
+        coarse = max(KINK, 2 * UNITS[self.precision.type])
+        plan += [(coarse, 1 + draws, sign) for sign in (1.0, -1.0)]
+        found = list(twin.ways(self.model, arguments))
+        while True:
+            run = found[self._way](view)
+            try:
+                kept = []
+                for size, seed, sign in plan:
+                    self._pause()
+                    value, taken = run(size, seed, sign)
+                    kept.append((taken, take(value)))
+                return kept
+            except Exception:
+                if self._way + 1 >= len(found):
+                    raise
+                traceback.print_exc()
+                self._way += 1
+
+
+class Case:
+    """Inputs, the reference's answer, and, once it is needed, the truth."""
+
+    def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
+        self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
+        self.want = want
+        self._leaves = [(where, _number(leaf)) for where, leaf in tensors(_after(want))]
+        self._bases = _bases(want, len(self._leaves))
+        self._thin: list[_Leaf | None] | None = None
+
+    def judged(self, got: Any, *, exact: bool = False, full: bool = False, strict: bool = False) -> Verdict:
+        """The verdict on an answer. exact: measure the bits even where a look at the profile would do; full: with means and medians; strict: a
+        coarser type than the task's is wrong.
+        """
+        known = self._oracle.precision
+        least = known.required if strict else known.least
+        if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
+            return wrong
+        mine = [_number(leaf) for _, leaf in tensors(_after(got))]
+        bits, exactly = math.inf, True
+        for n, ((where, want), have) in enumerate(zip(self._leaves, mine, strict=True)):
+            if not isinstance(want, torch.Tensor):
+                if have != want and not (have != have and want != want):
+                    return Verdict("mismatch", f"{where} is {have!r}, the reference gives {want!r}")
+                continue
+            if (where in known.noise and self._bases[n] is None) or not want.numel():
+                continue
+            if not inexact(want):
+                if what := self._whole(n, have):
+                    return Verdict("mismatch", f"{where}: {what}")
+                continue
+            exactly = False
+            if what := self._strange(n, have):
+                return Verdict("nan", f"{where}: {what}")
+            found = self._quick(n, have)
+            if exact or not found >= known.required + _SURE:
+                found, what = self._measured(n, have)
+                # Of inputs that are not drawn ones the reference itself may have less.
+                if found < least and (self._drawn or found < min(least, self._own(n) - _RARE)):
+                    return Verdict("mismatch", f"{where}: {what}", bits=found)
+            bits = min(bits, found)
+        shown: dict[str, Any] = figures(_after(got), _after(self.want), middle=full)
+        return Verdict(
+            "ok", precision="" if exactly else known.named(bits), bits=None if exactly else _finite(bits), **shown
+        )
+
+    def profiles(self) -> dict[str, Profile]:
+        """The response of every floating output, and whether it is rounding alone as the profile's edge tells nothing of it."""
+        found = {}
+        for n, (where, leaf) in enumerate(self._leaves):
+            told_ = self._sampled(n) if _is_float(leaf) else None
+            if told_ is not None:
+                edge = float(told_.truth.abs().median())
+                small = told_.truth.abs() < edge
+                found[where] = Profile(_quantiles(told_.response), _quantiles(told_.response[small]), edge)
+        return found
+
+    def noise(self) -> list[str]:
+        """Outputs that rounding alone moves by as much as they are."""
+        found = []
+        for n, (where, leaf) in enumerate(self._leaves):
+            one = self._sampled(n) if _is_float(leaf) else None
+            if one is not None and one.truth.numel():
+                response, size = told(one.smooth.square().mean(), one.truth.abs().square().mean())
+                moved = math.sqrt(response) * UNITS[self._oracle.precision.type]
+                if (response > 0 and moved >= _NOISE * math.sqrt(size)) or self._own(n) < BORDERS["fp8"]:
+                    found.append(where)
+        return found
+
+    def bits(self, answer: Mapping[str, Any]) -> dict[str, float]:
+        """Bits of thinned answers by output, as `thin` takes them; inf where they are exactly right, -inf where nothing is."""
+        found = {}
+        for n, (where, leaf) in enumerate(self._leaves):
+            got = answer.get(where)
+            if not isinstance(leaf, torch.Tensor):
+                found[where] = math.inf if got == leaf else -math.inf
+            elif not isinstance(got, torch.Tensor) or got.numel() != -(-leaf.numel() // step(leaf.numel())):
+                found[where] = -math.inf
+            elif not inexact(leaf):
+                found[where] = math.inf if torch.equal(got, leaf.reshape(-1)[:: step(leaf.numel())]) else -math.inf
+            else:
+                one = self._sampled(n)
+                found[where] = -math.inf if one is None else self._ratio(one, got, leaf.dtype)
+        return found
+
+    def own(self) -> float:
+        """Bits of the reference's own answer, over all outputs that are not noise."""
+        noise = self._oracle.precision.noise
+        each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if _is_float(leaf) and where not in noise]
+        return min(each, default=math.inf)
+
+    # One output
+
+    def _own(self, n: int) -> float:
+        want, one = self._leaves[n][1], self._sampled(n)
+        if one is None or not want.numel():
+            return math.inf
+        index = slice(None, None, step(want.numel()))
+        return self._ratio(one, _flat(want)[index], want.dtype, self._base(n, index))
+
+    def _quick(self, n: int, have: torch.Tensor) -> float:
+        """Bits by the profile of drawn inputs, -inf where there is none."""
+        where, want = self._leaves[n]
+        if have.dtype == want.dtype and identical(have, want):
+            return math.inf
+        profile = self._oracle.precision.profiles.get(where) if self._drawn else None
+        if self._bases[n] is not None:
+            return -math.inf
+        if profile is None:
+            rough = self._oracle.precision.required + _ROUGH
+            return rough if close(have, want, rough) else -math.inf
+        index = slice(None, None, step(want.numel()))
+        a, b = (_flat(one)[index] for one in (have, want))
+        error = _less_rounding(a, b, 2.0 * _half_unit(have.dtype))
+        top = max(
+            (float(_less_rounding(x, y, 2.0 * _half_unit(have.dtype)).max()) for x, y in _pieces(have, want)),
+            default=0.0,
+        )
+        small = error[b.abs() < profile.edge]
+        ratios = [_over(_quantiles(error), profile.every), _over(_quantiles(small), profile.small)]
+        ratios.append(_share(top, profile.every[-1]))
+        return _bits(max(ratios))
+
+    def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
+        """(bits, what is wrong in words) by truth, at a sample of the elements and at those that look worst."""
+        want = self._leaves[n][1]
+        sample = self._sampled(n)
+        if sample is None:
+            return -math.inf, f"{self._far(n, have)}"
+        index = slice(None, None, step(want.numel()))
+        bits = self._ratio(sample, _flat(have)[index], have.dtype, self._base(n, index))
+        if want.numel() > sample.truth.numel():
+            worst = self._worst(n, have)
+            more = self._evaluated(n, worst)
+            if more is not None:
+                one = sample.joined(more)
+                both = torch.cat([_flat(have)[index], _flat(have)[worst]])
+                base = self._base(n, index)
+                base = None if base is None else torch.cat([base, _flat(self._bases[n])[worst]])
+                bits = min(bits, _bits(_top(*self._parts(one, both, have.dtype, base))))
+        known = self._oracle.precision
+        need = f"{known.type} has {known.required:.1f}"
+        return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
+
+    def _far(self, n: int, have: torch.Tensor) -> str:
+        """How far an output is from the reference's, in words."""
+        want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
+        for a, b in _pieces(have, want):
+            both = a.isfinite() & b.isfinite()
+            squares += float(torch.where(both, b.abs().square(), 0.0).sum())
+        scale = math.sqrt(squares / max(1, want.numel()))
+        for a, b in _pieces(have, want):
+            both = a.isfinite() & b.isfinite()
+            error = torch.where(both, (a - b).abs(), 0.0)
+            size = torch.where(both, b.abs(), 0.0) + scale
+            far, most = told((error > size * 2.0**-self._oracle.precision.required).sum(), error.max())
+            off, worst = off + int(far), max(worst, most)
+        return f"{off} of {want.numel()} elements differ, the worst by {worst:.3g} (rms {scale:.3g})"
+
+    def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
+        """Indices of the elements that differ most for their size."""
+        want = self._leaves[n][1]
+        a, b = _flat(have, narrow=True), _flat(want, narrow=True)
+        scale = b.abs().nan_to_num(0.0, 0.0, 0.0).mean()
+        far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
+        return far.topk(min(_OFFENDERS, far.numel())).indices
+
+    def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None) -> float:
+        error, response = self._parts(one, have, dtype, base)
+        small = one.truth.abs() < one.truth.abs().median()
+        ratios = [_over(_quantiles(error), _quantiles(response))]
+        if bool(small.any()):
+            ratios.append(_over(_quantiles(error[small]), _quantiles(response[small])))
+        return _bits(max(ratios))
+
+    def _parts(
+        self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(error, response) of an output at the elements of a leaf."""
+        y = _flat(have)
+        value = y if base is None else y - base
+        half = _half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
+        slack = half + one.rounded * one.truth.abs().nan_to_num(0.0, 0.0, 0.0)
+        error = ((value - one.truth).abs() - slack).clamp_min(0.0)
+        for size, moved in one.kinks:
+            near = (value - moved).abs() <= _TIMES * one.smooth * size + slack
+            error = torch.where(near & ((moved - one.truth).abs() > _TIMES * 2 * one.smooth * size), 0.0, error)
+        finite = value.isfinite() & one.truth.isfinite() & one.response.isfinite()
+        return torch.where(finite, error, 0.0), torch.where(finite, one.response, 0.0)
+
+    def _sampled(self, n: int) -> _Leaf | None:
+        """An output's truth and response at a sample of its elements; None where the reference fails."""
+        if self._thin is None:
+            index = [
+                slice(None, None, step(leaf.numel())) if isinstance(leaf, torch.Tensor) else None
+                for _, leaf in self._leaves
+            ]
+            self._thin = self._evaluate(index)
+        return self._thin[n]
+
+    def _evaluated(self, n: int, index: torch.Tensor) -> _Leaf | None:
+        return self._evaluate([index if m == n else None for m in range(len(self._leaves))])[n]
+
+    def _evaluate(self, index: Sequence[Index | None]) -> list[_Leaf | None]:
+        """Truth and response of the outputs at these elements."""
+        least = min((leaf.numel() for _, leaf in self._leaves if isinstance(leaf, torch.Tensor)), default=0)
+        try:
+            runs = self._oracle.runs(
+                self._arguments, self._view, lambda value: _taken(value, index), _DRAWS + (least < _FEW)
+            )
+        except Exception:
+            traceback.print_exc()
+            return [None] * len(index)
+        return [self._leaf(n, runs) if at is not None else None for n, at in enumerate(index)]
+
+    def _leaf(self, n: int, runs: list[tuple[float, Any]]) -> _Leaf | None:
+        want = self._leaves[n][1]
+        if not isinstance(want, torch.Tensor):
+            return None
+        values = [(size, taken[n]) for size, taken in runs]
+        (_, (truth, dtype)), others = values[0], [(size, value) for size, (value, _) in values[1:]]
+        if not inexact(want):
+            return _Leaf(truth, truth, others, truth, 0.0)
+        draws = len(others) - 2
+        wide = torch.complex128 if want.is_complex() else torch.float64
+        truth = truth.to(wide)
+        smooth = sum((value.to(wide) - truth).abs() / size for size, value in others[:draws]) / draws
+        kinks = [(size, value.to(wide)) for size, value in others[draws:]]
+        response = smooth
+        for size, value in kinks:
+            response = torch.maximum(response, (value - truth).abs() / size)
+        response = torch.maximum(response, truth.abs() * _LEAST)
+        return _Leaf(truth, response, kinks, smooth, _half_unit(dtype))
+
+    def _base(self, n: int, index: Index) -> torch.Tensor | None:
+        base = self._bases[n]
+        return None if base is None else _flat(base)[index]
+
+    # What is exact
+
+    def _whole(self, n: int, have: torch.Tensor) -> str:
+        """What is wrong with integers or booleans: they are exact where no moved run changes them."""
+        want = self._leaves[n][1]
+        a, b = have.reshape(-1), want.reshape(-1)
+        off = (a != b).nonzero().flatten()
+        if not len(off):
+            return ""
+        look = off[:: step(len(off), 1 << 16)]
+        one = self._evaluated(n, look)
+        if one is not None:
+            jumps = one.truth != b[look]
+            for _, value in one.kinks:
+                jumps |= value != b[look]
+            if int((~jumps).sum()) * _STRAY <= int(jumps.sum()):
+                return ""
+        return f"{len(off)} of {want.numel()} elements differ"
+
+    def _strange(self, n: int, have: torch.Tensor) -> str:
+        """What is not finite on one side alone, where truth and all moved runs are on the other."""
+        want = self._leaves[n][1]
+        if not (what := strange(have, want)):
+            return ""
+        a, b = _flat(have), _flat(want)
+        odd = ~(a.isfinite() & b.isfinite()) & (_class(a) != _class(b))
+        look = odd.nonzero().flatten()[: 1 << 16]
+        one = self._evaluated(n, look)
+        if one is None:
+            return what
+        mine, agree = _class(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
+        for value in [one.truth, *(value for _, value in one.kinks)]:
+            agree |= _class(value) == mine
+        return "" if bool(agree.all()) else what
+
+
+def _after(value: Any) -> Any:
+    return value.after if isinstance(value, Left) else value
+
+
+def _bases(value: Any, count: int) -> list[Any]:
+    if not isinstance(value, Left):
+        return [None] * count
+    return [leaf if isinstance(leaf, torch.Tensor) and inexact(leaf) else None for _, leaf in tensors(value.before)]
+
+
+def _taken(value: Any, index: Sequence[Index | None]) -> list[Any]:
+    """(elements, dtype) of the outputs that are wanted, less what was there before."""
+    leaves = [_number(leaf) for _, leaf in tensors(_after(value))]
+    bases = _bases(value, len(leaves))
+    found: list[Any] = []
+    for leaf, base, at in zip(leaves, bases, index, strict=True):
+        if at is None or not isinstance(leaf, torch.Tensor):
+            found.append(None)
+            continue
+        flat = leaf.detach().reshape(-1)[at] if not inexact(leaf) else _flat(leaf)[at]
+        found.append((flat.clone() if base is None else flat - _flat(base)[at], leaf.dtype))
+    return found
+
+
+def _is_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and inexact(leaf) and leaf.numel() > 0
+
+
+def _number(leaf: Any) -> Any:
+    """A Python float as a tensor: it was one before."""
+    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
+
+
+def _flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
+    tensor = numbers(tensor.detach()).reshape(-1)
+    if tensor.is_complex():
+        return tensor.to(torch.complex64 if narrow else torch.complex128)
+    return tensor.to(torch.float32 if narrow else torch.float64)
+
+
+def _pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    a, b = numbers(have.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
+    for start in range(0, b.numel(), size):
+        yield _flat(a[start : start + size]), _flat(b[start : start + size])
+
+
+def _half_unit(dtype: torch.dtype) -> float:
+    """Half a unit in the last place of a type, relative."""
+    return float(torch.finfo(dtype).eps) / 2
+
+
+def _less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor:
+    error = ((a - b).abs() - unit * b.abs()).clamp_min(0.0)
+    return torch.where(a.isfinite() & b.isfinite(), error, 0.0)
+
+
+def _quantiles(values: torch.Tensor) -> list[float]:
+    """The quantiles of QUANTILES and the largest; nothing of nothing."""
+    if not values.numel():
+        return []
+    ordered = values.to(torch.float64).sort().values
+    places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in QUANTILES]
+    return told(*(ordered[place] for place in places), ordered[-1])
+
+
+def _over(errors: list[float], responses: list[float]) -> float:
+    return max((_share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
+
+
+def _top(error: torch.Tensor, response: torch.Tensor) -> float:
+    return _share(float(error.max()), float(response.max())) if error.numel() else 0.0
+
+
+def _share(error: float, response: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / response if response > 0.0 else math.inf
+
+
+def _bits(ratio: float) -> float:
+    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf
+
+
+def _class(values: torch.Tensor) -> torch.Tensor:
+    """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
+    real = values.real if values.is_complex() else values
+    return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))
+
+
+def _finite(bits: float) -> float | None:
+    return max(-99.0, min(99.0, bits)) if not math.isnan(bits) else None

@@ -1,0 +1,312 @@
+"""What is known of a task before any candidate is judged: its precision, and which trivial answers pass.
+
+Zeros, ones, the mean, an answer to other inputs, half an answer, the input itself: where one of these is right for the inputs as drawn, unusual
+inputs may still tell it apart (a relu of positive inputs is no copy); where they do not, the task cannot tell right from wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from profkit.guest.tensors import inputs, precision
+from profkit.guest.tensors.compare import coded, same, tensors, thin
+from profkit.judge.cases import Trial
+from profkit.judge.events import Events
+from profkit.judge.precision.oracle import BORDERS, Oracle, Precision, Profile
+
+AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
+_COPIED = 3
+"""Unusual inputs that must come back as they are before a task is taken for a copy."""
+_TYPES = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+_TYPES |= {torch.complex128: "fp64", torch.complex64: "fp32"}
+_HOLES = frozenset({"isnan", "nan_to_num", "isfinite", "isinf", "nansum", "nanmean", "nanmedian", "nanquantile"})
+_DROPPED = 13
+"""Mantissa bits of a float32 that TF32 has not."""
+_FACTORS: dict[str, dict[str, tuple[int, ...]]] = {
+    "convolution": {"convolution": (0, 1), "convolution_backward": (0, 1, 2)},
+    "matmul": {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)},
+    "recurrence": {"_cudnn_rnn": (0, 1, 3, 4)},
+}
+"""Arguments of torch's operators that a tensor core multiplies, by the kind of operation."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """`passing`: trivial answers that pass; `told`: those that pass for drawn inputs alone, and the unusual inputs that tell them apart; `still`:
+    outputs of several that are the same for all inputs; `copies`: whether the answer is the input; `mutates`: whether the reference
+    changes its inputs; `random`: whether it draws random numbers; `keeps`: whether its answer depends on what calls before have left in it;
+    `varied`: how inputs that are drawn the same every time are made other ones; `holes`: whether it looks for NaN.
+    """
+
+    precision: Precision = field(default_factory=Precision)
+    passing: list[str] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+    still: list[str] = field(default_factory=list)
+    copies: bool = False
+    mutates: bool = False
+    random: bool = False
+    keeps: bool = False
+    varied: str = ""
+    holes: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same call gives the same answer again, so that timed calls can be compared."""
+        return not (self.mutates or self.random or self.keeps)
+
+    def report(self, events: Events) -> None:
+        """Send what was found, and a caveat for what weakens a verdict."""
+        own = self.precision.own if math.isfinite(self.precision.own) else None
+        told = asdict(self)
+        told["precision"]["own"] = own
+        events.send("probe", **told, required=round(self.precision.required, 2))
+        for caveat in self._caveats():
+            events.send("doubt", **caveat)
+
+    def _caveats(self) -> Iterator[dict[str, str]]:
+        if self.passing:
+            yield {
+                "what": f"trivial answers pass for this task: {', '.join(self.passing)}",
+                "how_much": f"they are right to the {self.precision.required:.1f} bits that the task has",
+                "fix": "draw inputs on which the output depends",
+            }
+        if self.still:
+            yield {
+                "what": f"{', '.join(self.still)} of the answer is the same for all inputs that were tried",
+                "how_much": "leaving it out is not detected",
+                "fix": "draw inputs on which it depends",
+                "code": "output-still",
+            }
+        if self.precision.noise:
+            yield {
+                "what": f"{', '.join(self.precision.noise)} of the answer is rounding noise",
+                "how_much": f"one unit of {self.precision.type} in the inputs moves it by as much as it is",
+                "fix": "return what is not zero by construction",
+                "code": "noise",
+            }
+        if self.random:
+            yield {
+                "what": "timed calls are not compared with the reference",
+                "how_much": "the reference draws random numbers",
+                "fix": "give a reference whose answer depends on its inputs alone",
+            }
+
+
+def probe(
+    model: Any,
+    draw: Callable[[int], list[Any]],
+    seeds: Sequence[int],
+    pause: Callable[[], None] = lambda: None,
+    device: torch.device | None = None,
+) -> Probe:
+    """Measure the reference on drawn inputs, and try the trivial answers."""
+    other = thinned(model(*draw(seeds[1])))
+    arguments = draw(seeds[0])
+    kept, generators = inputs.clone(arguments), _generators()
+    with _Watch() as watch:
+        answer = inputs.clone(model(*arguments))
+    mutates, random = not same(arguments, kept), not same(_generators(), generators)
+    known = Precision(task_type(model, kept, answer, watch.narrowest))
+    found = Probe(known, mutates=mutates, random=random, holes=watch.holes)
+    if random:
+        return found
+    if known.type == "fp32" and (operations := precision.narrowed(device or torch.device("cpu"))):
+        with _Narrowed(operations):
+            known.type = "fp32" if same(model(*inputs.clone(kept)), answer) else "tf32"
+    case = Oracle(model, known, pause).case(kept, answer)
+    known.noise = case.noise()
+    known.own = case.own()
+    known.profiles = case.profiles()
+    passing, still = [], list[str]()
+    given = _passed_through(kept, answer)
+    for name, trial in trivial(thinned(answer), given, other):
+        bits = case.bits(trial)
+        right = [where for where, one in bits.items() if one >= known.required or where in known.noise]
+        if len(right) == len(bits):
+            passing.append(name)
+            if name == "zeros":
+                break  # so is every part of an answer
+        elif name == OTHERS and len(bits) > 1:
+            leaves = dict(tensors(answer))
+            still = [where for where in right if isinstance(leaves[where], torch.Tensor) and where not in known.noise]
+    if known.noise and len(known.noise) == len(known.profiles) == len(list(tensors(answer))):
+        passing = ["rounding noise"]
+    return replace(found, passing=passing, still=still)
+
+
+def known(told: Mapping[str, Any]) -> Probe:
+    """What another process has reported of this task."""
+    given = {name: value for name, value in told.items() if name != "required"}
+    own = dict(given.get("precision") or {})
+    own["profiles"] = {where: Profile(**one) for where, one in (own.get("profiles") or {}).items()}
+    own["own"] = math.inf if own.get("own") is None else own["own"]
+    return Probe(**{**given, "precision": Precision(**own)})
+
+
+def told_apart(found: Probe, asked: Iterable[Trial], other: Any, oracle: Oracle) -> Probe:
+    """The probe without those passing answers that unusual inputs tell from the right one. other: the answer to drawn inputs."""
+    told: dict[str, str] = {}
+    copied, still = 0, found.still
+    others = thinned(other)
+    for trial in asked:
+        case = oracle.case(trial.arguments, trial.answer)
+        answer = thinned(trial.answer)
+        if still:
+            bits = case.bits(others)
+            still = [where for where in still if bits.get(where, -math.inf) >= found.precision.required]
+        for name, given in trivial(answer, _passed_through(trial.arguments, trial.answer), others):
+            if name not in found.passing or name in told:
+                continue
+            bits = case.bits(given)
+            if any(one < found.precision.least for one in bits.values()):
+                told[name] = trial.name
+            elif name == AS_IT_CAME and all(one == math.inf for one in bits.values()):
+                copied += 1
+    copies = AS_IT_CAME in found.passing and AS_IT_CAME not in told and copied >= _COPIED
+    left = [name for name in found.passing if name not in told and not (copies and name == AS_IT_CAME)]
+    return replace(found, passing=left, told=told, copies=copies, still=still)
+
+
+def gives(trial: Trial, got: Any, found: Probe, other: Any) -> str:
+    """Which of the trivial answers that pass for drawn inputs alone this one is; "" for none."""
+    mine = thinned(got)
+    for name, given in trivial(thinned(trial.answer), _passed_through(trial.arguments, trial.answer), thinned(other)):
+        if (
+            name in found.told
+            and mine.keys() == given.keys()
+            and all(_near(mine[where], given[where]) for where in mine)
+        ):
+            return name
+    return ""
+
+
+def _near(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.shape != other.shape:
+        return type(one) is type(other) and bool(one == other)
+    a, b = one.to(torch.float64), other.to(torch.float64)
+    return bool(((a - b).abs() <= 1e-4 * (b.abs() + b.square().mean().sqrt())).all())
+
+
+def trivial(
+    answer: Mapping[str, Any], given: torch.Tensor | None, other: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, thinned answer) of what costs next to nothing to give. given: an input of the form of the only output."""
+    yield "zeros", _each(answer, torch.zeros_like)
+    yield "ones", _each(answer, torch.ones_like)
+    yield OTHERS, other
+    if any(isinstance(leaf, torch.Tensor) and leaf.numel() > 1 for leaf in answer.values()):
+        yield "the mean", _each(answer, _mean)
+        yield "the first half, zeros behind", _each(answer, lambda leaf: _cut(leaf, 2))
+        yield "all but the last block", _each(answer, lambda leaf: _cut(leaf, 16))
+    if given is not None:
+        yield AS_IT_CAME, dict.fromkeys(answer, given)
+
+
+def _each(answer: Mapping[str, Any], change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
+    return {where: change(leaf) if isinstance(leaf, torch.Tensor) else leaf for where, leaf in answer.items()}
+
+
+def _mean(leaf: torch.Tensor) -> torch.Tensor:
+    if not leaf.is_floating_point() or coded(leaf):
+        return torch.zeros_like(leaf)
+    return torch.full_like(leaf, float(leaf.to(torch.float64).nanmean()))
+
+
+def _cut(leaf: torch.Tensor, parts: int) -> torch.Tensor:
+    """The leaf with the last 1/parts of its elements zeroed."""
+    cut = leaf.clone()
+    cut[cut.numel() - max(1, cut.numel() // parts) :] = 0
+    return cut
+
+
+def thinned(output: Any) -> dict[str, Any]:
+    """The leaves of an output by path, tensors thinned."""
+    return {where: thin(leaf) if isinstance(leaf, torch.Tensor) else leaf for where, leaf in tensors(output)}
+
+
+def _passed_through(arguments: list[Any], answer: Any) -> torch.Tensor | None:
+    """An input of the very form of the only output."""
+    (_, only), *more = tensors(answer)
+    if more or not isinstance(only, torch.Tensor):
+        return None
+    given = (leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor))
+    return next((thin(leaf) for leaf in given if (leaf.shape, leaf.dtype) == (only.shape, only.dtype)), None)
+
+
+def _generators() -> list[Any]:
+    """The state of torch's generators."""
+    found = [torch.get_rng_state()]
+    return found + (torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])
+
+
+def task_type(model: Any, arguments: Any, answer: Any, arithmetic: str = "") -> str:
+    """The precision of a task: the widest floating type of its inputs or of its weights, the narrower of the two; of the answer where neither has
+    any; or that of the reference's own arithmetic where it is less. One-byte floats are codes, made wider before they are used.
+    """
+    weights = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    sides = [[_TYPES[leaf.dtype] for _, leaf in tensors(side) if _floats(leaf)] for side in (arguments, weights)]
+    found = [min(side, key=_coarse) for side in sides if side] or [
+        max((_TYPES[leaf.dtype] for _, leaf in tensors(answer) if _floats(leaf)), key=_coarse, default="fp32")
+    ]
+    return max([*found, *filter(None, (arithmetic,))], key=_coarse)
+
+
+def _coarse(name: str) -> float:
+    return -BORDERS[name]
+
+
+def _floats(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in _TYPES
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Sees every operator of torch's that is called."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch asks: its compiler is not to be loaded to be kept off."""
+        return False
+
+
+class _Watch(_Mode):
+    """Remembers the narrowest floating type that an operator gave, and whether one is about NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrowest, self.holes = "", False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        self.holes |= func._overloadpacket._qualified_op_name.removeprefix("aten::") in _HOLES
+        for _, leaf in tensors(output):
+            if _floats(leaf) and leaf.dtype.itemsize < 4:
+                self.narrowest = max(filter(None, (self.narrowest, _TYPES[leaf.dtype])), key=_coarse)
+        return output
+
+
+class _Narrowed(_Mode):
+    """Rounds to TF32 what comes into the operators of these kinds, as tensor cores do with float32."""
+
+    def __init__(self, operations: Iterable[str]) -> None:
+        super().__init__()
+        self._factors = {name: places for one in operations for name, places in _FACTORS[one].items()}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        places = self._factors.get(func._overloadpacket._qualified_op_name.removeprefix("aten::"), ())
+        given = [inputs.mapped(one, rounded_to_tf32) if n in places else one for n, one in enumerate(args)]
+        return func(*given, **(kwargs or {}))
+
+
+def rounded_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
+    """float32 values with a mantissa of 10 bits, to nearest; anything else unchanged."""
+    if tensor.dtype is not torch.float32:
+        return tensor
+    bits = tensor.contiguous().view(torch.int32)
+    nearest = ((bits + (1 << (_DROPPED - 1))) >> _DROPPED) << _DROPPED
+    return torch.where(tensor.isfinite(), nearest.view(torch.float32), tensor)

@@ -1,0 +1,161 @@
+"""A model in float64, with inputs and weights moved at random by a small relative step."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import coded, inexact, tensors
+
+_FINE = 2.0**-16
+"""Step above which codes of one byte are moved too."""
+Run = Callable[[float, int, float], tuple[Any, float]]
+"""(step, seed, sign) -> (what a view gives, the step that was taken)."""
+View = Callable[[Any, list[Any]], Any]
+"""What is looked at of a model called with these arguments, which are used up."""
+
+
+def called(model: Any, arguments: list[Any]) -> Any:
+    """The view of a model's answer."""
+    return model(*arguments)
+
+
+def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
+    """How a model can be asked more exactly, the best first: a copy in float64, itself in float64 for the while (what closures hold
+    is converted too), a copy in its own types.
+    """
+    yield lambda view: _asked(model, arguments, view, _copied, wide=True)
+    if isinstance(model, torch.nn.Module):
+        yield lambda view: _asked(model, arguments, view, _borrowed, wide=True)
+    yield lambda view: _asked(model, arguments, view, _copied, wide=False)
+    yield lambda view: _asked(model, arguments, view, _borrowed, wide=False)
+
+
+Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]]
+
+
+def _asked(model: Any, arguments: list[Any], view: View, holder: Holder, *, wide: bool) -> Run:
+    """Ask in one way. One-byte floats, which are codes, are moved by coarse steps, and by fine ones where a task has no other floats."""
+    floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
+    held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
+    alone = not floats and not held
+
+    def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
+        codes = alone or step > _FINE
+        chance = _Chance(step, seed, sign, wide=wide, codes=codes)
+        with holder(model, wide) as (own, pairs), _default(wide):
+            for target, source in pairs:
+                if inexact(source) and (codes or not coded(source)):
+                    target.copy_(chance.moved(source))
+            moved = inputs.mapped(inputs.clone(arguments), chance.changed)
+            return view(own, moved), chance.taken
+
+    return run
+
+
+class _Chance:
+    """Moves tensors by up to a relative step. `taken`: the largest step of any tensor, which has at least to show in its type."""
+
+    def __init__(self, step: float, seed: int, sign: float, *, wide: bool, codes: bool) -> None:
+        self._step, self._seed, self._sign = step, seed, sign
+        self._wide, self._codes = wide, codes
+        self._generators: dict[torch.device, torch.Generator] = {}
+        self.taken = step
+
+    def changed(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A moved argument, with the layout it had."""
+        if not inexact(tensor) or (coded(tensor) and not (self._codes and self._step)):
+            return tensor
+        return inputs.changed(tensor, self.moved)
+
+    def moved(self, source: torch.Tensor) -> torch.Tensor:
+        """A moved copy: in float64 where wide, else in its own type."""
+        wide = torch.complex128 if source.is_complex() else torch.float64
+        keeps = coded(source) or not self._wide
+        if not self._step:
+            return source.clone() if keeps else source.to(wide)
+        step = max(self._step, 2 * torch.finfo(source.dtype).eps) if keeps else self._step
+        self.taken = max(self.taken, step)
+        noise = torch.rand(source.shape, generator=self._generator(source.device), device=source.device)
+        far = source.to(torch.float32).to(wide) if coded(source) else source.to(wide)
+        far = far * (1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5))
+        return far.to(source.dtype) if keeps else far
+
+    def _generator(self, device: torch.device) -> torch.Generator:
+        if device not in self._generators:
+            self._generators[device] = torch.Generator(device).manual_seed(self._seed)
+        return self._generators[device]
+
+
+def _held(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Parameters, buffers and tensors among the attributes of a model's modules, each once, in a fixed order."""
+    found: dict[int, torch.Tensor] = {}
+    for one in [*model.parameters(), *model.buffers()]:
+        found.setdefault(id(one), one)
+    for module in model.modules():
+        for name, item in vars(module).items():
+            if name not in ("_parameters", "_buffers", "_modules"):
+                for leaf in _leaves(item):
+                    found.setdefault(id(leaf), leaf)
+    return [one for one in found.values() if one.layout is torch.strided and not torch.nn.parameter.is_lazy(one)]
+
+
+def _leaves(item: Any) -> Iterator[torch.Tensor]:
+    if isinstance(item, torch.Tensor):
+        yield item
+    elif type(item) in (list, tuple, dict):
+        yield from (leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor))
+
+
+@contextlib.contextmanager
+def _copied(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
+    """A deep copy; (its tensor, the model's) of each that may be moved. A function is taken as it is."""
+    if not isinstance(model, torch.nn.Module):
+        yield model, []
+        return
+    own = copy.deepcopy(model)
+    if wide:
+        own._apply(_widened)
+        for module in own.modules():
+            for name, item in list(vars(module).items()):
+                if name not in ("_parameters", "_buffers", "_modules") and any(True for _ in _leaves(item)):
+                    object.__setattr__(module, name, inputs.mapped(item, _widened))
+    mine, theirs = _held(own), _held(model)
+    yield own, list(zip(mine, theirs, strict=True))
+
+
+@contextlib.contextmanager
+def _borrowed(model: Any, wide: bool) -> Iterator[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]:
+    """The model itself, its tensors exchanged for others until the end of the block."""
+    held = _held(model) if isinstance(model, torch.nn.Module) else []
+    before = [one.data for one in held]
+    try:
+        for one, data in zip(held, before, strict=True):
+            one.data = _widened(data) if wide else data.clone()
+        yield model, list(zip((one.data for one in held), before, strict=True))
+    finally:
+        for one, data in zip(held, before, strict=True):
+            one.data = data
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    if not inexact(tensor) or coded(tensor):
+        return tensor
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+@contextlib.contextmanager
+def _default(wide: bool) -> Iterator[None]:
+    """What the model makes inside is made in float64 as well."""
+    before = torch.get_default_dtype()
+    if wide:
+        torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

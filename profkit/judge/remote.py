@@ -1,0 +1,301 @@
+"""A candidate's process as the judge sees it: one question at a time, each with a limit.
+
+Whatever the candidate's process answers is a claim. Outputs are compared here and time limits are kept here; how
+it is timed is in claims.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.guest.channel import Channel, EndedError, OverdueError
+from profkit.guest.tensors import exchange, staging
+from profkit.judge.company import Company
+from profkit.judge.events import Events
+from profkit.launch import waiting
+from profkit.launch.process import FAMILY
+from profkit.launch.protocol import LIMITS, Job, Subject
+
+_QUIET = 1.0
+"""Seconds between two announcements of the same phase."""
+_LAST_BREATH = 10.0
+_LOOK, _DRAINED = 0.1, 0.05
+"""Seconds between two looks whether somebody waits for the device, and in which what was launched there ends."""
+_ANSWER, _SMALL = 4, 64 << 20
+"""Answers get so many times the memory of what was given, of so many bytes, or of the reference's; larger ones go by files."""
+
+
+class LostCandidateError(Exception):
+    """The process of candidate `impl` has ended or has to; the parent reports how it ended."""
+
+    def __init__(self, impl: str, what: str = "") -> None:
+        super().__init__(what or f"the process of {impl} has ended")
+        self.impl = impl
+
+
+class RemoteError(RuntimeError):
+    """An exception in the process of candidate `impl`, or an answer of another form.
+
+    `status`: that of the manifest, "" for the default of the phase.
+    """
+
+    def __init__(self, impl: str, told: dict[str, Any]) -> None:
+        super().__init__(str(told.get("reason", ""))[:500])
+        self.impl = impl
+        self.status = str(told.get("status", ""))
+        self.tail = str(told.get("tail", ""))[-3000:]
+
+    def report(self, subject: Subject, events: Events, status: str) -> None:
+        sys.stderr.write(f"{subject.name}: {self.tail}\n")
+        events.send("impl", subject.name, status=self.status or status, reason=str(self), tail=self.tail)
+
+
+class Remote:
+    """A candidate's process: one question at a time, each with the time limit of its phase. `turns`: changes of data that go
+    along with the next one.
+    """
+
+    def __init__(self, subject: Subject, job: Job, device: torch.device, events: Events) -> None:
+        self.subject = subject
+        self.channel = Channel(job.channels[subject.name])
+        self.device = device
+        self.phase = "build"
+        self._folder = Path(job.exchange) / subject.name
+        self._limits = {**LIMITS, **job.limits}
+        self._mark = job.marks.get(subject.name, "")
+        self._events = events
+        self._said = ("", 0.0)
+        self._files = 0
+        self.gone = False
+        self.turns: list[dict[str, Any]] = []
+        self.company: Company | None = None
+        self.process = self._above = 0
+        self.patience = 0.0
+        self.forgiven = False
+        self._halted: list[int] = []
+        # What goes there and what comes back, where both see memory of the device.
+        self._areas = {way: staging.Area(device) for way in ("given", "answer")} if device.type == "cuda" else {}
+        self._wanted, self._alone = 0, False
+        self.expected = 0
+        """Bytes of the device that the reference's answer takes."""
+
+    def ask(self, question: str, **told: Any) -> dict[str, Any]:
+        """The answer. Raises RemoteError for an exception there, LostCandidateError when none will come."""
+        self.post(question, **told)
+        return self.due()
+
+    def post(self, question: str, **told: Any) -> None:
+        """Ask, and go on; the answer is `due`. Others may time before."""
+        if self.company is not None:
+            self.company.step_aside()
+        turns, self.turns = self.turns, []
+        self.send(question, turns=turns, **told)
+
+    def due(self) -> dict[str, Any]:
+        """The answer to the question sent, within the limit of the phase."""
+        self._announce()
+        limit = self._limits[self.phase]
+        return self.answer(max(limit, self.patience) if self.phase in ("check", "time") else limit)
+
+    def send(self, question: str, **told: Any) -> None:
+        if self.gone:
+            raise LostCandidateError(self.subject.name)
+        self._announce()
+        self._halt(False)
+        try:
+            self.channel.send({"ask": question, **told})
+        except EndedError as error:
+            raise self._lost() from error
+
+    def answer(self, limit: float) -> dict[str, Any]:
+        """What comes within `limit` seconds, or later where the process is at a compiler's mercy or a busy machine's."""
+        try:
+            reply = self._heard(limit)
+        finally:
+            for area in self._areas.values():
+                area.rewind()
+        wanted = reply.get("wanted", 0)
+        self._wanted = wanted if isinstance(wanted, int) else 0
+        return reply
+
+    def _heard(self, limit: float) -> dict[str, Any]:
+        """The next message, its doubts passed on."""
+        reply = self._received(limit)
+        self._halt(self.phase != "build")
+        doubts, failed = reply.get("doubts", []), reply.get("failed", {})
+        if not (isinstance(failed, dict) and isinstance(doubts, list) and all(isinstance(d, dict) for d in doubts)):
+            raise self.nonsense()
+        for doubt in doubts:
+            self._events.send(
+                "doubt", self.subject.name, **{k: str(doubt.get(k, "")) for k in ("what", "how_much", "fix", "code")}
+            )
+        if "failed" in reply:
+            error = RemoteError(self.subject.name, failed)
+            if self.forgiven and error.status == "corrupt":
+                # Nothing can run there any more, and that is as little a fault as an end of the process.
+                self._lost()
+            raise error
+        return reply
+
+    def _received(self, limit: float) -> dict[str, Any]:
+        excuse = waiting.Excuse(self.process, limit, self._limits["build"])
+        shares = self.company is not None and self.phase in ("build", "first", "check")
+        while True:
+            try:
+                return self.channel.receive(min(excuse.left(), _LOOK) if shares else excuse.left())
+            except OverdueError as error:
+                if excuse.left():
+                    self._let_others_time(excuse)
+                    continue
+                if not excuse.more():
+                    raise self.overdue(limit) from error
+                self._announce()
+            except EndedError as error:
+                raise self._lost() from error
+
+    def _let_others_time(self, excuse: waiting.Excuse) -> None:
+        """Where it waits for a compiler: it stands still, and what it started compiles on."""
+        if self.company is None or not self.company.wanted or not waiting.compiling(self.process):
+            return
+        began = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGSTOP)
+            time.sleep(_DRAINED)
+            try:
+                self.company.step_aside()
+            finally:
+                os.kill(self.process, signal.SIGCONT)
+        excuse.extend(time.monotonic() - began)
+
+    def nonsense(self) -> RemoteError:
+        """What to raise when an answer is none."""
+        return RemoteError(
+            self.subject.name, {"reason": "its process gave an answer of another form than the question's"}
+        )
+
+    def overdue(self, limit: float) -> LostCandidateError:
+        """Have the process killed and wait until it is gone, so that it disturbs nobody else."""
+        if not self.forgiven:
+            self._events.send("overdue", self.subject.name, phase=self.phase, limit=limit)
+            self.channel.wait_for_end(_LAST_BREATH)
+        return self._lost(told=True, what=f"no answer within {limit:g} s")
+
+    def _lost(self, *, told: bool = False, what: str = "") -> LostCandidateError:
+        if not (told or self.forgiven):
+            self._events.send("lost", self.subject.name, phase=self.phase)
+        self.gone = True
+        self.channel.close()
+        staging.leave(self.process, self._areas.values())
+        return LostCandidateError(self.subject.name, what)
+
+    def _announce(self) -> None:
+        """Let the parent know what is going on; it gives this process more time than the candidate's limit."""
+        now = time.monotonic()
+        if self._said[0] != self.phase or now > self._said[1] + _QUIET:
+            self._said = (self.phase, now)
+            self._events.phase(self.phase, self.subject.name)
+
+    def meet(self, process: int) -> None:
+        """Take note of its process, if it is the one that was started for this candidate."""
+        if self._is_mine(process):
+            warden = waiting.parent_of(process)
+            self.process, self._above = process, warden if self._is_mine(warden) else process
+
+    def _is_mine(self, process: int) -> bool:
+        """Whether it was started with the candidate's mark."""
+        try:
+            known = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return bool(self._mark) and f"{FAMILY}={self._mark}".encode() in known
+
+    def _halt(self, yes: bool) -> None:
+        """While others have their turn the process and what it started stand still: nothing of theirs disturbs. What has
+        left the process has its warden for a parent.
+        """
+        if not self.process or yes == bool(self._halted):
+            return
+        number = signal.SIGSTOP if yes else signal.SIGCONT
+        family = list({self.process, *waiting.descendants(self._above)}) if yes else self._halted
+        for pid in family:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        self._halted = family if yes else []
+
+    def rest(self) -> None:
+        """Stand still until it is asked again."""
+        self._halt(not self.gone)
+
+    def let_go(self) -> None:
+        """Hang up; the process ends when it notices."""
+        self._halt(False)
+        if not self.gone:
+            self.gone = True
+            self.channel.close()
+            staging.leave(self.process, self._areas.values())
+
+    def hand_over(self, value: Any) -> str:
+        """Write a value where the candidate's process reads it; the file's name."""
+        file = self.fresh_file()
+        area = None
+        if self._areas:
+            staging.give_back(staging.free)
+            # What the last answer found no room for, or what the next one will take.
+            wanted, self._wanted = max(self._wanted, self.expected), 0
+            if wanted <= _ANSWER * max(self._areas["given"].size, _SMALL, self.expected):
+                self._roomy("answer", wanted)
+            area = self._roomy("given", staging.size(value, self.device))
+        exchange.write(value, file, area)
+        return file.name
+
+    def _roomy(self, way: str, wanted: int) -> staging.Area | None:
+        """The area with room for so many bytes, None where there is none: files hold them then."""
+        area = self._areas[way]
+        if wanted > area.left and not self._alone:
+            self._widen(way, wanted)
+        return area if 0 < wanted <= area.left else None
+
+    def _widen(self, way: str, wanted: int) -> None:
+        """Share more memory with its process; never again where that cannot be done."""
+        area = self._areas[way]
+        try:
+            bytes_ = area.larger(wanted, torch.cuda.mem_get_info(self.device)[0])
+            memory, handle = staging.allocate(bytes_, self.device) if bytes_ else (None, b"")
+        except RuntimeError:
+            self._alone = True
+            return
+        if memory is None:
+            return
+        # No answer to a question: what lies in the areas is still to be read.
+        self.send("share", way=way, handle=handle.hex(), size=bytes_)
+        try:
+            self._alone = self._heard(self._limits[self.phase]).get("shared") is not True
+        except RemoteError:
+            self._alone = True
+        if not self._alone:
+            area.add(memory)
+
+    def fresh_file(self) -> Path:
+        self._files += 1
+        return self._folder / f"{self._files}.pt"
+
+    def output(self, file: Path) -> Any:
+        """What the candidate wrote. Raises RemoteError when it is nothing that can be read as data."""
+        try:
+            told = exchange.read(file, torch.device("cpu"), trusted=False, area=self._areas.get("answer"))
+            return exchange.restore(told, self.device)
+        except Exception as error:
+            what = str(error).partition("\n")[0][:300]
+            reason = f"its output cannot be read as tensors: {what}"
+            raise RemoteError(self.subject.name, {"reason": reason}) from error
+
+
+__all__ = ["LostCandidateError", "Remote", "RemoteError"]

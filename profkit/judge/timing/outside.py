@@ -1,0 +1,229 @@
+"""The time of a call bounded from below, by the clock of another process.
+
+A candidate's process can say of a call what it likes, for it could have replaced every timer in it. From outside
+two things are seen: a batch of N + 1 calls and one of a single call, each behind the same spin kernel, so that
+launching is hidden in both. What the first takes longer, divided by N, is a call; start, hold, and answer cancel.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.clocks.timing import Sample
+from profkit.judge.timing import busy
+
+METHOD = "outside"
+NOTE = "another process's clock: what N more calls take, divided by N; warm cache"
+DECIDING = ("cupti", "event", "wall")
+ROUNDS = 7
+MARGIN = {"cuda": 1.35, "cpu": 1.1}
+"""Times by which a call may be slower in a batch, seen from outside, than its process reports: gaps between launches."""
+RESOLUTION = 20e-6
+"""Seconds by which two batches may differ from outside without meaning anything."""
+TICK = {"cuda": 1e-6, "cpu": 0.0}
+"""Seconds below which no timer of a device tells two calls apart: an event's time is half of that to either side, and what is
+taken off for the pair is measured likewise.
+"""
+_WORK = {"cuda": 1e-3, "cpu": 20e-3}
+"""Seconds of calls in a batch. On a GPU it is bounded by the launches that fit into the queue."""
+_MOST_CALLS = {"cuda": 200, "cpu": 10_000}
+_FEW = 10
+_MOST_HOLD = 0.2
+_HOLDS = (2.0, 8.0)
+"""How long the queue is held for one call alone, in times of what launching it took."""
+_CYCLES = 2.0e9
+_BUDGET = 2.0
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Seconds per call of one implementation: `claimed` in its samples, `least` from outside.
+
+    `tick`: resolution of the device's timer [s].
+    """
+
+    impl: str
+    claimed: float
+    least: float
+    samples: tuple[Sample, ...]
+    tick: float = 0.0
+
+
+def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
+    """Make `count` calls back to back, or none.
+
+    The last one takes other inputs than those before it, so that their output does not pass for its own.
+    """
+    call.turn()
+    call.prepare()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda._sleep(int(max(hold, 1e-6) * _CYCLES))
+    for _ in range(count - 1):
+        call()
+    call.turn()
+    if count:
+        call()
+    facts.settle(device)
+
+
+def examine(
+    calls: Mapping[str, Any], samples: list[Sample], device: torch.device, before: Callable[[str], None]
+) -> list[Exam]:
+    """Batches of every implementation in random order, ROUNDS times, fewer when calls are long or nothing is to be said of them:
+    more rounds only make the least less.
+    """
+    claims = {name: _claim(samples, name) for name in calls}
+    plans = {}
+    for name in calls:
+        before(name)
+        plans[name] = _enough(calls[name], *_plan(claims[name], device), device)
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    order, chance = list(calls), random.SystemRandom()
+    end = time.monotonic() + _BUDGET
+    for number in range(ROUNDS):
+        chance.shuffle(order)
+        for name in order:
+            before(name)
+            seen[name].append(_pair(calls[name], *plans[name], device))
+        if number < 2:
+            continue
+        exams = [_exam(name, claims[name], plans[name][0], seen[name], TICK[device.type]) for name in calls]
+        suspects = {name: call for name, call in calls.items() if hasattr(call, "batch")}
+        if time.monotonic() > end or not bounds(exams, suspects, MARGIN[device.type]):
+            break
+    return exams
+
+
+def _claim(samples: list[Sample], name: str) -> tuple[float, float]:
+    """(least median seconds of a method that may decide, NaN where none tells, median seconds of the caller), as it claims
+    itself.
+    """
+    mine = [s for s in samples if s.impl == name and s.method in DECIDING]
+    mine = [s for s in mine if s.kept] or mine
+    hosts = [s.host for s in mine if s.host == s.host]
+    told = [s for s in mine if s.seconds == s.seconds]
+    by_method = [[s.seconds for s in told if s.method == method] for method in {s.method for s in told}]
+    least = min(map(statistics.median, by_method), default=math.nan)
+    return least, statistics.median(hosts) if hosts else 0.0
+
+
+def _plan(claim: tuple[float, float], device: torch.device) -> tuple[int, float]:
+    """(more calls in the longer batch, seconds to hold the queue)."""
+    seconds, host = claim
+    count = max(1, min(_MOST_CALLS[device.type], int(_WORK[device.type] / max(1e-6, seconds))))
+    return count, min(_MOST_HOLD, 1.5 * (count + 1) * max(host, 0.0) + 1e-4)
+
+
+def _enough(call: Any, count: int, hold: float, device: torch.device) -> tuple[int, float]:
+    """(count, hold) with a count that fills the time wanted, found from below: warm calls are faster than the cold ones
+    of samples, and a call that is said to take nothing would be made ten thousand times.
+    """
+    if device.type == "cuda":
+        return count, hold
+    count = min(count, _FEW)
+    while count < _MOST_CALLS["cpu"] and _once(call, count + 1, hold, device) < _WORK["cpu"] / 2:
+        count = min(_MOST_CALLS["cpu"], 3 * count)
+    return count, hold
+
+
+def _pair(call: Any, count: int, hold: float, device: torch.device) -> tuple[float, float]:
+    """Seconds of a batch of one and of a batch of count + 1."""
+    return _once(call, 1, hold, device), _once(call, count + 1, hold, device)
+
+
+def _once(call: Any, count: int, hold: float, device: torch.device) -> float:
+    if hasattr(call, "batch"):
+        return float(call.batch(count, hold))
+    began = time.perf_counter()
+    batch(call, count, hold, device)
+    return time.perf_counter() - began
+
+
+def _exam(
+    name: str, claim: tuple[float, float], count: int, seen: list[tuple[float, float]], tick: float = 0.0
+) -> Exam:
+    ones, manies = zip(*seen, strict=True)
+    slopes = [max(0.0, (many - one) / count) for one, many in seen]
+    least = (min(manies) - statistics.median(ones) - RESOLUTION) / count
+    rows = tuple(Sample(name, METHOD, n, 0, slope, l2="warm") for n, slope in enumerate(slopes))
+    return Exam(name, claim[0], max(0.0, least), rows, tick)
+
+
+def bounds(exams: list[Exam], suspects: Mapping[str, Any], margin: float) -> dict[str, float]:
+    """Lower bounds of seconds per call, by name, of the implementations that report less.
+
+    The reference is timed in the judge's own process: by as much as its batches are slower than its samples, because the
+    machine is busy, those of the others may be.
+    """
+    usual = max([1.0, *(e.least / e.claimed for e in exams if e.impl not in suspects and e.claimed > 0)])
+    least = {exam.impl: exam.least / (margin * usual) for exam in exams if exam.impl in suspects}
+    return {e.impl: least[e.impl] for e in exams if least.get(e.impl, 0.0) > max(e.claimed, e.tick)}
+
+
+def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
+    """Scale the samples of one implementation so that no deciding median is below `least` [s]."""
+    medians = {}
+    for method in DECIDING:
+        mine = [s.seconds for s in samples if s.impl == name and s.method == method and s.seconds == s.seconds]
+        medians[method] = statistics.median(mine) if mine else math.inf
+
+    def up(sample: Sample) -> Sample:
+        median = medians.get(sample.method, math.inf)
+        if sample.impl != name or median >= least:
+            return sample
+        return replace(sample, seconds=sample.seconds * least / median if median > 0 else least)
+
+    return [up(sample) for sample in samples]
+
+
+def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
+    """The caveat of calls that take longer from outside; load: contention that may explain it."""
+    seen = f"its process reports {exam.claimed * 1e6:.4g} us a call, from outside at least {exam.least * 1e6:.4g} us a call"
+    if load:
+        what = f"whether {exam.impl} takes the time that its process reports could not be told"
+        return {**busy.unsure(what, f"{seen}, on a busy machine: {load}"), "about": exam.impl}
+    what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
+    fix = "see that nothing else runs on this machine; do all of the work in the call"
+    return {"what": what, "how_much": f"{seen}: the larger counts", "fix": fix, "code": METHOD, "about": exam.impl}
+
+
+def place(index: int, shape: torch.Size) -> tuple[int, ...]:
+    """Where element number `index` is in a tensor of this shape."""
+    found: list[int] = []
+    for size in reversed(shape):
+        index, at = divmod(index, size)
+        found.append(at)
+    return tuple(reversed(found))
+
+
+def launching(
+    exam: Exam, call: Any, samples: list[Sample], device: torch.device, before: Callable[[str], None]
+) -> bool:
+    """Whether launching explains what its batches took: the queue need not hold two calls of many kernels, nor is every hold as
+    long as launching takes on a busy machine. By its own word such a call launches for longer than the device works; behind a
+    hold that is long enough one alone then takes what it claims beyond what none at all takes.
+    """
+    claimed, host = _claim(samples, exam.impl)
+    if device.type != "cuda" or not host > claimed:
+        return False
+    for longer in _HOLDS:
+        hold = min(_MOST_HOLD, longer * host + 1e-4)
+        ones: list[float] = []
+        nones: list[float] = []
+        for _ in range(ROUNDS):
+            for count, seen in ((0, nones), (1, ones)):
+                before(exam.impl)
+                seen.append(_once(call, count, hold, device))
+        if min(ones) - statistics.median(nones) - RESOLUTION <= MARGIN[device.type] * max(claimed, exam.tick):
+            return True
+    return False

@@ -1,0 +1,35 @@
+"""The fastest of several candidates, timed again: it was picked for its times, so they flatter it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from profkit.guest.clocks.timing import Sample
+
+FIELD = 3
+"""Candidates from which on the luck of the best is worth a second look."""
+FIRST = "-first"
+"""What the method of its first samples is called with, once there are others."""
+_DECIDING = ("cupti", "event", "wall")
+
+
+def fastest(samples: Iterable[Sample], candidates: Collection[str]) -> str:
+    """The candidate with the smallest median by the method that decides; "" when fewer than FIELD were timed."""
+    kept = [sample for sample in samples if sample.kept and sample.impl in candidates]
+    for method in _DECIDING:
+        seconds = {name: [s.seconds for s in kept if s.impl == name and s.method == method] for name in candidates}
+        medians = {name: statistics.median(values) for name, values in seconds.items() if values}
+        if len(medians) >= FIELD:
+            return min(medians, key=lambda name: medians[name])
+    return ""
+
+
+def replaced(samples: Iterable[Sample], fresh: Collection[Sample], name: str) -> list[Sample]:
+    """All samples, `fresh` in rounds after all others; of `name` the earlier ones become the method's first look."""
+    earlier = list(samples)
+    methods = {sample.method for sample in fresh}
+    beyond = 1 + max((sample.round for sample in earlier), default=-1)
+    first = [replace(s, method=s.method + FIRST) if s.impl == name and s.method in methods else s for s in earlier]
+    return first + [replace(s, round=s.round + beyond) for s in fresh]

@@ -1,0 +1,347 @@
+"""Checks of a candidate's weights: drawn values for what is constant, and other values once it has been timed."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from profkit.guest import settings
+from profkit.guest.build import loading
+from profkit.guest.tensors import inputs, weights
+from profkit.guest.tensors.compare import Verdict, close, coded, tensors
+from profkit.guest.whole import CannotWriteError
+from profkit.judge import guests as judge
+from profkit.judge.implementation import Implementation
+from profkit.judge.precision import memory_stress
+from profkit.judge.remote import LostCandidateError
+
+if TYPE_CHECKING:
+    from profkit.judge.session import Session
+
+_MOST_ASKED = 32
+"""Weights of which it is found out one by one whether a candidate ignores them."""
+_MOST_NAMED = 4
+_SIZES, _GIVEN = (2.0, 3.0), 256.0
+"""Times by which weights are larger than as they are constructed, and tables where all inputs are whole numbers."""
+_LOUDER = (1e2, 1e4)
+"""Times by which a weight that hardly counts may have to be larger; half precision has room for them."""
+_MOST_LOUDER = 16
+_PATIENCE, _MOST_REMEMBERING = 4.0, 32
+"""Seconds of the reference's answers, and weights with which it remembers longer, that are tried."""
+_TELLS = 9.0
+"""Bits beyond which two answers of the reference count as different."""
+
+
+@dataclass(frozen=True)
+class Others:
+    """Weights unlike the constructed ones, by name, and what they are `like`; binding: whether a wrong answer with them is wrong."""
+
+    like: str
+    binding: bool
+    values: dict[str, torch.Tensor]
+
+
+class WeightChecks:
+    """What is asked about the weights of candidates, in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._events = session.events
+        self._others: list[Others] | None = None
+
+    # Before anything is compared
+
+    def give(self, candidate: Implementation) -> None:
+        """Give the candidate the drawn weights. Those that cannot be found in it stay as constructed on both sides."""
+        live = self._session.live
+        match = candidate.match
+        unknown = frozenset(name for name in match.missing if name in live.live and name not in match.bare)
+        candidate.alive = frozenset(live.live) - unknown
+        if unknown and self._matter(unknown):
+            if self.born(candidate):
+                return
+            self.unmatched(candidate, f"no counterpart for {live.named(sorted(unknown))}")
+        if candidate.alive:
+            candidate.take(live.mixed(candidate.alive))
+
+    def _matter(self, names: frozenset[str]) -> bool:
+        """Whether the reference's answer depends on these weights."""
+        session = self._session
+        arguments = session.unseen()
+        without = inputs.clone(session.answer(inputs.clone(arguments), frozenset()))
+        return not close(session.answer(arguments, names), without, session.oracle.precision.required)
+
+    def unmatched(self, candidate: Implementation, why: str) -> None:
+        name = candidate.subject.name
+        self._events.send(
+            "doubt",
+            name,
+            what=f"weights: {name} was compared with some as they are constructed",
+            how_much=f"{why}: whether it uses them is not known",
+            fix="name parameters and buffers as the reference does",
+            code="weights-unmatched",
+        )
+
+    def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
+        """Of a wrong candidate: whether it is right for the weights as constructed, and which it ignores then."""
+        session, alive = self._session, candidate.alive
+        self._events.phase("check", candidate.subject.name, factor=2.0)
+        if not self._right(candidate, frozenset()):
+            return verdict
+        if candidate.match.ordered:
+            self.unmatched(candidate, "several of one form were told apart by their order alone")
+            candidate.alive = frozenset()
+            candidate.take(session.live.constructed)
+            return session.compared(candidate)
+        ignored = [one for one in sorted(alive)[:_MOST_ASKED] if not self._right(candidate, frozenset({one}))]
+        if not ignored:
+            return verdict
+        if self.born(candidate):
+            return session.compared(candidate)
+        named = session.live.named(ignored)
+        if self._uses(candidate, frozenset(ignored)):
+            return Verdict("mismatch", f"right only for the values that {named} is constructed with: {verdict.what}")
+        return Verdict("mismatch", f"ignores {named}: right only for the initial values")
+
+    def _uses(self, candidate: Implementation, names: frozenset[str]) -> bool:
+        """Whether its answer changes with these weights: then it is wrong elsewhere, where those as constructed hide it."""
+        arguments, seed, answers = self._session.unseen(), judge.draw(1)[0], []
+        for alive in (frozenset(), names):
+            candidate.take(self._session.live.mixed(alive))
+            answers.append(candidate.plain(inputs.clone(arguments), seed))
+        return not close(answers[1], answers[0], self._session.oracle.precision.required)
+
+    def _right(self, candidate: Implementation, alive: frozenset[str]) -> bool:
+        """Whether one plain call is right with these weights drawn and the others as constructed."""
+        candidate.take(self._session.live.mixed(alive))
+        arguments, seed = self._session.unseen(), judge.draw(1)[0]
+        got = candidate.plain(inputs.clone(arguments), seed)
+        return self._session.verdict(got, arguments, alive, seed).status == "ok"
+
+    def born(self, candidate: Implementation) -> bool:
+        """Whether it is right, and stays so constructed, when its constructor finds the drawn weights: it has folded them there. Else it
+        is constructed as it was.
+        """
+        every, before = frozenset(self._session.live.live), candidate.alive
+        candidate.alive = every
+        self._events.phase("build", candidate.subject.name)
+        try:
+            self._rebuild(candidate)
+            if self._right(candidate, every):
+                return True
+        except LostCandidateError:
+            raise
+        except Exception:
+            # It does not bear that; what it is called rests on what it did before.
+            traceback.print_exc()
+        candidate.alive = before
+        self._session.put(frozenset())
+        candidate.restore()
+        return False
+
+    def _rebuild(self, candidate: Implementation) -> None:
+        session, live = self._session, self._session.live
+        session.put(frozenset(live.live))
+        inputs.torch_seed(session.built_with)
+        reference = session.reference
+        init, known = reference.module.get_init_inputs(), reference.model.state_dict()
+        told = {"init": init, "weights": dict(known), "live": dict(live.live), "constructed": live.constructed}
+        if not candidate.remote:
+            loading.use(candidate.lock)
+        switches = settings.read()
+        try:
+            candidate.rebuild(told, session.built_with, session.device)
+        finally:
+            settings.keep(switches, candidate.subject.name, self._events)
+
+    # After it was timed
+
+    def follow(self, sound: list[Implementation]) -> list[Implementation]:
+        """Change the weights of right candidates in place. Those that follow are given weights unlike the constructed ones and must be right with
+        them; that others have folded theirs is a note. Returns those that stay.
+        """
+        session, reference = self._session, self._session.reference
+        names, still = weights.changeable(reference.model, session.live.live), weights.padded(reference.model)
+        every = [*names, *sorted(reference.drawn.difference(names))]
+        if not every or reference.probe.random or weights.too_many(reference.model):
+            return sound
+        left: list[Implementation] = []
+        for candidate in sound:
+            with session.blame(candidate.subject, "error") as failed:
+                if self._follows(candidate, every, still) and candidate.alive == session.live.live.keys():
+                    failed += self._wrong_with_others(candidate, names, every)
+            if failed:
+                session.forget([candidate])
+            elif self._as_before(candidate, every):
+                left.append(candidate)
+        self._others = None
+        return left
+
+    def _follows(self, candidate: Implementation, every: list[str], still: list[str]) -> bool:
+        """Whether its answer follows an in-place update of its weights; a note where it does not."""
+        session, model, name = self._session, self._session.reference.model, candidate.subject.name
+        arguments, seed = session.unseen(), judge.draw(1)[0]
+        self._events.phase("work", session.reference.subject.name, factor=2.0)
+        before = session.answer_at(seed, arguments, candidate.alive)
+        weights.shift(model, every, still=still)
+        try:
+            after = session.answer_at(seed, arguments, candidate.alive)
+            if not weights.steady(before, after) or close(after, before, _TELLS):
+                return False
+            self._events.phase("check", name)
+            try:
+                missing = candidate.shift(every, still)
+                got = candidate.plain(arguments, seed)
+            except (LostCandidateError, CannotWriteError):
+                raise
+            except Exception as error:
+                session.note(name, f"weights: an in-place update is refused: {str(error).partition(chr(10))[0][:200]}")
+                return False
+            if session.oracle.case(arguments, after).judged(got).status == "ok":
+                return not missing
+            kept = close(got, before, _TELLS)
+            if missing:
+                session.note(name, f"weights: no counterpart of {', '.join(missing[:_MOST_NAMED])} to update")
+                return False
+            session.note(
+                name,
+                f"weights are folded at build: {'in-place updates are ignored' if kept else 'wrong after an update'}",
+            )
+            return False
+        finally:
+            weights.shift(model, every, still=still, back=True)
+
+    def _wrong_with_others(self, candidate: Implementation, names: list[str], every: list[str]) -> list[str]:
+        """What a candidate that follows is called with weights unlike the constructed ones; nothing where it is right with all."""
+        session, name = self._session, candidate.subject.name
+        for one in self._others_of(names):
+            self._events.phase("check", name)
+            held = {w: value for w, value in session.reference.model.state_dict().items() if w in every}
+            candidate.forgive(not one.binding)
+            try:
+                candidate.take({**held, **one.values}, every=True)
+                arguments = session.unseen()
+                got = candidate.plain(inputs.clone(arguments), 0)
+                with session.weights_as(one.values):
+                    want = session.ask_reference(inputs.clone(arguments))
+                    verdict = session.oracle.case(arguments, want).judged(got)
+            except (LostCandidateError, CannotWriteError):
+                raise
+            except Exception as error:
+                if one.binding:
+                    raise
+                verdict = Verdict("error", str(error).partition("\n")[0])
+            finally:
+                candidate.forgive(False)
+            if verdict.status == "ok":
+                continue
+            where = f"{one.like} ({weights.said(session.reference.model, one.values)})"
+            candidate.take(held, every=True)
+            if session.usual(candidate, session.live.live.keys()).status != "ok":
+                session.note(name, "weights are folded at the first update")
+                return []
+            if not one.binding:
+                session.fragile(name, f"weights where {where}", verdict.what)
+                continue
+            what = f"right for weights as they are constructed, wrong where {where}: {verdict.what}"
+            self._events.send("impl", name, status="mismatch", reason=what)
+            return ["mismatch"]
+        return []
+
+    def _as_before(self, candidate: Implementation, names: list[str]) -> bool:
+        """Give a candidate these weights as it had them when it was timed; whether it is right then."""
+        session = self._session
+        candidate.forgive(True)
+        try:
+            session.put(candidate.alive)
+            held = session.reference.model.state_dict()
+            candidate.take({name: held[name] for name in names}, every=True)
+            return session.usual(candidate, candidate.alive).status == "ok"
+        except CannotWriteError:
+            raise
+        except Exception as error:
+            session.refuse_lost(error)
+            return False
+        finally:
+            candidate.forgive(False)
+
+    def _others_of(self, names: list[str]) -> list[Others]:
+        """Found for the first candidate and kept for the others."""
+        if self._others is None:
+            self._others = []
+            try:
+                self._others.extend(self._found(names))
+            except Exception as error:
+                self._session.refuse_lost(error)
+                traceback.print_exc()
+        return self._others
+
+    def _found(self, names: list[str]) -> Iterator[Others]:
+        """Weights unlike those that are constructed, where they make a difference."""
+        session, model = self._session, self._session.reference.model
+        self._events.phase("work", session.reference.subject.name, factor=2.0)
+        session.put(frozenset(session.live.live))
+        held = {name: one.clone() for name, one in model.state_dict().items() if name in names and not coded(one)}
+        arguments = session.unseen()
+        before = session.ask_reference(inputs.clone(arguments))
+        ask = functools.partial(self._with, arguments)
+        trained = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+        seed = judge.draw(1)[0]
+        # With some signs an answer may be rounding alone.
+        tried = [
+            ("they have other signs and sizes", True, weights.unlike(model, list(held), seed, signs=signs))
+            for signs in (True, False)
+        ]
+        tried += [(like, True, values) for like, values in self._louder(held, ask)]
+        # Steps that converge with those as constructed may not with these.
+        for times in _SIZES:
+            larger = {name: value * times for name, value in held.items() if name in trained}
+            tried.append((f"they are {times:g} times as large", False, larger))
+        if not inputs.floating(arguments):
+            given = {name: held[name] * _GIVEN for name in held if name in weights.tables(model)}
+            tried.append((f"they are {_GIVEN:g} times as large", False, given))
+        if (length := _longest(arguments)) >= memory_stress.LONG:
+            more = itertools.islice(memory_stress.remembering(model, held, length), _MOST_REMEMBERING)
+            tried += [("they have it remember longer", True, values) for values in more]
+        end = time.thread_time() + _PATIENCE
+        for like, binding, values in tried:
+            answer = ask(values) if values and time.thread_time() < end else None
+            if answer is not None and weights.steady(before, answer) and not close(answer, before, _TELLS):
+                yield Others(like, binding, values)
+
+    def _louder(
+        self, held: Mapping[str, torch.Tensor], ask: Callable[[Mapping[str, torch.Tensor]], Any]
+    ) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+        """Each weight that hardly counts, as much larger as it takes to count."""
+        for name, value in list(held.items())[:_MOST_LOUDER]:
+            for times in (1.0, *_LOUDER):
+                one, other = (ask({name: value * by}) for by in (times, -times))
+                if one is None or other is None or not weights.steady(one, other):
+                    break
+                if not close(other, one, _TELLS):
+                    if times > 1.0:
+                        yield "some that hardly count are larger", {name: value * times}
+                    break
+
+    def _with(self, arguments: list[Any], values: Mapping[str, torch.Tensor]) -> Any:
+        """The reference's answer with these weights; None where it fails."""
+        self._events.phase("work", self._session.reference.subject.name, factor=2.0)
+        try:
+            with self._session.weights_as(values):
+                return self._session.ask_reference(inputs.clone(arguments))
+        except Exception as error:
+            self._session.refuse_lost(error)
+            return None
+
+
+def _longest(arguments: list[Any]) -> int:
+    return max(
+        (max(leaf.shape, default=0) for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor)), default=0
+    )

@@ -1,0 +1,241 @@
+"""What the algorithm must do at least: FLOP by pipe, and bytes in and out, seen on the reference.
+
+Matrix products, convolutions and attention are counted by torch's FlopCounterMode formulas. The rest
+follows an element-wise model: one FLOP per output element of a point-wise operation, one per input
+element of a reduction, and for normalisations and softmax the count of `_PER_ELEMENT`. Moving, casting
+and filling costs none. Bytes are compulsory: every input and parameter once in, every output once out, in
+whole sectors where a view skips elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from profkit.guest.tensors.compare import tensors
+
+_PER_ELEMENT = {
+    "_softmax": 5,
+    "_log_softmax": 5,
+    "native_layer_norm": 8,
+    "_fused_rms_norm": 4,
+    "native_group_norm": 8,
+    "native_batch_norm": 4,
+    "_native_batch_norm_legit_no_training": 4,
+    "cudnn_batch_norm": 4,
+    "std": 4,
+    "var": 4,
+    "var_mean": 4,
+    "logsumexp": 4,
+    "norm": 2,
+    "linalg_vector_norm": 2,
+}
+_REDUCTIONS = {
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "max",
+    "min",
+    "prod",
+    "cumsum",
+    "cumprod",
+    "argmax",
+    "argmin",
+    "any",
+    "all",
+}
+_FREE = {
+    "_to_copy",
+    "copy",
+    "copy_",
+    "clone",
+    "fill",
+    "fill_",
+    "zero_",
+    "where",
+    "alias",
+    "detach",
+    "lift_fresh",
+}
+_TENSOR_PIPE = {torch.float16: "tensor_fp16", torch.bfloat16: "tensor_bf16", torch.int8: "tensor_int8"}
+# Point-wise kernels on half types compute in FP32.
+_VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
+SECTOR = 32
+"""Bytes that DRAM moves at least, on every NVIDIA GPU since Maxwell."""
+
+_FP64_TENSOR = {"8.0", "9.0", "10.0"}
+
+
+class FlopModel(TorchDispatchMode):  # type: ignore[misc]
+    """Adds up FLOP by pipe over every operation that runs under it. `matmul` and `vector` name the pipes."""
+
+    def __init__(self, cc: str) -> None:
+        super().__init__()
+        self.flops: dict[str, float] = defaultdict(float)
+        self.unknown: set[str] = set()
+        self._cc = cc
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch asks: no, its compiler is not to be loaded to be kept off; it lets be whatever runs under a mode."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        out = func(*args, **keywords)
+        self._count(func, args, keywords, out)
+        return out
+
+    def _count(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        packet = func._overloadpacket
+        name = packet._qualified_op_name.split("::")[-1]
+        if packet in flop_registry:
+            self.flops[self._matmul_pipe(name, _floating(args))] += flop_registry[packet](*args, **kwargs, out_val=out)
+            self._bias(name, out)
+        elif name in _FREE:
+            return
+        elif name in _PER_ELEMENT or name in _REDUCTIONS:
+            first = next(iter(_tensors_in(args)), None)
+            if first is not None:
+                self._add(first, first.numel() * _PER_ELEMENT.get(name, 1))
+        elif torch.Tag.pointwise in func.tags:
+            for leaf in _tensors_in((out,)):
+                self._add(leaf, leaf.numel())
+        elif not func.is_view and name not in _SILENT:
+            self.unknown.add(name)
+
+    def _bias(self, name: str, out: Any) -> None:
+        if name == "addmm" and isinstance(out, torch.Tensor):
+            self._add(out, out.numel())
+
+    def _add(self, tensor: torch.Tensor, count: float) -> None:
+        pipe = _VECTOR_PIPE.get(tensor.dtype)
+        if pipe is not None:
+            self.flops[pipe] += count
+
+    def _matmul_pipe(self, name: str, dtype: torch.dtype | None) -> str:
+        if dtype is torch.float32:
+            # cuDNN's convolutions use TF32 unless told not to; products only when told to.
+            backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
+            tf32 = torch.cuda.is_available() and backend.allow_tf32 and self._cc
+            return "tensor_tf32" if tf32 and float(self._cc) >= 8.0 else "fp32"
+        if dtype is torch.float64:
+            return "tensor_fp64" if self._cc in _FP64_TENSOR else "fp64"
+        if not self._cc:
+            return _VECTOR_PIPE.get(dtype, "fp32") if dtype else "fp32"
+        if dtype is not None and "float8" in str(dtype):
+            return "tensor_fp8"
+        return _TENSOR_PIPE.get(dtype, "fp32") if dtype else "fp32"
+
+
+_SILENT = {
+    "empty",
+    "empty_strided",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "arange",
+    "zeros",
+    "ones",
+    "full",
+    "randn",
+    "rand",
+    "_unsafe_view",
+    "_local_scalar_dense",
+    "set_",
+    "resize_",
+    "cat",
+    "stack",
+    "index",
+    "index_select",
+    "gather",
+    "embedding",
+    "constant_pad_nd",
+    "repeat",
+    "flip",
+    "roll",
+}
+
+
+def _tensors_in(args: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            yield from _tensors_in(arg)
+
+
+def _floating(args: Any) -> torch.dtype | None:
+    return next((tensor.dtype for tensor in _tensors_in(args)), None)
+
+
+def modelled(model: torch.nn.Module, inputs: list[Any], cc: str) -> dict[str, Any]:
+    """Run the reference once and return {"source", "flops": {pipe: FLOP}, "bytes", "note"}."""
+    with FlopModel(cc) as counter:
+        output = model(*inputs)
+    state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+    read = _bytes([*(leaf for _, leaf in tensors(inputs)), *state])
+    written = _bytes(leaf for _, leaf in tensors(output))
+    note = f"not in the FLOP model: {', '.join(sorted(counter.unknown))}" if counter.unknown else ""
+    return {
+        "source": "modelled",
+        "flops": dict(counter.flops),
+        "bytes": read + written,
+        "read": read,
+        "written": written,
+        "note": note,
+    }
+
+
+def declared(module: ModuleType) -> dict[str, Any] | None:
+    """What the sample's own `get_work()` says, in the same form; None when it says nothing.
+
+    `get_work()` returns {"flops": {pipe: FLOP} or a number of FP32 FLOP, "bytes": bytes}.
+    """
+    if not hasattr(module, "get_work"):
+        return None
+    said = module.get_work()
+    flops = said.get("flops", {})
+    if isinstance(flops, (int, float)):
+        flops = {"fp32": flops}
+    return {
+        "source": "declared",
+        "flops": {k: float(v) for k, v in flops.items()},
+        "bytes": float(said.get("bytes", math.nan)),
+        "note": "get_work() of the reference",
+    }
+
+
+def _bytes(found: Iterable[Any]) -> float:
+    """Bytes that memory moves for the distinct tensors."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for tensor in found:
+        if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
+            key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+            seen[key] = _moved(tensor)
+    return float(sum(seen.values()))
+
+
+def _moved(tensor: torch.Tensor) -> int:
+    """Bytes of a tensor's distinct elements, with the gaps too small to be left out: memory moves whole sectors."""
+    if not tensor.numel():
+        return 0
+    size = int(tensor.element_size())
+    block, pieces, span = size, 1, size
+    for step, count in sorted(
+        (stride * size, n) for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride and n > 1
+    ):
+        span += step * (count - 1)
+        if pieces == 1 and step - block < SECTOR:
+            block += step * (count - 1)
+        else:
+            pieces *= count
+    return block if pieces == 1 else min(span, pieces * -(-block // SECTOR) * SECTOR)

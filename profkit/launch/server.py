@@ -1,0 +1,178 @@
+"""A process that has imported torch and forks a child for every request: `python -m profkit.launch.server FD PARENT MODULE...`.
+
+It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
+descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.version_info < (3, 11) and sys.path and sys.path[0] in ("", os.getcwd()):
+    # What -P does: nothing that lies here is imported.
+    del sys.path[0]
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import random
+import runpy
+import select
+import signal
+import socket
+import tempfile
+from collections.abc import Sequence
+
+import msgspec
+
+from profkit.launch import warden
+from profkit.launch.process import FAMILY
+from profkit.launch.warm import MOST_FDS, NUMBER, UNMARKED, Request
+
+_HIGH = 200
+
+
+def _serve(control: socket.socket) -> Request | None:
+    """Fork a child for every message. In a child the request; None when there will be no more messages."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    lines: dict[int, socket.socket] = {}
+    heard = select.poll()
+    for one in (control.fileno(), woken):
+        heard.register(one, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in heard.poll()]
+        if woken in ready:
+            os.read(woken, 1 << 12)
+            _reap(lines, heard)
+        for pid, line in lines.items():
+            if line.fileno() in ready:
+                heard.unregister(line)
+                os.kill(pid, signal.SIGTERM)
+        if control.fileno() not in ready:
+            continue
+        word, given, _, _ = socket.recv_fds(control, 1, MOST_FDS)
+        if not word:
+            return None
+        line, me = socket.socket(fileno=given[0]), os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            # No room for one more, which who asked hears: what runs here is others'.
+            pid = -1
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            foreign = [control.detach(), woken, wake, *(other.detach() for other in lines.values())]
+            return _become(me, line, given[1:], foreign)
+        for descriptor in given[1:]:
+            os.close(descriptor)
+        if pid < 0:
+            line.close()
+            continue
+        with contextlib.suppress(OSError):
+            line.sendall(NUMBER.pack(pid))
+        lines[pid] = line
+        # What is said on it is for the child; here, that who asked has ended.
+        heard.register(line, select.POLLRDHUP)
+
+
+def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
+    """Tell who asked what became of the children that have ended."""
+    for pid in list(lines):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            with lines.pop(pid) as line:
+                with contextlib.suppress(KeyError):
+                    heard.unregister(line)
+                with contextlib.suppress(OSError):
+                    line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+
+
+def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:
+    """Make this fork of `server` what a process of its own would be: session, descriptors, variables, directory, chance."""
+    os.setsid()
+    data = b""
+    while not data.endswith(b"\n"):
+        more = line.recv(1 << 16)
+        if not more:
+            os._exit(1)
+        data += more
+    line.close()
+    request = msgspec.json.decode(data, type=Request)
+    # Out of the way of the numbers that are wanted, which may be those of the server's own.
+    above = max(_HIGH, *request.descriptors, 2) + 1
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, above) for descriptor in given]
+    for descriptor in (*given, *foreign):
+        os.close(descriptor)
+    for source, wanted in zip([high[0], *high], (1, 2, *request.descriptors), strict=True):
+        os.dup2(source, wanted)
+    for descriptor in high:
+        os.close(descriptor)
+    _mark(request.env.get(FAMILY, ""))
+    os.environ.clear()
+    os.environ.update(request.env)
+    os.chdir(request.cwd)
+    warden.guard(server)
+    # The server's folder may be another's, and gone.
+    tempfile.tempdir = None
+    random.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    return request
+
+
+def _mark(mark: str) -> None:
+    """Write the mark where /proc/PID/environ shows it: over the one this process was executed with, which setting a
+    variable leaves as it was. Descendants that never execute anything inherit it there.
+    """
+    if len(mark) == len(UNMARKED) and _PLACE:
+        ctypes.memmove(_PLACE, mark.encode(), len(mark))
+
+
+def _place() -> int:
+    """Address of the mark among the variables this process was executed with; 0 when it was given none."""
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    return getenv(FAMILY.encode()) or 0 if os.environ.get(FAMILY) == UNMARKED else 0
+
+
+def _touched_a_gpu() -> bool:
+    """Whether an import has opened an NVIDIA device: a fork could not use it."""
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd"))
+    return any(os.readlink(link).startswith("/dev/nvidia") for link in links if os.path.lexists(link))
+
+
+def _main(control: str, parent: str, *preload: str) -> None:
+    # While it imports it cannot hear that nobody wants it any more; later its parent's threads may come and go.
+    warden.with_parent(signal.SIGKILL)
+    if os.getppid() != int(parent):
+        os._exit(0)
+    # What is imported stays: to look through it for garbage, again and again, takes a quarter of the time; a child that
+    # did would copy its pages.
+    gc.disable()
+    for name in preload:
+        importlib.import_module(name)
+    # Once: Python looks through everything the less often the more it found there.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    warden.with_parent(0)
+    if _touched_a_gpu():
+        sys.exit("a library opens the GPU while it is imported")
+    request = _serve(socket.socket(fileno=int(control)))
+    if request is None:
+        # At once: its children end when it does, and what torch does at an orderly end takes long on a busy machine.
+        os._exit(0)
+    sys.argv = [request.module, *request.arguments]
+    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _PLACE = _place()
+    _main(*sys.argv[1:])

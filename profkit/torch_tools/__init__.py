@@ -1,0 +1,1 @@
+"""Tools that need torch: tracing a program, conditions, ceilings, builds ahead."""

@@ -1,0 +1,121 @@
+"""The same call with one thing changed at a time: a warm L2, half of the SMs, half of every SM, half of the data.
+
+What binds a call shows in what it does not mind: half of the SMs do not slow down what waits for DRAM, half of the data
+does not speed up what waits for a launch. Nothing is counted; the analyzers conclude (analyzers/perturbation.py).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.clocks.clocks import CpuClock, CudaClock
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import tensors
+from profkit.torch_tools.resident import Resident
+
+ROUNDS, LEAST = 15, 5
+"""Rounds of all conditions: so many, or fewer where they take longer than the budget."""
+TRIES = 3
+ROOM = 4.0
+"""Times as long as usual from which a call found no room beside the resident kernel, and waited for it to go: half of the
+room makes it twice as long, or thrice where the last wave is short.
+"""
+RESIDENTS = {"half_sms": "whole", "half_warps": "half"}
+"""Condition -> what takes up the room."""
+
+
+@dataclass
+class _Beside:
+    """A call beside the resident kernel, which comes before it and may go once it is queued."""
+
+    call: Callable[[], Any]
+    resident: Resident
+    name: str
+
+    def __call__(self) -> Any:
+        self.resident.enter(self.name)
+        return self.call()
+
+    def witness(self) -> None:
+        self.resident.leave()
+
+
+def conditions(
+    calls: Mapping[str, Callable[[], Any]], device: torch.device, resident: Resident | None, budget: float
+) -> dict[str, list[float]]:
+    """Condition -> seconds of its samples, in interleaved rounds. calls: "usual", or "half_size" by itself.
+
+    budget [s]: after which no round begins. A condition in which the call finds no room is left out; "warm" follows a call on the same data at once.
+    """
+    cold, warm = _clock(device, cold=True), _clock(device, cold=False)
+    plans: dict[str, tuple[Any, Callable[[], Any]]] = {name: (cold, call) for name, call in calls.items()}
+    plans |= {"warm": (warm, calls["usual"])} if "usual" in calls else {}
+    if resident is not None:
+        plans |= {name: (cold, _Beside(calls["usual"], resident, kernel)) for name, kernel in RESIDENTS.items()}
+    for clock, call in plans.values():
+        clock.warm_up(call)
+        _leave(call, device)
+    found: dict[str, list[float]] = {name: [] for name in plans}
+    order, shuffle = list(plans), random.Random(0)
+    end = time.monotonic() + budget
+    for number in range(ROUNDS):
+        if number >= LEAST and time.monotonic() > end:
+            break
+        shuffle.shuffle(order)
+        for name in order:
+            found[name].append(_sample(*plans[name], device))
+    usual = statistics.median(found["usual"]) if "usual" in found else math.inf
+    crowded = [name for name in RESIDENTS if name in found and statistics.median(found[name]) > ROOM * usual]
+    return {name: seconds for name, seconds in found.items() if name not in crowded}
+
+
+def _clock(device: torch.device, *, cold: bool) -> CudaClock | CpuClock:
+    return CudaClock(device, cold=cold) if device.type == "cuda" else CpuClock(cold=cold)
+
+
+def _sample(clock: CudaClock | CpuClock, call: Callable[[], Any], device: torch.device) -> float:
+    """Seconds of one call; of several unsound samples the last."""
+    seconds = 0.0
+    for _ in range(TRIES):
+        if clock.l2 == "warm":
+            call()
+            facts.settle(device)
+        seconds, _, sound = clock.sample(call)
+        if sound:
+            break
+    return seconds
+
+
+def _leave(call: Callable[[], Any], device: torch.device) -> None:
+    """What warming up left on the device goes."""
+    if isinstance(call, _Beside):
+        call.witness()
+    facts.settle(device)
+
+
+def halves(arguments: list[Any]) -> Iterator[list[Any]]:
+    """The arguments with less data, in the order they are worth trying: the first half along the first dimension of all
+    tensors that are as long there as the first one, then of the first one alone, then the same of the largest.
+    """
+    leaves = [leaf for _, leaf in tensors(arguments) if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    largest = sorted(leaves, key=lambda one: -one.numel())[:1]
+    for lead in dict.fromkeys([*leaves[:1], *largest]):
+        if len(lead) > 1:
+            yield _cut(arguments, [one for one in leaves if len(one) == len(lead)])
+            yield _cut(arguments, [lead])
+
+
+def _cut(arguments: list[Any], which: Sequence[torch.Tensor]) -> list[Any]:
+    """The arguments with the first half of these tensors."""
+    chosen = {id(one) for one in which}
+    found: list[Any] = inputs.mapped(arguments, lambda one: one[: len(one) // 2] if id(one) in chosen else one)
+    return found

@@ -1,0 +1,242 @@
+"""Run a Python program under torch's profiler and write what the GPU did and what the host asked of it.
+
+    python -m profkit.torch_tools.trace OUT.csv [WINDOW... --] SCRIPT ARGS...      (or -m MODULE ARGS..., -c CODE ARGS...)
+
+With - for OUT.csv it writes nothing: a tool outside is told by cudaProfilerStart and cudaProfilerStop when the window (see
+runner/window.py) begins and ends. The program sees its own sys.argv, __main__ and exit code. OUT.csv has one row a kernel, copy or fill:
+range, kernel, launch, start [s], time [s], stream, process, kind, device, cc. A range is that of
+profkit.annotate, or of torch's record_function, open when the launching call was made. Work of other processes is not
+seen; each rank of torch.distributed writes a file of its own, OUT.rank0.csv, ... Beside it OUT.host.csv has what the host did: CUDA calls, ranges, and longer operators (collectors.kineto.host_frame),
+on the same clock; the process's own start and end are rows of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import runpy
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_file
+from collectors.kineto import LONG, host_frame, ranges_of
+from collectors.nsys.ranges import Range
+from profkit import annotation
+from profkit.guest.clocks.kineto import kind_of, recorder, said_by_user
+from profkit.guest.whole import whole_file
+from profkit.torch_tools.window import MARK, Window, parsed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the program; its exit code."""
+    out, *words = arguments
+    import torch
+
+    annotation.listen(_mirror)
+    wanted, target = parsed(words)
+    if out == "-":
+        window = Window(wanted, _announced("start"), _announced("stop"))
+        code = run(target)
+        window.finish()
+        return code
+    cuda = torch.cuda.is_available()
+    begun: list[Any] = []
+
+    def begin() -> None:
+        begun.append(recorder(cpu=True, cuda=cuda))
+        begun[-1].__enter__()
+
+    window = Window(wanted, _settled(begin), _settled(lambda: begun[-1].__exit__(None, None, None)))
+    code = run(target)
+    window.finish()
+    if not begun:
+        return code
+    events = begun[-1].kineto_results.events()
+    names = {
+        index: (torch.cuda.get_device_name(index), "{}.{}".format(*torch.cuda.get_device_capability(index)))
+        for index in range(torch.cuda.device_count() if cuda else 0)
+    }
+    found = gathered(events, torch.autograd.DeviceType.CUDA, int(os.environ.get(CLOCK, "0")) if rank() else 0)
+    file = rank_file(Path(out), rank())
+    write(rows(found, names), TRACE, file)
+    write(host_rows(found, _began(), time.time_ns()), HOST, host_file(file))
+    return code
+
+
+def _settled(act: Callable[[], object]) -> Callable[[], None]:
+    """What is queued on the GPU belongs to what was before."""
+
+    def settled() -> None:
+        import torch
+
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        act()
+
+    return settled
+
+
+def _announced(what: str) -> Callable[[], None]:
+    """Tell a tool outside; without a GPU there is nothing to tell."""
+
+    def announce() -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            getattr(torch.cuda.profiler, what)()
+
+    return _settled(announce)
+
+
+def rank() -> str:
+    """Which of several ranks of torch.distributed this process is; "" where it is alone."""
+    return os.environ.get("RANK", "") if "WORLD_SIZE" in os.environ else ""
+
+
+def _began() -> int:
+    """When this process began [ns since 1970], as the system knows it."""
+    import psutil
+
+    return round(float(psutil.Process().create_time()) * 1e9)
+
+
+def _mirror(name: str) -> AbstractContextManager[Any]:
+    from torch.profiler import record_function
+
+    found: AbstractContextManager[Any] = record_function(MARK + name)
+    return found
+
+
+def run(target: Sequence[str]) -> int:
+    """Run a script, a module or code as __main__; the exit code that Python would give."""
+    try:
+        if target[0] == "-m":
+            sys.argv = list(target[1:])
+            sys.path[0] = os.getcwd()
+            runpy.run_module(target[1], run_name="__main__", alter_sys=True)
+        elif target[0] == "-c":
+            sys.argv = ["-c", *target[2:]]
+            sys.path[0] = ""
+            exec(compile(target[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+        else:
+            sys.argv = list(target)
+            sys.path[0] = str(Path(target[0]).resolve().parent)
+            runpy.run_path(target[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Kineto's events sorted out: GPU `work` in order of start, CUDA `calls` of the host, the user's `ranges`, operators
+    (`ops`: name, begin [ns], length [ns], thread)."""
+
+    work: Sequence[Any]
+    calls: Sequence[Any]
+    ranges: Sequence[Range]
+    clock: int = 0
+    ops: Sequence[tuple[str, int, int, int]] = ()
+
+    @property
+    def origin(self) -> int:
+        """The moment [ns] from which is counted: that of the clock, else the begin of the first piece of work."""
+        return self.clock or (self.work[0].start_ns() if self.work else 0)
+
+
+def gathered(events: Any, gpu: Any, clock: int = 0) -> Gathered:
+    """Sort kineto's events; gpu: the device type of those on the GPU, where ranges leave an echo that is no work."""
+    work, calls, ranges, ops = [], [], [], []
+    for event in events:
+        name = event.name()
+        if event.device_type() == gpu:
+            if not name.startswith(MARK) and kind_of(event):
+                work.append(event)
+            continue
+        if name.startswith(MARK) or said_by_user(event):
+            start = event.start_ns()
+            said = name.removeprefix(MARK).replace("/", "|")
+            ranges.append(Range(start, start + event.duration_ns(), said, event.start_thread_id()))
+        elif name.startswith("cu") and event.correlation_id():
+            calls.append(event)
+        elif event.duration_ns() * 1e-9 >= LONG:
+            ops.append((name, event.start_ns(), event.duration_ns(), event.start_thread_id()))
+    # A torch that does not tell a range's echo from a kernel: nobody called for an echo, and it has a range's name.
+    asked, echoes = {event.correlation_id() for event in calls}, {one.name for one in ranges}
+    work = [event for event in work if event.correlation_id() in asked or event.name().replace("/", "|") not in echoes]
+    return Gathered(
+        sorted(work, key=lambda event: event.start_ns()),
+        sorted(calls, key=lambda event: event.start_ns()),
+        ranges,
+        clock,
+        ops,
+    )
+
+
+def rows(found: Gathered, names: Mapping[int, tuple[str, str]]) -> list[dict[str, Any]]:
+    """GPU work in order of start with the range of its launching call; names: device -> (name, compute capability)."""
+    calls = {event.correlation_id(): (event.start_thread_id(), event.start_ns()) for event in found.calls}
+    where = ranges_of([calls.get(event.correlation_id(), (-1, -1)) for event in found.work], found.ranges)
+    mine = rank()
+    who = f"rank {mine}" if mine else os.getpid()
+    several = bool(mine) or len({event.device_index() for event in found.work}) > 1
+    made = []
+    for number, (event, path) in enumerate(zip(found.work, where, strict=True)):
+        device, cc = names.get(event.device_index(), ("", ""))
+        made.append(
+            {
+                "range": path,
+                "kernel": event.name(),
+                "launch": number,
+                "start": f"{(event.start_ns() - found.origin) * 1e-9:.9f}",
+                "time": f"{event.duration_ns() * 1e-9:.9f}",
+                "stream": f"{event.device_index()}:{event.device_resource_id()}"
+                if several
+                else event.device_resource_id(),
+                "process": who,
+                "kind": kind_of(event),
+                "device": device,
+                "cc": cc,
+            }
+        )
+    return made
+
+
+def host_rows(found: Gathered, began: int, ended: int) -> list[dict[str, Any]]:
+    """What the host did, and the process from `began` to `ended` [ns]."""
+    calls = [
+        (event.name(), event.start_ns(), event.duration_ns(), event.start_thread_id(), event.correlation_id())
+        for event in found.calls
+    ]
+    if found.work:
+        calls = [("process", began, ended - began, 0, None), *calls]
+    spans = [("range", one.name, one.start, (one.end or one.start) - one.start, one.thread) for one in found.ranges]
+    spans += [("op", *one) for one in found.ops]
+    launched = [event.correlation_id() for event in found.work]
+    frame = host_frame(calls, launched, found.origin, spans if found.work else ())
+    rows = [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+    return [row | {"start": f"{row['start']:.9f}", "time": f"{row['time']:.9f}"} for row in rows]
+
+
+def write(found: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path) -> None:
+    """The rows as CSV; the file appears whole or not at all."""
+    with whole_file(path) as stream:
+        writer = csv.DictWriter(stream, columns)
+        writer.writeheader()
+        writer.writerows(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
