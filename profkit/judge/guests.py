@@ -17,10 +17,10 @@ import torch
 
 from profkit.guest.subject import names
 from profkit.guest.tensors import inputs, weights
-from profkit.judge.company import Company
 from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.remote import LostCandidateError, Remote, RemoteError
+from profkit.judge.timing.company import Company
 from profkit.launch.protocol import LIMITS, Job
 
 

@@ -18,8 +18,8 @@ import torch
 
 from profkit.guest.channel import Channel, EndedError, OverdueError
 from profkit.guest.tensors import exchange, staging
-from profkit.judge.company import Company
 from profkit.judge.events import Events
+from profkit.judge.timing.company import Company
 from profkit.launch import waiting
 from profkit.launch.process import FAMILY
 from profkit.launch.protocol import LIMITS, Job, Subject

@@ -18,6 +18,7 @@ from profkit.guest.tensors import inputs, weights
 from profkit.guest.tensors.compare import Verdict, close, coded, tensors
 from profkit.guest.whole import CannotWriteError
 from profkit.judge import guests as judge
+from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation
 from profkit.judge.precision import memory_stress
 from profkit.judge.remote import LostCandidateError
@@ -67,7 +68,7 @@ class WeightChecks:
         if unknown and self._matter(unknown):
             if self.born(candidate):
                 return
-            self.unmatched(candidate, f"no counterpart for {live.named(sorted(unknown))}")
+            unmatched(self._events, candidate, f"no counterpart for {live.named(sorted(unknown))}")
         if candidate.alive:
             candidate.take(live.mixed(candidate.alive))
 
@@ -78,17 +79,6 @@ class WeightChecks:
         without = inputs.clone(session.answer(inputs.clone(arguments), frozenset()))
         return not close(session.answer(arguments, names), without, session.oracle.precision.required)
 
-    def unmatched(self, candidate: Implementation, why: str) -> None:
-        name = candidate.subject.name
-        self._events.send(
-            "doubt",
-            name,
-            what=f"weights: {name} was compared with some as they are constructed",
-            how_much=f"{why}: whether it uses them is not known",
-            fix="name parameters and buffers as the reference does",
-            code="weights-unmatched",
-        )
-
     def explained(self, candidate: Implementation, verdict: Verdict) -> Verdict | None:
         """Of a wrong candidate: whether it is right for the weights as constructed, and which it ignores then."""
         session, alive = self._session, candidate.alive
@@ -96,7 +86,7 @@ class WeightChecks:
         if not self._right(candidate, frozenset()):
             return verdict
         if candidate.match.ordered:
-            self.unmatched(candidate, "several of one form were told apart by their order alone")
+            unmatched(self._events, candidate, "several of one form were told apart by their order alone")
             candidate.alive = frozenset()
             candidate.take(session.live.constructed)
             return session.compared(candidate)
@@ -339,6 +329,19 @@ class WeightChecks:
         except Exception as error:
             self._session.refuse_lost(error)
             return None
+
+
+def unmatched(events: Events, candidate: Implementation, why: str) -> None:
+    """Caveat: some weights of a candidate were compared as constructed."""
+    name = candidate.subject.name
+    events.send(
+        "doubt",
+        name,
+        what=f"weights: {name} was compared with some as they are constructed",
+        how_much=f"{why}: whether it uses them is not known",
+        fix="name parameters and buffers as the reference does",
+        code="weights-unmatched",
+    )
 
 
 def _longest(arguments: list[Any]) -> int:

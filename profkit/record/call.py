@@ -22,7 +22,7 @@ class InProcess:
     def record(self, session: Session) -> None:
         """Raises whatever the callable raises."""
         # In this process on purpose: the callable lives here and nowhere else. torch comes with it.
-        from profkit.judge.inprocess import measure
+        from profkit.torch_tools.inprocess import measure
 
         target, run = session.target, session.run
         if not isinstance(target, Call):

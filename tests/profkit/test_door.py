@@ -22,7 +22,7 @@ from candidates import write_sample
 from profkit.api import profile
 from profkit.campaign import stages
 from profkit.judge import remote, session
-from profkit.judge.company import Company
+from profkit.judge.timing.company import Company
 from profkit.launch import alone as locks
 from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, counting, folder

@@ -234,7 +234,7 @@ def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
 def test_a_convolution_counts_for_the_pipe_that_cudnn_uses(monkeypatch):
     import torch
 
-    from profkit.judge.work import FlopModel
+    from profkit.torch_tools.work import FlopModel
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     pipes = FlopModel("9.0")

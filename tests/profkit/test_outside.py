@@ -8,6 +8,7 @@ import math
 import pytest
 
 torch = pytest.importorskip("torch")
+from profkit.guest.clocks.batch import place  # noqa: E402
 from profkit.guest.clocks.timing import Sample  # noqa: E402
 from profkit.judge.timing import outside  # noqa: E402
 
@@ -120,7 +121,7 @@ def test_more_rounds_are_for_those_of_whom_something_would_be_said(monkeypatch, 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4)])
 def test_every_element_has_a_place(shape):
     whole = torch.arange(torch.Size(shape).numel()).reshape(shape)
-    assert [int(whole[outside.place(n, whole.shape)]) for n in range(whole.numel())] == list(range(whole.numel()))
+    assert [int(whole[place(n, whole.shape)]) for n in range(whole.numel())] == list(range(whole.numel()))
 
 
 class Queue:

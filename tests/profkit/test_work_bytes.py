@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from profkit.judge.work import _moved
+from profkit.torch_tools.work import _moved
 
 BASE = torch.empty(64, 1024)
 VIEWS = [

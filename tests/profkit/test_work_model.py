@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.judge.work import FlopModel, declared, modelled
+from profkit.torch_tools.work import FlopModel, declared, modelled
 
 X = torch.randn(3, 4, 5, 5)
 FLAT = torch.randn(6, 8)
@@ -146,9 +146,7 @@ def test_what_a_sample_declares():
 
 @pytest.mark.slow
 def test_counting_loads_no_compiler():
-    code = (
-        "import sys, torch\nfrom profkit.judge import inputs, work\ninputs.seed_all(1)\nlayer = torch.nn.Linear(8, 8)\n"
-    )
+    code = "import sys, torch\nfrom profkit.guest.tensors import inputs\nfrom profkit.torch_tools import work\ninputs.seed_all(1)\nlayer = torch.nn.Linear(8, 8)\n"
     code += "with work.FlopModel('') as counter: layer(torch.ones(4, 8)).relu()\n"
     code += "print(counter.flops['fp32'], 'torch._dynamo' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from profkit.guest.build import alias
 from profkit.guest.whole import CannotWriteError, whole_file
-from profkit.torch_tools import alias
 
 
 class BuildFailedError(RuntimeError):

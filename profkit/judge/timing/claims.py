@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from profkit.guest.clocks.batch import place
 from profkit.guest.clocks.cupti import Activity, CuptiError
 from profkit.guest.clocks.timing import Sample
 from profkit.guest.subject import ChangedResultError, Data, recheck
 from profkit.guest.tensors.compare import Verdict, tensors
 from profkit.judge.remote import Remote, RemoteError
-from profkit.judge.timing.outside import place
 
 _PROBES = 8
 _PROBE_RTOL = 0.05

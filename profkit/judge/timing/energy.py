@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from profkit.guest import facts
+from profkit.guest.clocks.batch import batch
 from profkit.guest.clocks.timing import Sample
-from profkit.judge.timing import outside
 from profkit.vendor.nvidia import nvml
 
 SECONDS = 1.2
@@ -35,7 +35,7 @@ def per_call(
         if hasattr(call, "batch"):
             call.batch(count, 0.0)
         else:
-            outside.batch(call, count, 0.0, device)
+            batch(call, count, 0.0, device)
         ended = counter(device)
         if began is not None and ended is not None and ended > began:
             found[name] = (ended - began) / count

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from profkit.guest import facts
+from profkit.guest.clocks.batch import batch
 from profkit.guest.clocks.timing import Sample
 from profkit.judge.timing import busy
 
@@ -40,7 +40,6 @@ _FEW = 10
 _MOST_HOLD = 0.2
 _HOLDS = (2.0, 8.0)
 """How long the queue is held for one call alone, in times of what launching it took."""
-_CYCLES = 2.0e9
 _BUDGET = 2.0
 
 
@@ -56,24 +55,6 @@ class Exam:
     least: float
     samples: tuple[Sample, ...]
     tick: float = 0.0
-
-
-def batch(call: Any, count: int, hold: float, device: torch.device) -> None:
-    """Make `count` calls back to back, or none.
-
-    The last one takes other inputs than those before it, so that their output does not pass for its own.
-    """
-    call.turn()
-    call.prepare()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda._sleep(int(max(hold, 1e-6) * _CYCLES))
-    for _ in range(count - 1):
-        call()
-    call.turn()
-    if count:
-        call()
-    facts.settle(device)
 
 
 def examine(
@@ -195,15 +176,6 @@ def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
     fix = "see that nothing else runs on this machine; do all of the work in the call"
     return {"what": what, "how_much": f"{seen}: the larger counts", "fix": fix, "code": METHOD, "about": exam.impl}
-
-
-def place(index: int, shape: torch.Size) -> tuple[int, ...]:
-    """Where element number `index` is in a tensor of this shape."""
-    found: list[int] = []
-    for size in reversed(shape):
-        index, at = divmod(index, size)
-        found.append(at)
-    return tuple(reversed(found))
 
 
 def launching(

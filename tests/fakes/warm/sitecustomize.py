@@ -10,7 +10,7 @@ import importlib.machinery
 import os
 import sys
 
-MEASURING = ("profkit.judge.session", "profkit.guest.candidate", "profkit.judge.inprocess")
+MEASURING = ("profkit.judge.session", "profkit.guest.candidate", "profkit.torch_tools.inprocess")
 
 
 class Given(importlib.abc.MetaPathFinder):

@@ -18,12 +18,12 @@ import torch
 from profkit.guest import facts
 from profkit.guest.subject import TimedCall
 from profkit.guest.tensors.compare import tensors
-from profkit.judge import work
 from profkit.judge.events import Events
 from profkit.judge.precision.oracle import Oracle, Precision
 from profkit.judge.precision.probe import task_type
 from profkit.judge.timing import engine
 from profkit.launch.protocol import Job
+from profkit.torch_tools import work
 
 
 class Repeated:

@@ -1,0 +1,218 @@
+"""The reference as it is asked: fresh inputs, its answers with these weights, and who is blamed for an exception."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profkit.guest import facts
+from profkit.guest.clocks import timing
+from profkit.guest.failure import classified
+from profkit.guest.tensors import inputs, state, weights
+from profkit.guest.tensors.compare import Verdict, close
+from profkit.guest.whole import CannotWriteError
+from profkit.judge import guests as judge
+from profkit.judge.events import Events
+from profkit.judge.implementation import Implementation
+from profkit.judge.precision.oracle import Oracle
+from profkit.judge.remote import LostCandidateError, RemoteError
+from profkit.judge.timing.company import Company
+from profkit.launch.protocol import Job, Subject
+
+_CONTROLS = 3
+MOVED, SCALED = "moved", "scaled"
+"""How data that are drawn the same every time are made other ones."""
+
+
+class Once:
+    """Passes on what is told about an implementation, the first time it is told."""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self._told: set[tuple[str, str]] = set()
+
+    def send(self, kind: str, impl: str = "", **data: Any) -> None:
+        said = impl, str(data.get("what", ""))
+        if said not in self._told:
+            self._told.add(said)
+            self.events.send(kind, impl, **data)
+
+
+class LostContextError(BaseException):
+    """The CUDA context is lost: nothing more can run in this process, and whoever passes over errors does not pass over this."""
+
+
+class Asking:
+    """The reference as it is asked: fresh inputs, its answers with these weights, and who is blamed for an exception."""
+
+    reference: Implementation
+
+    def __init__(self, job: Job, events: Events) -> None:
+        self._job = job
+        self.events = events
+        self.device = facts.choose(job.device)
+        self.live = weights.Weights()
+        self._alive: frozenset[str] = frozenset()
+        self.oracle = Oracle(None)
+        self._state = state.State()
+        self._afresh: Any = None
+        self._spared = False
+        self._varied = ""
+        self._own: list[Any] | None = None
+        self._drawn: Any = None
+        self.built_with = 0
+        self._once = Once(events)
+        self._apart: list[str] = []
+        self._company = Company(job.door, self.device, events)
+        self._hosted: set[int | None] = set()
+        self._bytes = 0
+
+    @contextlib.contextmanager
+    def blame(self, subject: Subject, status: str) -> Iterator[list[str]]:
+        """Turn an exception into an event about `subject`; the list is non-empty afterwards if there was one."""
+        failed: list[str] = []
+        try:
+            yield failed
+        except Exception as error:
+            failed.append(status)
+            self._accuse(subject, error, status)
+
+    def _accuse(self, subject: Subject, error: Exception, status: str) -> None:
+        """Say what `subject` did wrong; raise LostContextError when nothing can run after it."""
+        if isinstance(error, CannotWriteError):
+            raise error
+        if isinstance(error, LostCandidateError):
+            return
+        if isinstance(error, RemoteError):
+            error.report(subject, self.events, status)
+            return
+        traceback.print_exception(error, file=sys.stderr)
+        found = classified(error, getattr(error, "status", status))
+        if found.lost:
+            # Who has a process of its own has lost the context of this one for nobody: a call of the reference has.
+            judged = self._job.mode == "judge" and subject.role != "reference"
+            whose = self.reference.subject if judged else subject
+            self.events.send("corrupt", whose.name, reason=found.reason, tail=found.tail)
+            raise LostContextError(found.reason) from error
+        self.events.send("impl", subject.name, status=found.status, reason=found.reason, tail=found.tail)
+
+    def refuse_lost(self, error: Exception) -> None:
+        """Of an error that is passed over: raise LostContextError, said to be the reference's, when nothing can run after it."""
+        if facts.context_lost(error):
+            self._accuse(self.reference.subject, error, "error")
+
+    def _unknown(self, what: str, error: Exception) -> None:
+        """Doubt what could not be found out, for this error."""
+        self.refuse_lost(error)
+        traceback.print_exc(file=sys.stderr)
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        self.events.send("doubt", what=what, how_much=why, fix="")
+
+    def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
+        """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""
+        drawn = [inputs.to_device(item, self.device) for item in self._draw(seed, shape)]
+        if self._varied and shape is None:
+            inputs.vary(drawn, seed, move=self._varied == MOVED)
+        return drawn
+
+    def _draw(self, seed: int, shape: int | None) -> Sequence[Any]:
+        """What the reference's module draws. Where that was the host's work alone, others may time beside the next time."""
+        module, device = self.reference.module, self.device
+        hosted = shape in self._hosted
+        with self._company.apart() if hosted else contextlib.nullcontext():
+            self._company.step_aside()
+            before = facts.allocations(device)
+            inputs.seed_all(seed)
+            drawn: Sequence[Any] = module.get_inputs() if shape is None else module.get_more_inputs()[shape]
+        if not hosted and facts.allocations(device) == before and not inputs.on_gpu(drawn):
+            self._hosted.add(shape)
+        return drawn
+
+    def unseen(self, shape: int | None = None) -> list[Any]:
+        """Inputs of a seed that nobody knows."""
+        return self._fresh(judge.draw(1)[0], shape)
+
+    def _mine(self) -> list[Any]:
+        """Inputs that the reference alone is asked about, the same until it is known: drawing them may take longer."""
+        if self._own is None:
+            self._own = self.unseen()
+        return self._own
+
+    def _unlike(self, seed: int) -> int:
+        """Another seed, which says nothing of this one or of those that follow it; the same again for a fixed seed."""
+        return judge.draw(1)[0] if self._job.trials else random.Random(seed).getrandbits(31)
+
+    def answer(self, arguments: list[Any], alive: frozenset[str]) -> Any:
+        """The reference's answer with these of its weights as drawn and the others as constructed."""
+        self._company.step_aside()
+        self.put(alive)
+        return self.reference.call(arguments)
+
+    def put(self, alive: frozenset[str]) -> None:
+        if alive != self._alive:
+            weights.put(self.reference.model, self.live.mixed(alive))
+            self._alive = alive
+
+    def answer_at(self, seed: int, arguments: list[Any], alive: frozenset[str]) -> Any:
+        """The reference's answer with the generators at this seed, to these inputs, which stay as they are."""
+        inputs.seed_all(seed)
+        if self._state.tells:
+            state.put(self.reference.model, self._state.values)
+        return inputs.clone(self.answer(inputs.clone(arguments), alive))
+
+    def ask_reference(self, arguments: list[Any]) -> Any:
+        return self.answer_at(0, arguments, frozenset(self.live.live))
+
+    @contextlib.contextmanager
+    def weights_as(self, values: Mapping[str, torch.Tensor]) -> Iterator[None]:
+        """The reference with these weights for the block."""
+        self.put(frozenset(self.live.live))
+        now = self.reference.model.state_dict()
+        before = {name: now[name].clone() for name in values}
+        try:
+            weights.put(self.reference.model, values)
+            yield
+        finally:
+            weights.put(self.reference.model, before)
+
+    def verdict(
+        self, got: Any, arguments: list[Any], alive: Collection[str], seed: int = 0, *, drawn: bool = True
+    ) -> Verdict:
+        """The verdict on an answer to these inputs with these of the drawn weights alive."""
+        want = self.answer_at(seed, arguments, frozenset(alive))
+        if self.reference.probe.random:
+            same = close(got, want, self.oracle.precision.required)
+            return Verdict("ok" if same else "mismatch", "" if same else "another answer from the same seed")
+        return self.oracle.case(arguments, want, drawn=drawn).judged(got)
+
+    def usual(self, candidate: Implementation, alive: Collection[str]) -> Verdict:
+        """Whether a candidate that was wrong on unusual inputs is right on usual ones now: what it keeps may be stale."""
+        last = Verdict("ok")
+        for _ in range(_CONTROLS):
+            arguments = self.unseen()
+            last = self.verdict(candidate.plain(inputs.clone(arguments), 0), arguments, alive)
+            if last.status != "ok":
+                break
+        return last
+
+    def fragile(self, name: str, where: str, what: str) -> None:
+        """A silently wrong answer that the task does not exclude: a condition."""
+        self.events.send("fragile", name, input=where, what=what[:300])
+
+    def note(self, name: str, what: str) -> None:
+        """What a reader of the report may want to know: nothing that is held against the candidate."""
+        self.events.send("note", name, what=what[:300])
+
+    def forget(self, wrong: list[Implementation]) -> None:
+        """Take the samples of those out that were found wrong after they had been timed."""
+        main = Path(self._job.timings)
+        for one in wrong:
+            for written in (main, *(main.parent / other for other in self._apart)):
+                timing.remove(one.subject.name, written)

@@ -1,0 +1,194 @@
+"""What is found out about a task before any candidate is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from profkit.guest import facts
+from profkit.guest.build import loading
+from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
+from profkit.judge import cases
+from profkit.judge import guests as judge
+from profkit.judge.asking import MOVED, SCALED, Asking
+from profkit.judge.implementation import Implementation
+from profkit.judge.precision import probe
+from profkit.judge.precision.oracle import Oracle
+from profkit.launch.protocol import PATIENT
+from profkit.torch_tools import work
+
+
+class Knowing(Asking):
+    """What is found out about a task before any candidate is judged."""
+
+    def _answers(self) -> bool:
+        """Whether the reference can be called at all; if not, no candidate is to blame."""
+        events, reference, job = self.events, self.reference, self._job
+        events.phase("first", reference.subject.name)
+        began = self._company.clock()
+        with self.blame(reference.subject, "error") as failed:
+            arguments = self._fresh(job.seeds[0] if job.seeds else 0)
+            output = reference.call(arguments)
+            facts.settle(self.device)
+            inputs.refuse_layouts(arguments, output)
+            self._bytes = staging.size(exchange.describe(output)["value"], self.device)
+            events.send("task", **precision.types(reference.model, arguments, output))
+            events.send("inputs", tensors=inputs.described(arguments))
+            least = PATIENT * (self._company.clock() - began)
+            for seed, shape in self._rounds():
+                if shape is not None:
+                    events.phase("load", reference.subject.name, least=least)
+                    reference.call(self._fresh(seed, shape))
+                    facts.settle(self.device)
+        return not failed
+
+    def _vary(self) -> None:
+        """Where every draw is the same, what was answered once is right ever after: make other data of each, as far as the
+        reference's answer bears it. Where it bears none, that is a doubt. Another process has told what it found.
+        """
+        if "varied" in self._job.probe:
+            self._varied = str(self._job.probe["varied"])
+            return
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
+        seeds = judge.draw(2)
+        try:
+            drawn = [self._fresh(seed) for seed in seeds]
+            if not inputs.repeated(*drawn):
+                self._own = drawn[0]
+                return
+            before = inputs.clone(self.reference.call(self._fresh(seeds[0])))
+        except Exception as error:
+            self._unknown("whether every draw is the same is not known", error)
+            return
+        for self._varied in (MOVED, SCALED):
+            with contextlib.suppress(Exception):
+                if weights.steady(before, self.reference.call(self._fresh(seeds[1]))):
+                    return
+        self._varied = ""
+        self.events.send(
+            "doubt",
+            what="get_inputs() draws the same numbers every time, and the reference bears no others",
+            how_much="an answer that is kept from call to call would not show",
+            fix="draw inputs from torch's generator",
+            code="inputs-fixed",
+        )
+
+    def _enliven(self) -> None:
+        """Draw what is constant in the reference's weights anew; no more than a doubt on failure."""
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
+        seeds = judge.draw(2)
+
+        def ask() -> Any:
+            arguments = inputs.clone(self._mine())
+            inputs.seed_all(seeds[0])
+            return inputs.clone(self.reference.call(arguments))
+
+        try:
+            self.live = weights.draw(self.reference.model, ask, seeds[1], self.reference.fixed)
+            facts.settle(self.device)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            self._doubt_weights(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        if self.live.unsteady:
+            self._doubt_weights("other values take the reference's answer out of its range")
+        self._alive = frozenset(self.live.live)
+
+    def _remember(self) -> None:
+        """Find out what the reference keeps from call to call; where its answer tells, its calls begin with the same until
+        they are timed. No more than a doubt on failure. Where another process has told that its answer does not, it is as
+        if it kept nothing.
+        """
+        if self._job.probe.get("keeps") is False:
+            return
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
+        model, seed = self.reference.model, judge.draw(1)[0]
+        try:
+            self._state = state.changed(model, lambda: self.answer_at(seed, self._mine(), self._alive))
+            facts.settle(self.device)
+        except Exception as error:
+            self._unknown("whether the reference keeps anything from call to call is not known", error)
+        if self._state.tells:
+            values = self._state.values
+            self._afresh = model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
+
+    def _doubt_weights(self, why: str) -> None:
+        self.events.send(
+            "doubt",
+            what="weights that are constant as constructed were not drawn anew",
+            how_much=why,
+            fix="give them other values in the reference's constructor",
+            code="weights-constant",
+        )
+
+    def _probe(self) -> None:
+        """Measure the reference's precision and try trivial answers, on inputs of other seeds than the trials'; a caveat on failure."""
+        reference = self.reference
+        self.events.phase("work", reference.subject.name, factor=3.0)
+        try:
+            loading.use(reference.lock)
+            if self._job.again:
+                self._own = None
+                reference.probe = probe.known(self._job.probe)
+            else:
+                reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)
+                reference.probe.report(self.events)
+            facts.settle(self.device)
+        except Exception as error:
+            self._unknown("the precision of the reference, and which trivial answers would pass, are not known", error)
+        self.oracle = Oracle(reference.model, reference.probe.precision, self._company.step_aside)
+        self.oracle.any_dtype = bool(getattr(reference.module, "any_dtype", False))
+
+    def _probed(self, reference: Implementation) -> probe.Probe:
+        pause = self._company.step_aside
+        found = probe.probe(reference.model, self._fresh, judge.draw(2), pause, self.device)
+        if not (found.passing or found.still) or found.random:
+            return found
+        self._drawn = self.ask_reference(self.unseen())
+        oracle = Oracle(reference.model, found.precision, pause)
+        return probe.told_apart(found, self._unusual(cases.VALUES), self._drawn, oracle)
+
+    def _work(self) -> None:
+        """Report the declared and the modelled work; failing to model it is a doubt, not an error."""
+        events, reference = self.events, self.reference
+        events.phase("work", "")
+        try:
+            said = work.declared(reference.module)
+            if said is not None:
+                events.send("work", **said)
+            cc = facts.device_facts(self.device).get("cc", "")
+            events.send("work", **work.modelled(reference.model, self._mine(), cc))
+            facts.settle(self.device)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            events.send(
+                "doubt",
+                what="the reference's work could not be modelled",
+                how_much=f"{type(error).__name__}: {error}",
+                fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}",
+            )
+
+    def _rounds(self) -> Iterator[tuple[int, int | None]]:
+        """(seed, which of get_more_inputs) of every trial; None: get_inputs."""
+        seeds = self._job.seeds
+        yield from ((seed, None) for seed in seeds)
+        if seeds and not self._job.again and hasattr(self.reference.module, "get_more_inputs"):
+            inputs.seed_all(seeds[0])
+            count = len(self.reference.module.get_more_inputs())
+            yield from ((seeds[-1] + 1 + shape, shape) for shape in range(count))
+
+    def _unusual(self, wanted: tuple[str, ...]) -> Iterator[cases.Trial]:
+        """Unusual inputs of these kinds, with the reference's answers."""
+        module = self.reference.module
+        return cases.trials(
+            (self.unseen(), self.unseen()),
+            self.ask_reference,
+            wanted,
+            allowed=cases.domain(module),
+            layouts=bool(getattr(module, "any_layout", False)),
+            holes=self.reference.probe.holes,
+            clock=self._company.clock,
+        )

@@ -1,0 +1,122 @@
+"""Jobs that judge nothing: calls for counters, conditions, the sanitizer, ceilings."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import traceback
+from typing import Any
+
+import msgspec
+
+from profkit.guest import facts
+from profkit.guest.ranges import annotated
+from profkit.guest.tensors import inputs
+from profkit.guest.tensors.compare import close
+from profkit.judge.implementation import Implementation
+from profkit.judge.precision.oracle import BORDERS
+from profkit.judge.timed import Timed
+from profkit.torch_tools import perturb, work
+from profkit.torch_tools.resident import Resident
+from roofline.errors import RooflineError
+
+
+class Modes(Timed):
+    """Jobs that judge nothing: calls for counters, conditions, the sanitizer, ceilings."""
+
+    def _annotated_calls(self, implementations: list[Implementation]) -> None:
+        """One warm call, then one call each inside sample / implementation / counters: what ncu captures."""
+        job, arguments = self._job, self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+        for one in implementations:
+            name = one.subject.name
+            self.events.phase("build", name)
+            with self.blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self.device)
+                self.events.phase("count", name)
+                with annotated(job.sample, name, "counters"):
+                    one.model(*mine)
+                    facts.settle(self.device)
+                self.events.send("impl", name, status="counted")
+
+    def _perturb(self, implementations: list[Implementation]) -> None:
+        """Time each under other conditions; with half of the data last, which some may not bear."""
+        arguments, resident = self._fresh(self._job.seeds[-1] if self._job.seeds else 0), self._resident()
+        for one in implementations:
+            self.events.phase("first", one.subject.name)
+            with self.blame(one.subject, "error"):
+                mine = inputs.clone(arguments)
+                one.call(mine)
+                facts.settle(self.device)
+                self.events.phase("time", one.subject.name, factor=2.0)
+                calls = {"usual": functools.partial(one.model, *mine)}
+                seconds = perturb.conditions(calls, self.device, resident, self._job.budget / 2)
+                self.events.send("perturbed", one.subject.name, seconds=seconds)
+        half, left = self._half(arguments)
+        for one in implementations if left else ():
+            self.events.phase("first", one.subject.name)
+            with self.blame(one.subject, "error"):
+                self._with_half(one, half, left)
+
+    def _with_half(self, one: Implementation, half: list[Any], left: dict[str, float]) -> None:
+        """Time it with half of the data, if it answers as the reference does."""
+        want = inputs.clone(self.reference.call(inputs.clone(half)))
+        less = inputs.clone(half)
+        if not close(one.call(less), want, BORDERS["bf16"]):
+            return
+        self.events.phase("time", one.subject.name, factor=2.0)
+        calls = {"half_size": functools.partial(one.model, *less)}
+        seconds = perturb.conditions(calls, self.device, None, self._job.budget / 2)
+        self.events.send("perturbed", one.subject.name, seconds=seconds, left=left)
+
+    def _resident(self) -> Resident | None:
+        """What takes up room on a GPU; None, and a doubt, where it cannot be built."""
+        if self.device.type != "cuda":
+            return None
+        try:
+            return Resident(self.device)
+        except RooflineError as error:
+            what = "half of the SMs and half of every SM were not tried"
+            self.events.send("doubt", what=what, how_much=str(error), fix=error.fix)
+            return None
+
+    def _half(self, arguments: list[Any]) -> tuple[list[Any], dict[str, float]]:
+        """Half of the data as the reference takes it, and what it leaves of the FLOP and of the bytes; ([], {}) without."""
+        cc = facts.device_facts(self.device).get("cc", "")
+        whole = work.modelled(self.reference.model, inputs.clone(arguments), cc)
+        found: tuple[list[Any], dict[str, float]] = ([], {})
+        for half in perturb.halves(arguments):
+            try:
+                part = work.modelled(self.reference.model, inputs.clone(half), cc)
+                facts.settle(self.device)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+                continue
+            flops = [sum(one["flops"].values()) for one in (part, whole)]
+            left = {"bytes": part["bytes"] / whole["bytes"]}
+            left |= {"flops": flops[0] / flops[1]} if flops[1] else {}
+            if not found[1] or max(left.values()) < max(found[1].values()):
+                found = half, left
+        return found
+
+    def _single_calls(self, candidates: list[Implementation]) -> None:
+        """One call of each candidate, on inputs that come from the host: what compute-sanitizer watches."""
+        for candidate in candidates:
+            arguments = self._fresh(self._job.seeds[-1] if self._job.seeds else 0)
+            self.events.phase("sanitize", candidate.subject.name)
+            with self.blame(candidate.subject, "error"):
+                candidate.call(arguments)
+                facts.settle(self.device)
+                self.events.send("impl", candidate.subject.name, status="counted")
+
+    def _ceilings(self) -> None:
+        """What this CPU can do, measured in the same process with the same threads."""
+        from roofline.measure import measure_cpu
+
+        self.events.phase("ceilings")
+        try:
+            self.events.send("ceilings", ceilings=msgspec.to_builtins(measure_cpu()))
+        except (RuntimeError, MemoryError) as error:
+            what = "the ceilings of this CPU could not be measured"
+            self.events.send("doubt", what=what, how_much=str(error), fix="")

@@ -1,0 +1,255 @@
+"""Timed calls: plans, rounds, shapes and gradients."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.guest import backward, facts, settings
+from profkit.guest.build import loading
+from profkit.guest.ranges import annotated
+from profkit.guest.subject import Data, TimedCall, set_count
+from profkit.guest.tensors import inputs, state, weights
+from profkit.guest.tensors.compare import Verdict
+from profkit.guest.tensors.fresh import Stock
+from profkit.judge import guests as judge
+from profkit.judge.implementation import Implementation, RemoteImplementation
+from profkit.judge.precision.oracle import BORDERS
+from profkit.judge.slopes import Slopes
+from profkit.judge.stress import Stress
+from profkit.judge.timing import engine
+from profkit.judge.timing.claims import RemoteCall
+from profkit.judge.weight_checks import unmatched
+from profkit.launch.protocol import Job, Subject
+
+SHAPES = "shapes"
+"""Folder beside timings.csv: a folder a shape of get_more_inputs, with the same files."""
+_WRONG_GRADIENT = "wrong-gradient"
+_SLOPES = 2
+"""Times that a candidate's gradients are compared before they are timed."""
+_LESS = 4.0
+"""Bits that a timed answer may have less than those of the trials."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is timed: on which data, what is right for them with these weights alive, and how an answer is judged; `of`: a
+    pass of backward.PASSES, whose gradients are by what is `wanted`, "" for the call itself.
+    """
+
+    draw: Callable[[], list[Any]]
+    answer: Callable[[list[Any], frozenset[str]], Any]
+    judged: Callable[[list[Any], Any, Any], Verdict]
+    of: str = ""
+    wanted: tuple[str, ...] = ()
+
+    def called(self, model: Any) -> Any:
+        """What is called of a model of this process."""
+        return backward.Gradients(model, self.wanted, alone=self.of == backward.BACKWARD) if self.of else model
+
+
+def _as_exact(
+    judged: Callable[[list[Any], Any, Any], Verdict], bits: float, given: list[Any], want: Any, got: Any
+) -> Verdict:
+    """The verdict on a timed answer, which has to be about as exact as those of the trials were."""
+    verdict = judged(given, want, got)
+    if verdict.status == "ok" and verdict.bits is not None and verdict.bits < min(bits, BORDERS["fp32"]) - _LESS:
+        return Verdict(
+            "mismatch", f"right to {verdict.bits:.1f} bits only, {bits:.1f} in the trials", bits=verdict.bits
+        )
+    return verdict
+
+
+class Timed(Stress):
+    """Timed calls: plans, rounds, shapes and gradients."""
+
+    def _more_shapes(self, sound: list[Implementation]) -> list[Implementation]:
+        """Time all of them on every shape of get_more_inputs(), each into a file of its own; who is wrong there goes."""
+        for shape in [one for _, one in self._rounds() if one is not None]:
+            if not sound:
+                break
+            sound, file = self._time_apart(sound, f"{SHAPES}/{shape}", self._plan(shape))
+            self.events.send("shape", inputs=inputs.described(self.unseen(shape)), file=file)
+        return sound
+
+    def _time_apart(self, sound: list[Implementation], where: str, plan: Plan) -> tuple[list[Implementation], str]:
+        """(those that are still sound, the file beside timings.csv): timed once more, into a folder there."""
+        main = Path(self._job.timings)
+        file = f"{where}/{main.name}"
+        (main.parent / file).parent.mkdir(parents=True, exist_ok=True)
+        job = msgspec.structs.replace(self._job, timings=str(main.parent / file), energy=False)
+        left = self._time([self.reference, *sound], job, plan)[1:]
+        self.forget([one for one in sound if one not in left])
+        self._apart.append(file)
+        return left, file
+
+    def _backward(self, sound: list[Implementation]) -> list[Implementation]:
+        """Compare the gradients and time them; who has others goes."""
+        slopes = self._slopes()
+        if slopes is None or not sound:
+            return sound
+        named = {one.subject.name: self._wanted(one, slopes) for one in sound}
+        left = [one for one in sound if self._slopes_right(one, slopes, named[one.subject.name])]
+        judge.let_go(one for one in sound if one not in left)
+        self.forget([one for one in sound if one not in left])
+        wanted = backward.shared(slopes.wanted, set.intersection(*map(set, named.values())))
+
+        def answer(given: list[Any], alive: frozenset[str]) -> Any:
+            self.put(alive)
+            found = slopes.answer(given, wanted)
+            self.put(frozenset(self.live.live))
+            return found
+
+        def judged(given: list[Any], want: Any, got: Any) -> Verdict:
+            return slopes.judged(got, given, wanted, want)
+
+        for name in backward.PASSES if wanted else ():
+            if left:
+                draw = functools.partial(self._slope_data, slopes)
+                plan = Plan(draw, answer, judged, name, wanted)
+                left, file = self._time_apart(left, name, plan)
+                self.events.send("pass", name=name, file=file, wanted=list(wanted))
+        return left
+
+    def _slopes(self) -> Slopes | None:
+        """The reference's gradients; None, and a doubt, where it has none to compare with."""
+        self.events.phase("work", self.reference.subject.name, factor=2.0)
+        self.put(frozenset(self.live.live))
+        why, found = "the reference draws random numbers or changes its inputs", None
+        try:
+            if self.reference.probe.repeatable:
+                found = Slopes(self.reference.model, self.unseen(), self.reference.probe.precision)
+            facts.settle(self.device)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        if found is None:
+            what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
+            self.events.send("doubt", what=what, how_much=why, fix=fix, code="no-gradients")
+            return None
+        for doubt in found.caveats():
+            self.events.send("doubt", **doubt)
+        return found
+
+    def _slope_data(self, slopes: Slopes) -> list[Any]:
+        return slopes.data(self.unseen())
+
+    def _wanted(self, candidate: Implementation, slopes: Slopes) -> tuple[str, ...]:
+        """What the candidate's gradients can be asked by: a parameter it has under another name cannot be."""
+        own: dict[str, list[int]] = {}
+        with self.blame(candidate.subject, "error"):
+            own = candidate.parameters()
+        theirs = {n for n, one in backward.parameters(self.reference.model).items() if own.get(n) == list(one.shape)}
+        wanted = backward.shared(slopes.wanted, theirs)
+        if missing := [name for name in slopes.wanted if name not in wanted]:
+            unmatched(
+                self.events, candidate, f"its gradients by {', '.join(missing)} were not compared: none of that name"
+            )
+        return wanted
+
+    def _slopes_right(self, candidate: Implementation, slopes: Slopes, wanted: tuple[str, ...]) -> bool:
+        name, what = candidate.subject.name, ""
+        with self.blame(candidate.subject, _WRONG_GRADIENT) as failed:
+            for _ in range(_SLOPES if wanted else 0):
+                self.events.phase("first", name)
+                given = self._slope_data(slopes)
+                got = candidate.gradients(inputs.clone(given), wanted)
+                self.put(candidate.alive)
+                what = what or slopes.judged(got, given, wanted).what
+                facts.settle(self.device)
+        if what:
+            self.events.send("impl", name, status=_WRONG_GRADIENT, reason=what)
+        return not (failed or what)
+
+    def _time(
+        self, sound: list[Implementation], job: Job | None = None, plan: Plan | None = None
+    ) -> list[Implementation]:
+        """Time all of them side by side; one that fails is left out and the others are timed afresh. job, plan: where
+        the samples go, and what is called, for other calls than those of get_inputs.
+        """
+        current: list[Subject] = []
+        switches = settings.read()
+
+        def turn(name: str) -> None:
+            # What one of this process switches in its timed calls is not to be on in another's.
+            if current and not any(one.remote for one in sound):
+                settings.keep(switches, current[0].name, self._once, called=True)
+            current[:] = [next(i.subject for i in sound if i.subject.name == name)]
+            self.events.phase("time", name)
+
+        while sound:
+            current.clear()
+            try:
+                calls = self._calls(sound, turn, plan or self._plan())
+                engine.ready(job or self._job, calls, self.device)
+                with self._company.alone(), annotated(self._job.sample, "time"):
+                    timed = engine.time_all(job or self._job, calls, self.device, self.events, turn)
+                if job is None:
+                    self.events.send("timing", **timed)
+                break
+            except Exception as error:
+                if not current:
+                    raise
+                # A process that fails says whose it is; it may be asked out of its turn.
+                told = getattr(error, "impl", current[0].name)
+                culprit = next((i.subject for i in sound if i.subject.name == told), current[0])
+                self._accuse(culprit, error, "error")
+                judge.let_go(i for i in sound if i.subject is culprit)
+                sound = [i for i in sound if i.subject is not culprit]
+        return sound
+
+    def _plan(self, shape: int | None = None) -> Plan:
+        def judged(given: list[Any], want: Any, got: Any) -> Verdict:
+            return self.oracle.case(given, want, drawn=shape is None).judged(got)
+
+        return Plan(lambda: self.unseen(shape), self._judged, judged)
+
+    def _calls(self, sound: list[Implementation], turn: Callable[[str], None], plan: Plan) -> dict[str, Any]:
+        """Every implementation with input sets of its own, mixed from the same draws; the reference answers for the others when
+        they are compared.
+        """
+        probe = self.reference.probe
+
+        def usable(drawn: list[Any], mixed: list[Any]) -> bool:
+            try:
+                before = inputs.clone(plan.answer(drawn, frozenset(self.live.live)))
+                return weights.steady(before, plan.answer(mixed, frozenset(self.live.live)))
+            except Exception as error:
+                self.refuse_lost(error)
+                traceback.print_exc(file=sys.stderr)
+                return False
+
+        stock = Stock(plan.draw, usable)
+        count = set_count(stock.bytes, len(sound))
+        self.put(frozenset(self.live.live))
+        calls: dict[str, Any] = {}
+        for one in sound:
+            turn(one.subject.name)
+            loading.use(one.lock)
+            data, own = Data(stock, count), None if one is self.reference else one.own
+            compared = not probe.random and one is not self.reference
+            answer = (lambda given, alive=one.alive: plan.answer(given, alive)) if compared else None
+            judged = functools.partial(_as_exact, plan.judged, one.bits if not plan.of else math.inf)
+            if isinstance(one, RemoteImplementation):
+                call: Any = RemoteCall(one.model, data, answer, judged, plan.of, plan.wanted, not probe.repeatable)
+            else:
+                afresh = functools.partial(state.put, one.model, one.kept)
+                call = TimedCall(plan.called(one.model), data, answer, judged, not probe.repeatable, afresh, own)
+            calls[one.subject.name] = call
+        return calls
+
+    def _judged(self, given: list[Any], alive: frozenset[str]) -> Any:
+        """What is right for timed data, which stays as it is."""
+        if self._state.tells:
+            state.put(self.reference.model, self._state.values)
+        answer = self.answer(inputs.clone(given), alive)
+        self.put(frozenset(self.live.live))
+        return answer
