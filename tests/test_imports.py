@@ -161,7 +161,7 @@ INSIDE: dict[str, int] = {
     "profkit.cli.runs.history": 6,
     "profkit.cli.import_": 2,
     "profkit.cli.runs.list": 3,
-    "profkit.cli.profile": 4,
+    "profkit.cli.profile": 3,
     "profkit.cli.report": 3,
     "profkit.cli.runs.site": 2,
     "profkit.doctor.gpu": 1,

@@ -13,6 +13,7 @@ from profkit.cli.group import invoke
 from profkit.guest.backward import Gradients
 from profkit.judge.precision.oracle import Precision
 from profkit.judge.slopes import Slopes
+from profkit.report.messages import speaking
 from profkit.report.sections import passes_table
 from profkit.report.writers.json import document
 from profkit.report.writers.terminal import summary
@@ -120,7 +121,8 @@ def test_the_passes_are_timed_apart(run):
 
 @pytest.mark.slow
 def test_they_are_told_to_people(run):
-    table = passes_table(run, "zh")
+    with speaking("zh"):
+        table = passes_table(run)
     assert [row[0] for row in table.rows] == ["前向", "反向", "前向与反向"]
     assert table.head == ["阶段", "参考实现", "right", "加速比"]
     assert "forward and backward" in summary(run)

@@ -298,8 +298,8 @@ class _Writer:
         head, *rows = (list(cells) for cells in zip(*known, strict=True))
         yield pipe_table(Table(head, rows))
         said = [f"{impl.name}: {impl.exactness}" for impl in checked if impl.exactness]
-        limits = say("semicolon").join(translated(one) for one in said)
-        yield "\n" + say("thresholds", limits=limits)
+        if said:
+            yield "\n" + say("thresholds", limits=say("semicolon").join(said))
         yield "\n" + say("rel_note")
         figures = [getattr(check, name) for impl in checked for check in impl.checks for name in FIGURES]
         if None in figures:
