@@ -169,7 +169,7 @@ INSIDE: dict[str, int] = {
     "profkit.record.importing": 1,
     "profkit.torch_tools.ceilings": 1,
     "profkit.torch_tools.inprocess": 1,
-    "profkit.judge.session": 1,
+    "profkit.judge.modes": 1,
 }
 """How many other imports of ours are still inside the functions of a file. It may only shrink."""
 
