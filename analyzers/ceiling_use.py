@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.counts import Array, beyond_l1, by_pipe, column, has_operations, known_by_pipe, lacks
-from analyzers.floor import AGREE
+from analyzers.lower_bound import AGREE
 from analyzers.pipes import DRAM_TOLD, LEVELS, PIPES, TENSOR, peak_counter
 from roofline.ceilings import Roofline
 

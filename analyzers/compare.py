@@ -13,7 +13,7 @@ import msgspec
 from analyzers.errors import AnalyzeError
 from analyzers.records import number, plain
 from analyzers.verdicts.speedup import FORMULAS, speedup, word
-from collectors.doubt import Doubt, unique
+from collectors.caveat import Caveat, unique
 
 NAN = math.nan
 SCHEMA = "profkit-compare/1"
@@ -132,7 +132,7 @@ class Rung:
     total: float
     verdict: str
     attainable_fraction: float
-    floor_ratio: float
+    lower_bound_ratio: float
     bound_by: str
     moved: tuple[Moved, ...] = ()
     kernel: str = ""
@@ -143,7 +143,7 @@ class Ladder:
     """Rungs in order; `convention`: meaning of the speed-ups; `apart`: facts that differ and matter."""
 
     rungs: tuple[Rung, ...]
-    doubts: tuple[Doubt, ...]
+    caveats: tuple[Caveat, ...]
     apart: tuple[str, ...]
     convention: str = "ratio"
 
@@ -158,7 +158,7 @@ class Ladder:
             "schema": SCHEMA,
             "convention": {"name": self.convention, "formula": FORMULAS[self.convention]},
             "steps": rows,
-            "doubts": msgspec.to_builtins(self.doubts),
+            "caveats": msgspec.to_builtins(self.caveats),
             "apart": list(self.apart),
         }
 
@@ -172,9 +172,9 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
             raise AnalyzeError(f"{step.label}: {step.impl} has no time", fix="measure it again")
     rungs = [_rung(steps[0], None, steps[0], threshold)]
     rungs += [_rung(step, before, steps[0], threshold) for before, step in pairwise(steps)]
-    doubts, apart = unlike(steps)
-    doubts += [
-        Doubt(
+    caveats, apart = unlike(steps)
+    caveats += [
+        Caveat(
             "the number of launches differs: times are compared per launch",
             ", ".join(f"{one.label}: {one.number('kernels'):.0f}" for one in pair),
             "compare as many launches of each, or time calls",
@@ -183,7 +183,7 @@ def compare(steps: Sequence[Step], threshold: float = 0.01) -> Ladder:
         for pair in pairwise(steps)
         if pair[0].counted_unlike(pair[1])
     ]
-    return Ladder(tuple(rungs), unique(doubts), tuple(apart))
+    return Ladder(tuple(rungs), unique(caveats), tuple(apart))
 
 
 def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Rung:
@@ -208,7 +208,7 @@ def _rung(step: Step, before: Step | None, first: Step, threshold: float) -> Run
         speedup(first.time_beside(step), step.time_beside(first)),
         verdict,
         step.number("attainable_fraction"),
-        step.number("floor_ratio"),
+        step.number("lower_bound_ratio"),
         str(step.row.get("bound_by", "")),
         moved,
         step.main,
@@ -248,22 +248,22 @@ def _size(moved: Moved) -> float:
     return math.log(large / small) if small > 0 else math.inf
 
 
-def unlike(steps: Sequence[Told]) -> tuple[list[Doubt], list[str]]:
+def unlike(steps: Sequence[Told]) -> tuple[list[Caveat], list[str]]:
     """What the facts of steps differ in, and which of that matters (APART)."""
-    doubts, apart = [], []
+    caveats, apart = [], []
     for name, words in _FACTS.items():
         values = [str(step.facts.get(name, "") or "") for step in steps]
         if len({value for value in values if value}) > 1:
             listed = ", ".join(f"{s.label}: {v}" for s, v in zip(steps, values, strict=True) if v)
-            doubts.append(Doubt(words, listed, _FIX.get(name, "measure both one after the other")))
+            caveats.append(Caveat(words, listed, _FIX.get(name, "measure both one after the other")))
             apart += [name] if name in APART else []
     clocks = {step.label: step.facts.get("sm_clock", NAN) for step in steps}
     known = [clock for clock in clocks.values() if clock == clock and clock > 0]
     if known and max(known) / min(known) - 1 > CLOCK:
         listed = ", ".join(f"{label}: {clock / 1e6:.0f} MHz" for label, clock in clocks.items())
-        doubts.append(Doubt("the SM clock differs", listed, "lock the clock, or measure both one after the other"))
+        caveats.append(Caveat("the SM clock differs", listed, "lock the clock, or measure both one after the other"))
         apart.append("sm_clock")
-    return doubts, apart
+    return caveats, apart
 
 
 _FIX = {

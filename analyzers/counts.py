@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.pipes import LEVELS, PIPES, chip_has
+from collectors.caveat import Caveat
 from collectors.counters import COUNTERS
-from collectors.doubt import Doubt
 from collectors.frame import spelt
 
 _KEPT = ("device", "cc", "tool", "kind", "grid", "block")
@@ -208,8 +208,8 @@ BEYOND = 2.0**20
 """Bytes below which a kernel's own overhead may be most of its traffic."""
 
 
-def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Doubt]]:
-    """The frame with flop_fp16 at 0 where there is no FP16 arithmetic, and the doubts that say so.
+def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]]) -> tuple[pd.DataFrame, list[Caveat]]:
+    """The frame with flop_fp16 at 0 where there is no FP16 arithmetic, and the caveats that say so.
 
     HFMA2 and HADD2 also load constants and convert halves, in any kernel; the counter cannot tell. The instruction
     counts inst_fp16_* stay. works: by part, "" for all launches; a part without halves in its works has none, unless it
@@ -222,16 +222,16 @@ def without_half_moves(frame: pd.DataFrame, works: Mapping[str, Sequence[Work]])
         return frame, []
     halves = column(frame, "flop_fp16").copy()
     total = np.nansum(list(by_pipe(frame).values()), axis=0)
-    doubts = []
+    caveats = []
     for at, told in chosen:
         mine, every = np.nansum(halves[at]), np.nansum(total[at])
         total[at] -= np.nan_to_num(halves[at])
         halves[at] = np.where(np.isnan(halves[at]), np.nan, 0.0)
         if mine > 0.05 * every and told:
-            doubts.append(_half_moves(mine / every))
+            caveats.append(_half_moves(mine / every))
     cleaned = frame.assign(flop_fp16=halves)
     cleaned.attrs = frame.attrs
-    return cleaned, doubts
+    return cleaned, caveats
 
 
 _Chosen: TypeAlias = "tuple[NDArray[np.intp], bool]"
@@ -267,8 +267,8 @@ def _of_wider_arguments(frame: pd.DataFrame) -> _Chosen:
     return np.flatnonzero(frame["kernel"].astype(str).map(known).to_numpy(dtype=bool)), True
 
 
-def _half_moves(share: float) -> Doubt:
-    return Doubt(
+def _half_moves(share: float) -> Caveat:
+    return Caveat(
         "FP16 vector instructions are not counted as FLOP: compilers use them for constants and conversions",
         f"they would be {share:.0%} of the FLOP of all launches",
         "name the pipe fp16 in get_work() if the source computes in halves",

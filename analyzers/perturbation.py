@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from analyzers.placement import LAUNCH_FLOOR, NEAR
+from analyzers.placement import LAUNCH_LOWER_BOUND, NEAR
 
 SURE, LIKELY, UNKNOWN = "sure", "likely", "unknown"
 LATENCY = "latency"
@@ -93,7 +93,7 @@ class Inferred(msgspec.Struct, frozen=True):
 
     def _reasons(self, at: int) -> list[str]:
         seen, told = self.evidence, []
-        if seen.time < LAUNCH_FLOOR:
+        if seen.time < LAUNCH_LOWER_BOUND:
             told.append(REASONS["short"][at])
         name, share = seen.near
         if name:
@@ -135,7 +135,7 @@ def infer(impl: str, seen: Evidence) -> Inferred:
 def _concluded(seen: Evidence) -> tuple[str, str]:
     name, share = seen.near
     indifferent, minds = seen.half_sms <= SAME, seen.half_sms >= TWICE
-    if seen.time < LAUNCH_FLOOR:
+    if seen.time < LAUNCH_LOWER_BOUND:
         return LATENCY, SURE
     if share >= NEAR:
         return name, SURE if _agrees(name, seen) else LIKELY

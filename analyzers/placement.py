@@ -20,7 +20,7 @@ from analyzers.ceiling_use import Use
 from analyzers.counts import column, has_counts
 from analyzers.metrics import View
 from analyzers.pipes import LEVELS, PIPES, TENSOR
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NEAR = 0.6
@@ -32,7 +32,7 @@ REACH = 0.9
 ABOVE = 1.02
 """Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
 
-LAUNCH_FLOOR = 2.5e-6
+LAUNCH_LOWER_BOUND = 2.5e-6
 """Seconds between starts of empty kernels in a stream, as published for H200; half of that inside a graph."""
 
 MOSTLY_IDLE = 0.5
@@ -85,7 +85,7 @@ def causes(result: pd.DataFrame) -> list[str]:
         found = {
             "one-block": blocks == 1,
             "few-blocks": blocks < SMALL * np.where(of("sm_count") > 0, of("sm_count"), np.nan),
-            "launch": of("time") < LAUNCH_FLOOR,
+            "launch": of("time") < LAUNCH_LOWER_BOUND,
             "small-grid": waves < 1 - 1e-3,
             "uncoalesced": (scattered & ~tensor)
             | ((of("l2_write") > SPILLED * of("output")) & (of("l2_write") > MUCH * of("l2_bytes"))),
@@ -181,11 +181,11 @@ def _evidence(
     return "; ".join(parts)
 
 
-def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
+def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Caveat, ...]:
     """Caveats for ceilings that launches exceed, naming the worst kernel; nothing is clamped."""
     if not has_counts(frame):
         return ()
-    doubts = []
+    caveats = []
     for name, shares in Use(frame, roofline).shares.items():
         above = shares > ABOVE
         if not above.any():
@@ -194,15 +194,15 @@ def over_roofs(frame: pd.DataFrame, roofline: Roofline) -> tuple[Doubt, ...]:
         kernel = str(frame["kernel" if "kernel" in frame else "impl"].iloc[worst])
         more = f" and {len(over) - 1} more" if len(over) > 1 else ""
         owners = frame["impl"][above].astype(str).unique() if "impl" in frame else [""]
-        doubts.append(
-            Doubt(
+        caveats.append(
+            Caveat(
                 f"above the {name} ceiling: {_short(kernel)}{more}",
                 f"{over.max():.2f} of it",
                 _cure(name, roofline),
                 about=owners[0] if len(owners) == 1 else "",
             )
         )
-    return tuple(doubts)
+    return tuple(caveats)
 
 
 def _cure(name: str, roofline: Roofline) -> str:
@@ -231,7 +231,7 @@ def launch_bound(span: float, busy: float, kernels: float) -> str:
         return ""
     if busy < MOSTLY_IDLE * span:
         return f"kernels run for {busy / span:.0%} of the {span * 1e6:.3g} us"
-    if kernels >= MANY and span / kernels < 2 * LAUNCH_FLOOR:
+    if kernels >= MANY and span / kernels < 2 * LAUNCH_LOWER_BOUND:
         each = f"{span / kernels * 1e6:.2g} us each, near the least a launch takes"
         return f"{kernels:g} kernels in {span * 1e6:.3g} us: {each}"
     return ""

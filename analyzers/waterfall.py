@@ -1,4 +1,4 @@
-"""Waterfall of a call: floor, work beyond it, excess of kernels over their roofs, gaps."""
+"""Waterfall of a call: lower bound, work beyond it, excess of kernels over their roofs, gaps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from analyzers.counts import column, inside
 from analyzers.timeline.call import each_in_call, in_call
 from analyzers.verdicts.analysis import Analysis
 
-FLOOR, WORK, EXCESS, KERNELS, GAPS = "floor", "work", "excess", "kernels", "gaps"
+LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS = "lower_bound", "work", "excess", "kernels", "gaps"
 WORDS: dict[str, tuple[str, str]] = {
-    FLOOR: ("floor of the task", "任务的理论下限"),
-    WORK: ("kernels at their roofs, beyond the floor", "kernel 达到上限后仍超出下限的部分"),
+    LOWER_BOUND: ("lower bound of the task", "任务的理论下限"),
+    WORK: ("kernels at their roofs, beyond the lower bound", "kernel 达到上限后仍超出下限的部分"),
     EXCESS: ("excess over the roofs of the kernel", "kernel 未达到上限而多花的时间"),
     KERNELS: ("kernels without counters", "没有计数器的 kernel"),
     GAPS: ("gaps: launches, copies, waiting", "间隙：启动、拷贝、等待"),
@@ -41,15 +41,15 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Waterfall(msgspec.Struct, frozen=True):
-    """One call of an implementation: `slices` add up to `time` [s]. `floor` [s] is NaN, and 0 of it a slice, if unknown.
+    """One call of an implementation: `slices` add up to `time` [s]. `lower bound` [s] is NaN, and 0 of it a slice, if unknown.
     `kernels`: seconds of the call in each.
 
-    The floor is the task's, or that of the implementation's own precision where that is lower.
+    The lower bound is the task's, or that of the implementation's own precision where that is lower.
     """
 
     impl: str
     time: float
-    floor: float
+    lower_bound: float
     slices: tuple[Slice, ...]
     kernels: Mapping[str, float] = {}
 
@@ -60,7 +60,7 @@ class Waterfall(msgspec.Struct, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, NaN as None."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain | {"floor": None if math.isnan(self.floor) else self.floor}
+        return plain | {"lower_bound": None if math.isnan(self.lower_bound) else self.lower_bound}
 
 
 def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
@@ -74,23 +74,23 @@ def waterfalls(analysis: Analysis) -> dict[str, Waterfall]:
         name, time = str(row["impl"]), float(row["time"])
         mine = [index for index in parts.get(name, ()) if seconds[index] > 0]
         if time > 0:
-            floor = least(row["floor_time"], row["floor_own_time"])
+            lower_bound = least(row["lower_bound_time"], row["lower_bound_own_time"])
             ran = [rows[index] for index in mine]
             # From the first start to the last end of one launch nothing but it lies: what the two tools differ by is no gap.
             alone = len(ran) == 1 and ran[0].get("launches") == 1 and str(row["method"]).startswith(BETWEEN)
             found[name] = _waterfall(
-                name, time, floor, ran, alone=alone, recorded=float(row.get("kernel_time", math.nan))
+                name, time, lower_bound, ran, alone=alone, recorded=float(row.get("kernel_time", math.nan))
             )
     return found
 
 
 def least(task: float, own: float) -> float:
-    """Lower of the task's floor and that of the implementation's precision [s]; NaN unknown."""
+    """Lower of the task's lower bound and that of the implementation's precision [s]; NaN unknown."""
     return min((float(one) for one in (task, own) if not math.isnan(one)), default=math.nan)
 
 
 def _at_roof(row: Mapping[Any, Any]) -> float:
-    """Least seconds of a kernel at the roof of its row, caches included; NaN undecided."""
+    """Least seconds of a kernel at the roof of its row, caches included; NaN inconclusive."""
     share = float(row.get("roof_share", math.nan))
     return max(float(row.get("roof_time", math.nan)), 0.0 if math.isnan(share) else share * row["time"])
 
@@ -98,7 +98,7 @@ def _at_roof(row: Mapping[Any, Any]) -> float:
 def _waterfall(
     name: str,
     time: float,
-    floor: float,
+    lower_bound: float,
     kernels: Sequence[dict[Any, Any]],
     *,
     alone: bool = False,
@@ -106,7 +106,7 @@ def _waterfall(
 ) -> Waterfall:
     """`alone`: one launch is all that the call is. recorded [s]: how long kernels run in a call, where a record tells, each as it
     did there (`call_time`); else what a kernel took longer while it was counted is scaled away; where the roofs of all kernels
-    lie below the floor (it may be a launch's cost), the rest of it is taken from everything else in proportion.
+    lie below the lower bound (it may be a launch's cost), the rest of it is taken from everything else in proportion.
     """
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)
     busy = float(counted.sum())
@@ -125,13 +125,13 @@ def _waterfall(
             Slice(EXCESS if known else KERNELS, took - min(took, roof) if known else took, row["kernel"], cause)
         )
     over.append(Slice(GAPS if kernels else KERNELS, max(0.0, time - total)))
-    base = 0.0 if math.isnan(floor) else min(floor, time)
+    base = 0.0 if math.isnan(lower_bound) else min(lower_bound, time)
     rest = sum(one.seconds for one in over)
     keep = 1.0 - min(1.0, max(0.0, base - at_roofs) / rest) if rest > 0 else 1.0
-    slices = [Slice(FLOOR, base), Slice(WORK, max(0.0, at_roofs - base))]
+    slices = [Slice(LOWER_BOUND, base), Slice(WORK, max(0.0, at_roofs - base))]
     slices += [msgspec.structs.replace(one, seconds=one.seconds * keep) for one in over]
     # A kernel that runs in a range and in one inside it has a row for each.
     spent: dict[str, float] = {}
     for row, took in zip(kernels, each, strict=True):
         spent[str(row["kernel"])] = spent.get(str(row["kernel"]), 0.0) + took
-    return Waterfall(name, time, floor, tuple(one for one in slices if one.seconds > 0), spent)
+    return Waterfall(name, time, lower_bound, tuple(one for one in slices if one.seconds > 0), spent)

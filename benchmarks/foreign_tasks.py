@@ -36,7 +36,7 @@ from profkit.report import units
 from profkit.report.dialects import records
 from profkit.report.layout import Table, pipe_table
 
-HEAD = ["task", "submission", "contest's word", "profkit's verdict", "time", "x floor", "SOL score"]
+HEAD = ["task", "submission", "contest's word", "profkit's verdict", "time", "x lower bound", "SOL score"]
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def _measured(task: Path, asked: argparse.Namespace) -> Iterator[list[str]]:
             told.get(part.name, "-"),
             verdict.text(),
             units.text(number(row, "time"), "s"),
-            units.digits(number(row, "floor_ratio")),
+            units.digits(number(row, "lower_bound_ratio")),
             "-" if score is None else f"{score:.2f}",
         ]
 

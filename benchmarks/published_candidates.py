@@ -213,7 +213,7 @@ def row_of(one: dict[str, Any], runs: Path) -> dict[str, Any] | None:
             "speedup": f"{first['speedup']:.3g}x" if first["speedup"] else "-",
             "line": first["line"],
             "conditions": [each["code"] for each in first["conditions"]],
-            "doubts": [doubt.what for doubt in study.analysis.doubts],
+            "caveats": [caveat.what for caveat in study.analysis.caveats],
         }
     return None
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Format:
 def guarded(reads: _Reads) -> _Reads:
     """A format's reader, of a file without another tool's tables in it.
 
-    It raises CollectError where a file holds any; with `partial` they are left out, with a doubt.
+    It raises CollectError where a file holds any; with `partial` they are left out, with a caveat.
     """
 
     @wraps(reads)
@@ -174,16 +174,16 @@ def guarded(reads: _Reads) -> _Reads:
             # That two files run into each other says more than what a reader makes of them.
             list(_others(Path(path), partial))
             raise
-        frame.attrs["doubts"] = [*frame.attrs.get("doubts", ()), *_others(Path(path), partial)]
+        frame.attrs["caveats"] = [*frame.attrs.get("caveats", ()), *_others(Path(path), partial)]
         return frame
 
     return cast("_Reads", read)
 
 
-def _others(path: Path, partial: bool) -> Iterator[Doubt]:
+def _others(path: Path, partial: bool) -> Iterator[Caveat]:
     """Raise CollectError where tables of a second kind begin in a file, which no reader would see.
 
-    A doubt where trtexec printed them, which may be the program that another tool watched, and with `partial`.
+    A caveat where trtexec printed them, which may be the program that another tool watched, and with `partial`.
     """
     found = _beginnings(path)
     first, name = next(iter(found), ""), shlex.quote(path.name)
@@ -193,7 +193,7 @@ def _others(path: Path, partial: bool) -> Iterator[Doubt]:
         fix = f"give each in a file of its own: `head -n {line - 1} {name}` and `tail -n +{line} {name}`"
         if not partial and _LOG not in (what, first):
             raise CollectError(said, fix=f"{fix}; --partial (partial=True in Python) reads one of them")
-        yield Doubt(said, "", fix)
+        yield Caveat(said, "", fix)
 
 
 def _beginnings(path: Path) -> dict[str, int]:

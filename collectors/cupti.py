@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, guarded
-from collectors.doubt import SLOWED, Doubt
+from collectors.caveat import SLOWED, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 
@@ -29,7 +29,7 @@ CLOCK = "PROFKIT_TRACE_CLOCK"
 """Environment variable: the moment [ns since 1970] from which all ranks of a program count, so that their clocks are one."""
 _NUMBERS = ("launch", "start", "time")
 ONE_PROCESS = "torch's profiler times the Python process itself, without its children"
-RAN_ALONG = Doubt(
+RAN_ALONG = Caveat(
     "torch's profiler ran along: the host launches slower with it than without",
     "idle time before launches reads long, and what does not wait for the host is a larger share of a step than shown",
     "time a step by the program's own clock, without the profiler, or record it with nsys",
@@ -58,8 +58,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
             raise ValueError("a time that is no number")
         said = [RAN_ALONG] if wanted is TRACE else []
         if wanted is TRACE and rows["process"].nunique() < 2:
-            said.append(Doubt(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
-        frame = build({**columns, **facts}, tool="cupti", doubts=said)
+            said.append(Caveat(ONE_PROCESS, "", "install Nsight Systems for a whole picture"))
+        frame = build({**columns, **facts}, tool="cupti", caveats=said)
     except (CollectError, ValueError, KeyError, OSError) as error:
         raise CollectError(f"{file}: {error}", fix="the file is damaged: measure again, or remove it") from error
     host = host_file(file)

@@ -21,7 +21,7 @@ One row a launch, in the order of the file. Columns, in this order:
       bytes     float64  what a memcpy or memset moved [B]; NaN = unknown, and for kernels
     counters  any of counters.COUNTERS, float64, SI units, fractions 0..1; NaN = not collected, never 0
 
-`frame.attrs`: "doubts" is a list of Doubt; readers may add keys of their own ("report",
+`frame.attrs`: "caveats" is a list of Caveat; readers may add keys of their own ("report",
 "devices", "api"; "host" through set_host). pandas drops attrs in some operations: take what you need first.
 
 Texts are str. A study of a million launches asks for them as categories (`coded`): the same texts, each held once, so
@@ -38,8 +38,8 @@ import numpy as np
 import pandas as pd
 
 from collectors import READERS, Role
+from collectors.caveat import Caveat
 from collectors.counters import COUNTERS, metrics_for
-from collectors.doubt import Doubt
 from collectors.errors import CollectError
 
 KEYS: dict[str, str] = {
@@ -86,7 +86,9 @@ def key_order(columns: Sequence[str]) -> list[str]:
     return [name for name in known if name in set(columns)]
 
 
-def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = (), coded: bool = False) -> pd.DataFrame:
+def build(
+    columns: Mapping[str, Any], *, tool: str, caveats: Sequence[Caveat] = (), coded: bool = False
+) -> pd.DataFrame:
     """A valid frame from columns (arrays, categories or scalars); coded: its texts as categories.
 
     Missing keys get their empty value ("" or the row number, kind "kernel"), columns their type and order.
@@ -102,7 +104,7 @@ def build(columns: Mapping[str, Any], *, tool: str, doubts: Sequence[Doubt] = ()
     # What is asked of texts is asked of the distinct ones of a million rows.
     data = {name: _typed(name, given[name], rows, coded) for name in key_order(list(given))}
     frame: pd.DataFrame = pd.DataFrame(data, index=pd.RangeIndex(rows), copy=False)
-    frame.attrs["doubts"] = list(doubts)
+    frame.attrs["caveats"] = list(caveats)
     return frame
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from collectors import Format, guarded, text_of
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, role_of
 
@@ -61,26 +61,26 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
             f"{file}: a table of torch.profiler without GPU time",
             fix="profile with ProfilerActivity.CUDA and print `key_averages().table(sort_by='self_cuda_time_total')`",
         )
-    doubts, share = [], sum(row.share for row in taken)
+    caveats, share = [], sum(row.share for row in taken)
     if not share > 99.5:
         what = f"the table lists kernels of {share:.1f} % of the GPU time" if share == share else "the table may be cut"
-        doubts.append(Doubt(what, f"{len(taken)} rows", "print it with row_limit=-1"))
+        caveats.append(Caveat(what, f"{len(taken)} rows", "print it with row_limit=-1"))
     if not taken[0].kernel:
         what = "the table has operators and no kernels: each row is the GPU time of an operator's own kernels"
-        doubts.append(Doubt(what, f"{len(taken)} operators", "give the trace of export_chrome_trace"))
+        caveats.append(Caveat(what, f"{len(taken)} operators", "give the trace of export_chrome_trace"))
     if any(row.name.endswith("...") for row in taken):
-        doubts.append(Doubt("names of kernels are cut", "", "print the table with max_name_column_width=1000"))
+        caveats.append(Caveat("names of kernels are cut", "", "print the table with max_name_column_width=1000"))
     if len(tables) > 1:
         what = f"the file holds {len(tables)} tables of torch.profiler: the one with most GPU time is read"
         where = f"line {', '.join(str(line) for line, _ in tables)}"
-        doubts.append(Doubt(f"{what} ({where})", "", "give one in a file of its own"))
+        caveats.append(Caveat(f"{what} ({where})", "", "give one in a file of its own"))
     columns: dict[str, Any] = {
         "kernel": [row.name for row in taken],
         "kind": [next((kind for begin, kind in _KINDS if row.name.startswith(begin)), "kernel") for row in taken],
         "instances": [row.calls for row in taken],
         "time": [row.gpu / row.calls for row in taken],
     }
-    frame = build(columns, tool="key_averages", doubts=doubts)
+    frame = build(columns, tool="key_averages", caveats=caveats)
     frame.attrs["report"] = "summary"
     return frame
 

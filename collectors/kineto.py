@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, guarded
+from collectors.caveat import Caveat
 from collectors.cupti import ONE_PROCESS, RAN_ALONG
-from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import build, role_of, set_host
 from collectors.nsys.ranges import Range, adopted, by_thread, paths
@@ -136,7 +136,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
         "block": [_triple(one["args"].get("block")) for one in work],
         "bytes": [float(one["args"].get("bytes", np.nan)) for one in work],
     }
-    frame: pd.DataFrame = build(columns, tool="kineto", doubts=_doubts(events))
+    frame: pd.DataFrame = build(columns, tool="kineto", caveats=_caveats(events))
     host = host_frame(
         [
             (str(one["name"]), _ns(one["ts"]), _ns(one["dur"]), int(one["tid"]), one["args"].get("correlation"))
@@ -231,12 +231,12 @@ def _triple(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else ""
 
 
-def _doubts(events: Sequence[dict[str, Any]]) -> list[Doubt]:
+def _caveats(events: Sequence[dict[str, Any]]) -> list[Caveat]:
     processes = {one["pid"] for one in events if one.get("cat") == "cpu_op"}
     if len(processes) > 1:
         return [RAN_ALONG]
     fix = "record each process, or use Nsight Systems for a whole picture"
-    return [RAN_ALONG, Doubt(ONE_PROCESS, "", fix, "one-process")]
+    return [RAN_ALONG, Caveat(ONE_PROCESS, "", fix, "one-process")]
 
 
 FORMAT = Format(

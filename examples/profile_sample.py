@@ -35,15 +35,15 @@ def main() -> None:
         print(f"{impl.name}: {impl.status} {impl.reason}")
 
     # One row an implementation, SI units: seconds, FLOP/s, B/s; what is not known is NaN.
-    columns = ["impl", "time", "speedup", "speedup_low", "speedup_high", "verdict", "floor_ratio", "bound_by"]
+    columns = ["impl", "time", "speedup", "speedup_low", "speedup_high", "verdict", "lower_bound_ratio", "bound_by"]
     print(run.metrics[columns].to_string(index=False))
 
     # One row a kernel of an implementation; empty on a CPU, where nothing counts kernels.
     if not run.kernels.empty:
         print(run.kernels[["impl", "kernel", "share", "time"]].to_string(index=False))
 
-    for doubt in run.analysis.doubts:
-        print(f"doubt: {doubt.what}: {doubt.how_much}")
+    for caveat in run.analysis.caveats:
+        print(f"caveat: {caveat.what}: {caveat.how_much}")
 
     figure = profkit.draw(run)
     figure.savefig(chosen.output)

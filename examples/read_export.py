@@ -31,8 +31,8 @@ def main(file: str | Path) -> None:
     print(table.to_string())
 
     # What the reader could not be sure of travels with the frame.
-    for doubt in launches.attrs["doubts"]:
-        print(f"doubt: {doubt['what']}")
+    for caveat in launches.attrs["caveats"]:
+        print(f"caveat: {caveat['what']}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main() -> None:
     for row in analysis.impls.to_dict("records"):
         print(
             f"{row['impl']:10} {row['time'] * 1e6:9.2f} us  {row['speedup']:6.3g}x  "
-            f"{row['attainable_fraction']:6.1%} of attainable  {row['floor_ratio']:5.3g} x floor  {row['bound_by']}"
+            f"{row['attainable_fraction']:6.1%} of attainable  {row['lower_bound_ratio']:5.3g} x lower bound  {row['bound_by']}"
         )
 
     # A question the report does not ask: which kernel would win most if it reached its roof?

@@ -183,12 +183,12 @@ def roofline(*runs: Study | str | os.PathLike[str], **options: Any) -> Figure:
 
 def history(sample: str = "", runs: str | os.PathLike[str] = "profkit-runs", device: str = "") -> pd.DataFrame:
     """Every time of a sample (of all: "") below a folder of runs, a row a run and implementation: sample, impl, device,
-    created, path, time [s], floor, level [s] (the median of the runs between two changes).
+    created, path, time [s], lower bound, level [s] (the median of the runs between two changes).
     """
     with Index(Path(runs)) as index:
         index.refresh()
         found = histories(index, sample=sample, device=device)
-    names = ("sample", "impl", "device", "created", "path", "time", "floor")
+    names = ("sample", "impl", "device", "created", "path", "time", "lower_bound")
     rows = [
         {**{name: getattr(row, name) for name in names}, "level": level.time}
         for one in found

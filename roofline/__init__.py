@@ -23,14 +23,14 @@ from roofline.errors import RooflineError
 
 if TYPE_CHECKING:
     from roofline.figure.plot import draw, save
-    from roofline.figure.scene import Arrow, FloorPoint, Point, Scene
+    from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
 
 __all__ = [
     "Arrow",
     "Ceiling",
     "Device",
     "DeviceSpec",
-    "FloorPoint",
+    "LowerBoundPoint",
     "Point",
     "Roofline",
     "RooflineError",
@@ -50,7 +50,7 @@ _LAZY = {
     "draw": "figure.plot",
     "save": "figure.plot",
     "Arrow": "figure.scene",
-    "FloorPoint": "figure.scene",
+    "LowerBoundPoint": "figure.scene",
     "Point": "figure.scene",
     "Scene": "figure.scene",
 }

@@ -136,7 +136,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
 
 def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
-    """The sheet's roofs, each at the clock it is quoted for; the note carries the source and its doubts."""
+    """The sheet's roofs, each at the clock it is quoted for; the note carries the source and its caveats."""
     note = spec.source + (f"; {spec.note}" if spec.note else "")
     compute = [
         Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))

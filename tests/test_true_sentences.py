@@ -18,7 +18,7 @@ from analyzers.rules.findings import examine
 from analyzers.rules.rule import HINT, TIME
 from analyzers.rules.subjects import WHOLE, program_subjects
 from analyzers.timeline.budget import budget
-from analyzers.waterfall import FLOOR, GAPS, WORK
+from analyzers.waterfall import GAPS, LOWER_BOUND, WORK
 from collectors.frame import host_of
 from collectors.kineto import read
 from profkit.cli.group import invoke
@@ -48,18 +48,18 @@ def first_line(study, impl):
     return next(line for line in sections.first_lines(study) if line.startswith((f"{impl}: ", f"{impl}：")))
 
 
-def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_floors_away():
-    """Said before: 218x the floor of the algorithm, up to 98.5 %."""
+def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_lower_bounds_away():
+    """Said before: 218x the lower bound of the algorithm, up to 98.5 %."""
     study = opened(ROOT / "examples/h200/ICMTNY")
     row = study.analysis.impl("cuda")
     assert row["time"] < 2e-6
-    assert row["floor_bound_by"] == "launch"
-    assert row["floor_ratio"] < 2
-    assert "1.93x the floor" in first_line(study, "cuda")
+    assert row["lower_bound_bound_by"] == "launch"
+    assert row["lower_bound_ratio"] < 2
+    assert "1.93x the lower bound" in first_line(study, "cuda")
     for one in study.findings():
         if one.impl == "cuda" and one.severity == TIME:
-            assert one.upper_bound <= row["time"] - row["floor_time"]
-    assert not [doubt for doubt in study.analysis.doubts if doubt.code == "floor-without-launch"]
+            assert one.upper_bound <= row["time"] - row["lower_bound_time"]
+    assert not [caveat for caveat in study.analysis.caveats if caveat.code == "lower-bound-without-launch"]
 
 
 def test_the_best_transformer_step_is_bound_by_what_holds_most_of_its_time():
@@ -83,21 +83,21 @@ def test_stores_that_take_eight_sectors_for_one_are_named():
     assert "latency" not in {one.rule for one in mine}
 
 
-def test_one_floor_a_task_so_the_faster_step_is_nearer_to_it():
-    """Said before: the step that is 12.2x as fast is further from its floor than the reference from its own."""
+def test_one_lower_bound_a_task_so_the_faster_step_is_nearer_to_it():
+    """Said before: the step that is 12.2x as fast is further from its lower bound than the reference from its own."""
     study = opened(LADDER / "batch8")
     rows = {part.name: part.row for part in study.parts if part.row is not None}
-    assert len({row["floor_time"] for row in rows.values()}) == 1
+    assert len({row["lower_bound_time"] for row in rows.values()}) == 1
     by_time = sorted(rows.values(), key=lambda row: row["time"])
-    assert [row["floor_ratio"] for row in by_time] == sorted(row["floor_ratio"] for row in rows.values())
-    # The floor at a candidate's own precision stands beside it, under its own name.
-    assert rows["tf32"]["floor_own_bound_by"] == "tensor_tf32"
-    assert rows["tf32"]["floor_own_time"] > rows["tf32"]["floor_time"]
+    assert [row["lower_bound_ratio"] for row in by_time] == sorted(row["lower_bound_ratio"] for row in rows.values())
+    # The lower bound at a candidate's own precision stands beside it, under its own name.
+    assert rows["tf32"]["lower_bound_own_bound_by"] == "tensor_tf32"
+    assert rows["tf32"]["lower_bound_own_time"] > rows["tf32"]["lower_bound_time"]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run):
-    """Said before: 44 us to win, 41 us above the floor. Every run that was recorded on a GPU and is kept here."""
+def test_no_finding_promises_more_than_lies_above_the_lower_bound_and_none_overlap(run):
+    """Said before: 44 us to win, 41 us above the lower bound. Every run that was recorded on a GPU and is kept here."""
     study = opened(run)
     told = study.waterfalls
     assert set(told) == {part.name for part in study.parts if part.row is not None and part.row["time"] > 0} != set()
@@ -105,7 +105,7 @@ def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run
         assert one.time == study.analysis.impl(name)["time"]
         assert sum(part.seconds for part in one.slices) == pytest.approx(one.time, rel=0.02)
         assert min(part.seconds for part in one.slices) > 0
-        room = one.time - (0.0 if math.isnan(one.floor) else one.floor)
+        room = one.time - (0.0 if math.isnan(one.lower_bound) else one.lower_bound)
         mine = [finding for finding in study.findings() if finding.impl == name and finding.severity == TIME]
         assert all(finding.upper_bound <= room * (1 + 1e-9) for finding in mine)
         assert sum(finding.win for finding in mine) <= room * (1 + 1e-9)
@@ -113,7 +113,7 @@ def test_no_finding_promises_more_than_lies_above_the_floor_and_none_overlap(run
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name.partition("_")[0])
 def test_the_blocks_of_a_programs_step_add_up_and_no_win_passes_its_idle_and_copying(trace):
-    """The same of the recorded programs: the floor of a step is its computing, but for what its short kernels waste."""
+    """The same of the recorded programs: the lower bound of a step is its computing, but for what its short kernels waste."""
     frame = read(trace)
     one = budget(frame, host=host_of(frame))
     found = [f for f in examine(program_subjects({"": one}), {}) if f.severity == TIME]
@@ -227,7 +227,7 @@ def test_a_hole_before_the_next_batch_is_no_launching(resnet):
     # The timeline, the page and the data for a program say the same.
     (said,) = [one for one in sections.timeline_lines(study) if "longest" in one]
     assert f"longest 44.6 ms, after foreach (ATen) and before {copy}" in said
-    codes = {one.code for one in study.analysis.doubts}
+    codes = {one.code for one in study.analysis.caveats}
     assert {"recorded-slower", "few-steps"} <= codes
     fall = json.loads(agent.write([study]).text)["waterfall"]
     assert (fall["of"], fall["slices"][0]["kind"], fall["slices"][0]["s"]) == ("a step", "away", 0.04066)
@@ -299,17 +299,17 @@ def test_what_tma_moves_is_no_traffic_of_the_l1_and_libraries_are_not_told_to_us
     assert not [one for one in mine if "wgmma" in one.next_step]
 
 
-def test_doubts_say_what_they_are_held_against():
+def test_caveats_say_what_they_are_held_against():
     """Said before: 12.2 x; 0.12 % of luck mattered, of a lead of 1.8 %; 5.87203e+07 bytes."""
     study = opened(LADDER / "batch8")
-    told = {one.code: one for one in study.analysis.doubts if one.code in ("excessive-explained", "luck-below-lead")}
-    allowed = [one for one in study.analysis.doubts if one.code == "excessive-explained"]
+    told = {one.code: one for one in study.analysis.caveats if one.code in ("excessive-explained", "luck-below-lead")}
+    allowed = [one for one in study.analysis.caveats if one.code == "excessive-explained"]
     assert "compiled: a speed-up this large is what its precision allows" in [one.what for one in allowed]
     assert all(one.how_much.endswith("above 10 x; the peak of tensor_bf16 is 13.3 x that of fp32") for one in allowed)
     assert told["luck-below-lead"].how_much == "about 0.12% is expected among equals; it leads by 1.76%"
-    # What the peaks explain is no doubt about the answer.
+    # What the peaks explain is no caveat about the answer.
     assert sections.that_matter(study) == []
-    amounts = [one.how_much for one in study.analysis.doubts if one.code == "work-differs"]
+    amounts = [one.how_much for one in study.analysis.caveats if one.code == "work-differs"]
     assert amounts
     assert not [text for text in amounts if "e+" in text or "bytes" in text]
 
@@ -324,7 +324,7 @@ def test_what_is_said_of_a_transpose_agrees_with_its_counters():
     assert (row["bound_by"], row["roof"]) == ("l2", "l2")
     assert row["roof_share"] == pytest.approx(0.658, abs=1e-3)
     fall = study.waterfalls["reference"]
-    assert fall.of(FLOOR) + fall.of(WORK) == pytest.approx(row["roof_share"] * row["time"], rel=0.01)
+    assert fall.of(LOWER_BOUND) + fall.of(WORK) == pytest.approx(row["roof_share"] * row["time"], rel=0.01)
 
 
 def test_a_compiled_step_is_not_told_to_compile_and_wins_are_told_once():
@@ -339,9 +339,9 @@ def test_a_compiled_step_is_not_told_to_compile_and_wins_are_told_once():
     assert "little is left" in next(one for one in mine if "nvjet" in one.kernel and "bias" in one.kernel).title
 
 
-def test_a_speed_up_that_no_peak_explains_stays_a_doubt():
+def test_a_speed_up_that_no_peak_explains_stays_a_caveat():
     study = opened(ROOT / "examples/h200/ICGRMS")
-    (one,) = [doubt for doubt in study.analysis.doubts if doubt.code.startswith("excessive")]
+    (one,) = [caveat for caveat in study.analysis.caveats if caveat.code.startswith("excessive")]
     assert (one.code, one.what) == ("excessive", "cuda: an excessive speed-up")
     assert "excessive" in {said.code for said in sections.that_matter(study)}
 
@@ -431,14 +431,12 @@ def test_gaps_are_those_of_a_call_and_no_difference_of_two_tools():
     assert "launch-gaps" not in {one.rule for one in opened(ROOT / "examples/h200/ICAPYS").findings()}
 
 
-def test_a_share_that_is_the_distance_to_the_floor_says_so():
-    """Said before: 58.2 % of its roof beside 1.72x the floor, as if they were two facts."""
+def test_a_share_that_is_the_distance_to_the_lower_bound_says_so():
+    """Said before: 58.2 % of its roof beside 1.72x the lower bound, as if they were two facts."""
     text = page(opened(LADDER / "batch8"))
-    assert "58.2% of its roof: the same as 1.72x the floor" in text
-    # 161 us: 71.7 % of the roof by 516 MB, 74.6 % by 537 MB; 25.4 % lie above the floor.
-    kept = (
-        "71.7% of its roof by the bytes that were counted, 74.6% by those that must move: the same as 1.34x the floor"
-    )
+    assert "58.2% of its roof: the same as 1.72x the lower bound" in text
+    # 161 us: 71.7 % of the roof by 516 MB, 74.6 % by 537 MB; 25.4 % lie above the lower bound.
+    kept = "71.7% of its roof by the bytes that were counted, 74.6% by those that must move: the same as 1.34x the lower bound"
     assert kept in page(opened(ROOT / "examples/h200/ICJTRP"))
 
 
@@ -457,15 +455,15 @@ def test_several_kernels_of_one_name_are_added_up(resnet):
     assert "datasheet figures" not in text
 
 
-def test_one_floor_has_one_name():
-    """Said before: the floor of the algorithm, above the floor of the task."""
+def test_one_lower_bound_has_one_name():
+    """Said before: the lower bound of the algorithm, above the lower bound of the task."""
     for text in (page(opened(LADDER / "batch8")), report(opened(ROOT / "examples/h200/ICJTRP"))):
-        assert "floor of the task" in text
-        assert "floor of the algorithm" not in text
+        assert "lower bound of the task" in text
+        assert "lower bound of the algorithm" not in text
 
 
 def test_a_green_answer_does_not_speak_of_what_was_not_checked():
-    """Said before: no doubt found; 6 checks not run."""
+    """Said before: no caveat found; 6 checks not run."""
     text = page(opened(ROOT / "examples/h200/ICJTRP"))
     assert "no caveats on this result</span>" in text
     assert "6 possible reasons for lost time not looked for: their counters are missing" in text

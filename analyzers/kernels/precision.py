@@ -21,7 +21,7 @@ from analyzers.counts import column, pipe_counts
 from analyzers.kernels.names import stored_type, tensor_type
 from analyzers.kernels.provenance import is_authored
 from analyzers.pipes import PIPES, TENSOR, keeps
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 MATTERS = 0.01
 """Share of an implementation's operations, or of its time, below which a pipe is not spoken of."""
@@ -63,11 +63,11 @@ class Reduced:
         """The least that it computed in and that is not allowed; "" where all is."""
         return next((kind for kind in self.kinds if kind not in allowed), "")
 
-    def doubt(self) -> Doubt:
-        """The doubt called precision."""
+    def caveat(self) -> Caveat:
+        """The caveat called precision."""
         shares = {"of its kernel time": self.time_share, "of its FLOP": self.flop_share}
         much = ", ".join(f"{share:.0%} {what}" for what, share in shares.items() if not math.isnan(share))
-        return Doubt(
+        return Caveat(
             f"precision: {self.impl} computes in {self.used.upper()} what the task has in {self.asked}",
             f"{much or 'how much is not known'} ({self.evidence}): {', '.join(self.kernels[:2])}",
             "compare with the reference in that precision, or compute in the task's own",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analyzers.counts import column
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 _JIT = {"triton.jit", "jit", "cuda.jit", "numba.cuda.jit", "cute.kernel"}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -177,17 +177,17 @@ class Provenance:
         """The source defines kernels, kernels ran, and none of them was its own."""
         return bool(self.unlaunched) and not self.authored and bool(self.library)
 
-    def doubt(self, impl: str) -> Doubt | None:
+    def caveat(self, impl: str) -> Caveat | None:
         """Caveat when the candidate's own kernels did not run, or carry less than half of the time."""
         if self.never_launched:
             ran = ", ".join(base_name(name) for name in self.library[:3])
-            return Doubt(
+            return Caveat(
                 f"{impl}: none of the kernels it defines was launched",
                 f"defined {', '.join(self.unlaunched)}; ran {ran}",
                 "look for a fallback to the library",
             )
         if self.authored and self.fraction < 0.5:
-            return Doubt(
+            return Caveat(
                 f"{impl}: most of the time is in library kernels",
                 f"{self.fraction:.0%} in its own",
                 "the speed-up is mostly the library's",

@@ -35,7 +35,7 @@ class Line(msgspec.Struct, frozen=True):
     """One source line of a kernel. `number` 0: an instruction that no line is known of; its text is the instruction.
 
     `share`: of the kernel's samples, 0..1; `reason`: what most of them wait for; `bound` [s]: what mending the line
-    could win at most, NaN when the kernel's time or floor is not known; `excess`: sectors asked of the L2 over those
+    could win at most, NaN when the kernel's time or lower bound is not known; `excess`: sectors asked of the L2 over those
     that would have done, NaN where the line moves nothing. `impl`: whose call the bound is a slice of.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analyzers.kernels.names import library
-from analyzers.placement import LAUNCH_FLOOR, MANY, MOSTLY_IDLE, NEAR, launch_bound
+from analyzers.placement import LAUNCH_LOWER_BOUND, MANY, MOSTLY_IDLE, NEAR, launch_bound
 from analyzers.rules.rule import CALL, HINT, HOST, Case, Proof, Subject, rule
 from analyzers.timeline.call import in_call
 from roofline.wording import seconds
@@ -35,12 +35,12 @@ def _launch_bound(s: Subject) -> Case | None:
     shown = (
         Proof("busy/time", busy / s.time, MOSTLY_IDLE, "below")
         if idle
-        else Proof("time/kernels", each, 2 * LAUNCH_FLOOR, "below")
+        else Proof("time/kernels", each, 2 * LAUNCH_LOWER_BOUND, "below")
     )
     if s["summed"] > 0:
         return Case((Proof("kernels", count, MANY), shown), s.time, params, 0.1, HINT, variant="summed")
     variant = _variant(s, "idle" if idle else "")
-    return Case((Proof("kernels", count, 2 if idle else MANY), shown), _floor(s), params, 1.0, variant=variant)
+    return Case((Proof("kernels", count, 2 if idle else MANY), shown), _lower_bound(s), params, 1.0, variant=variant)
 
 
 @rule("host-bound", ("host_time",), level=CALL)
@@ -66,12 +66,12 @@ def _fuse(s: Subject) -> Case | None:
     gaps = _gaps(s)
     stay = s["computing_share"] * (s.time - gaps)
     if not stay > 0:
-        return Case(proofs, _floor(s), params, 0.9, variant=_variant(s))
+        return Case(proofs, _lower_bound(s), params, 0.9, variant=_variant(s))
     parts = {"computing": stay, "moving": s.time - gaps - stay, "gaps": gaps}
     params |= {name: seconds(took) for name, took in parts.items()}
     variant = _variant(s, "between")
     # Launches that are gone leave no gap between them: its bound holds the gaps, too.
-    return Case(proofs, max(_floor(s), stay), params, 0.9, variant=variant, covers=s.moving | BETWEEN)
+    return Case(proofs, max(_lower_bound(s), stay), params, 0.9, variant=variant, covers=s.moving | BETWEEN)
 
 
 @rule("launch-gaps", ("kernels", "counted_time"), level=CALL)
@@ -85,10 +85,10 @@ def _launch_gaps(s: Subject) -> Case | None:
     return Case(proofs, s.time - gaps, params, 0.3, variant=_variant(s), covers=BETWEEN)
 
 
-@rule("modelled", ("floor_time",), level=CALL)
+@rule("modelled", ("lower_bound_time",), level=CALL)
 def _modelled(s: Subject) -> Case | None:
-    """Without counters: how far the call is from the floor of its work, and nothing about why."""
-    if s.text.get("source", "") in ("", "counted") or not s["floor_ratio"] > 1:
+    """Without counters: how far the call is from the lower bound of its work, and nothing about why."""
+    if s.text.get("source", "") in ("", "counted") or not s["lower_bound_ratio"] > 1:
         return None
     share = s["attainable_fraction"]
     took = s["longest_share"] * min(s.time, _busy(s))
@@ -96,19 +96,19 @@ def _modelled(s: Subject) -> Case | None:
     variant = "near" if share >= NEAR else chain if s["kernels"] >= MANY else ""
     variant = _variant(s, variant) if variant == "chain" else variant
     params = {
-        "ratio": f"{s['floor_ratio']:.3g}",
+        "ratio": f"{s['lower_bound_ratio']:.3g}",
         "source": s.text["source"],
         "count": f"{s['kernels']:.0f}",
         "share": f"{share:.0%}",
         "bound": s.text.get("bound_by", ""),
     }
-    far = Proof("floor_ratio", s["floor_ratio"], 1.0)
+    far = Proof("lower_bound_ratio", s["lower_bound_ratio"], 1.0)
     if variant != "one":
-        return Case((far,), _floor(s), params, 0.05, variant=variant)
+        return Case((far,), _lower_bound(s), params, 0.05, variant=variant)
     longest = s.text["longest"]
     params |= {"most": f"{took / s.time:.0%}"} | ({"library": library(longest)} if library(longest) else {})
     most = Proof("longest/time", took / s.time, MOST)
-    return Case((far, most), max(_floor(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
+    return Case((far, most), max(_lower_bound(s), s.time - took), params, 0.05, variant=variant, kernel=longest)
 
 
 def _variant(s: Subject, way: str = "") -> str:
@@ -126,5 +126,5 @@ def _gaps(s: Subject) -> float:
     return 0.0 if math.isnan(_busy(s)) else max(0.0, s.time - _busy(s))
 
 
-def _floor(s: Subject) -> float:
-    return 0.0 if math.isnan(s["floor_time"]) else s["floor_time"]
+def _lower_bound(s: Subject) -> float:
+    return 0.0 if math.isnan(s["lower_bound_time"]) else s["lower_bound_time"]

@@ -44,13 +44,18 @@ def explain(
     every += program_subjects(budgets, counted=any(one.values.get("dram_fraction", NAN) > 0 for one in every))
     chosen = [s for s in every if kernel in s.kernel and (s.kernel or not kernel)]
     calls = waterfalls(analysis) if calls is None else calls
-    times, floors = ({name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "floor"))
+    times, lower_bounds = (
+        {name: float(getattr(one, of)) for name, one in calls.items()} for of in ("time", "lower_bound")
+    )
     weights = {} if steps else _weights(analysis, budgets)
     if steps:
-        times, floors = dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values())), {}
+        times, lower_bounds = (
+            dict.fromkeys((one.impl for one in kernels), sum(one.step for one in budgets.values())),
+            {},
+        )
     # Where the wall time of a program is known, its launches are told with that, once.
     rules = [one for one in RULES.values() if not (budgets and one.name == "launch-bound")]
-    return examine(chosen, times, floors=floors, weights=weights, rules=rules)
+    return examine(chosen, times, lower_bounds=lower_bounds, weights=weights, rules=rules)
 
 
 def _of_a_step(kernels: Iterable[Subject], steps: Mapping[str, float], budgets: Mapping[str, Budget]) -> list[Subject]:
@@ -83,13 +88,13 @@ def examine(
     subjects: Iterable[Subject],
     totals: Mapping[str, float],
     *,
-    floors: Mapping[str, float] = MappingProxyType({}),
+    lower_bounds: Mapping[str, float] = MappingProxyType({}),
     weights: Mapping[str, float] = MappingProxyType({}),
     rules: Iterable[Rule] | None = None,
 ) -> list[Finding]:
     """The findings of all rules about all subjects: what could be won first, then hints, then what to collect.
 
-    totals: seconds of one call by implementation, the base of `ratio`; floors: seconds that no win goes below;
+    totals: seconds of one call by implementation, the base of `ratio`; lower bounds: seconds that no win goes below;
     weights: what the ratio of an implementation counts beside others, 1 unless given.
     """
     chosen = tuple(rules) if rules is not None else tuple(RULES.values())
@@ -101,10 +106,10 @@ def examine(
                 continue
             case = one.test(subject)
             if case is not None:
-                total, floor = totals.get(subject.impl, subject.time), floors.get(subject.impl, NAN)
-                found.append(_finding(one, subject, case, total, 0.0 if math.isnan(floor) else floor))
-    ranked = sorted([*found, *_undecided(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
-    return _claimed(ranked, known, totals, floors)
+                total, lower_bound = totals.get(subject.impl, subject.time), lower_bounds.get(subject.impl, NAN)
+                found.append(_finding(one, subject, case, total, 0.0 if math.isnan(lower_bound) else lower_bound))
+    ranked = sorted([*found, *_inconclusive(known, chosen)], key=lambda one: _rank(one, weights.get(one.impl, 1.0)))
+    return _claimed(ranked, known, totals, lower_bounds)
 
 
 def _rank(finding: Finding, weight: float) -> tuple[float, ...]:
@@ -120,14 +125,14 @@ def _claimed(
     findings: Iterable[Finding],
     subjects: Iterable[Subject],
     totals: Mapping[str, float],
-    floors: Mapping[str, float],
+    lower_bounds: Mapping[str, float],
 ) -> list[Finding]:
     """The findings with the part of their bound that no finding before them claims."""
     known = {(s.impl, s.kernel): s.time * s.scale for s in subjects}
     left = {}
     for impl in {impl for impl, _ in known}:
-        floor = floors.get(impl, NAN)
-        left[impl] = totals.get(impl, known.get((impl, ""), 0.0)) - (0.0 if math.isnan(floor) else floor)
+        lower_bound = lower_bounds.get(impl, NAN)
+        left[impl] = totals.get(impl, known.get((impl, ""), 0.0)) - (0.0 if math.isnan(lower_bound) else lower_bound)
     parts = _parts(known)
     claimed = dict.fromkeys(((impl, name) for impl, mine in parts.items() for name in mine), 0.0)
     told = []
@@ -159,10 +164,10 @@ def _parts(known: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]
     }
 
 
-def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float) -> Finding:
+def _finding(one: Rule, subject: Subject, case: Case, total: float, lower_bound: float) -> Finding:
     gain = max(0.0, subject.time - case.after) * subject.scale if case.severity in (TIME, HOST) else NAN
     if case.severity == TIME:
-        gain = min(gain, max(0.0, total - floor))
+        gain = min(gain, max(0.0, total - lower_bound))
     likely = gain
     if not math.isnan(case.likely):
         likely = min(gain, max(0.0, subject.time - case.likely) * subject.scale)
@@ -189,7 +194,7 @@ def _finding(one: Rule, subject: Subject, case: Case, total: float, floor: float
     )
 
 
-def _undecided(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding]:
+def _inconclusive(subjects: list[Subject], rules: tuple[Rule, ...]) -> list[Finding]:
     """A finding for each rule that no kernel of an implementation had the counters for."""
     by_impl: dict[str, list[Subject]] = {}
     for subject in subjects:

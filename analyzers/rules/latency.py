@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 
-from analyzers.placement import IDLE_ISSUE, LAUNCH_FLOOR, LOW, NEAR, SMALL, TAIL, UNEVEN
+from analyzers.placement import IDLE_ISSUE, LAUNCH_LOWER_BOUND, LOW, NEAR, SMALL, TAIL, UNEVEN
 from analyzers.rules.rule import HINT, Case, Proof, Subject, rule
 from roofline.wording import seconds
 
 MANY_THREADS = 24.0
 """Active threads of 32 in an instruction below which a warp's paths part; three quarters, convention."""
-LONG = 10 * LAUNCH_FLOOR
+LONG = 10 * LAUNCH_LOWER_BOUND
 """Seconds of a kernel of which start-up and the latency of memory are a tenth at most."""
 
 
@@ -42,7 +42,7 @@ def _few_blocks(s: Subject) -> Case | None:
     params = {"blocks": f"{s['blocks']:.0f}", "sms": f"{s['sm_count']:.0f}", "time": seconds(took)}
     proofs = (Proof("blocks", s["blocks"], SMALL * s["sm_count"], "below"),)
     # A kernel as short as a launch has no time to share out: more blocks would start and stop as fast.
-    variant = "short" if took < LAUNCH_FLOOR else ""
+    variant = "short" if took < LAUNCH_LOWER_BOUND else ""
     return Case(proofs, max(s.least(), s.time * warps), params, 1.0, variant=variant)
 
 

@@ -25,7 +25,7 @@ LANGUAGES = ("en", "zh")
 KERNEL, CALL, PROGRAM = "kernel", "call", "program"
 """Levels: what a rule looks at."""
 TIME, HOST, HINT, COLLECT = "time", "host", "hint", "collect"
-"""Severities, in the order they are told: a bound on device time, on the caller's time, none, undecided."""
+"""Severities, in the order they are told: a bound on device time, on the caller's time, none, inconclusive."""
 
 Words: TypeAlias = "tuple[str, str, str]"
 """Title, next step and expectation in one language."""
@@ -181,7 +181,7 @@ def rule(name: str, *needs: tuple[str, ...], level: str = KERNEL) -> Callable[[T
 class Finding:
     """One reason why time is lost.
 
-    upper_bound: seconds of one call that could be won at most, never more than lie between its time and the floor;
+    upper_bound: seconds of one call that could be won at most, never more than lie between its time and the lower bound;
     ratio: that over the implementation's time (of "host", over the caller's). win: the seconds of the bound that no
     finding before it claims, so that wins add up: those about one kernel, and those about the whole call, speak of the
     same seconds. likely: the seconds of the bound that good kernels win. covers: as of its Case. recorded: of a program, the bound over its
@@ -210,7 +210,7 @@ class Finding:
         spoken = SPOKEN.get(self.params.get("found", ""), {}).get(lang, ())
         library = self.params.get("library", "")
         if self.severity == COLLECT:
-            texts = _in(lang, catalogue("rule")["undecided"])
+            texts = _in(lang, catalogue("rule")["inconclusive"])
         else:
             known = RULES[self.rule]
             own = f"{self.variant}@{library}"

@@ -17,7 +17,7 @@ from analyzers.rules.rule import Subject
 from analyzers.timeline.budget import Budget
 from analyzers.timeline.call import in_call
 from analyzers.verdicts.analysis import Analysis
-from collectors.doubt import RANGES_OVERLAP
+from collectors.caveat import RANGES_OVERLAP
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -30,13 +30,13 @@ CALL_COLUMNS = (
     "compulsory_bytes",
     "dram_fraction",
     "attainable_fraction",
-    "floor_ratio",
+    "lower_bound_ratio",
 )
 Row: TypeAlias = "Mapping[str, Any]"
 
 
 def call_subjects(analysis: Analysis) -> list[Subject]:
-    """Each implementation as a whole, with the floor of the pipes it ran on."""
+    """Each implementation as a whole, with the lower bound of the pipes it ran on."""
     kernels = analysis.kernels
     distinct = Counter(kernels["impl"])
     computing = computing_shares(kernels)
@@ -47,11 +47,11 @@ def call_subjects(analysis: Analysis) -> list[Subject]:
         str(row["impl"]): (str(row["kernel"]), float(row["share"]) if row.get("launches", 1) <= 1 else NAN)
         for row in first
     }
-    summary = any(doubt.code == RANGES_OVERLAP for doubt in analysis.doubts)
+    summary = any(caveat.code == RANGES_OVERLAP for caveat in analysis.caveats)
     found = []
     for name, row in analysis.rows.items():
         values = {column: number(row, column) for column in CALL_COLUMNS}
-        values["floor_time"] = number(row, "floor_own_time")
+        values["lower_bound_time"] = number(row, "lower_bound_own_time")
         # The sum of the kernels of a record, or of a summary of it, is no time of a call: what lies between them is not in it.
         uncounted = math.isnan(values["bytes"]) and number(row, "time") <= values["counted_time"] * (1 + 1e-6)
         values["summed"] = float(not analysis.method and (not name or summary or uncounted))

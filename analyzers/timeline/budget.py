@@ -24,7 +24,7 @@ from analyzers.timeline.holes import Hole
 from analyzers.timeline.idle import IDLE, idle_causes
 from analyzers.timeline.intervals import Times, gaps, length, merged, rows
 from analyzers.timeline.steady import Steady, steady_of
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 PAGEABLE = re.compile("Pageable")
 FEW_STEPS = 10
@@ -139,13 +139,13 @@ class Budget:
         """Seconds of the longest step; NaN where nothing repeats."""
         return max((end - begin for begin, end in pairwise(self.edges)), default=math.nan)
 
-    def doubt(self) -> Doubt | None:
+    def caveat(self) -> Caveat | None:
         """Caveat that the steps are fewer than FEW_STEPS, with their spread; None where nothing repeats."""
         steps = self.steady.steps
         if math.isnan(self.shortest) or steps >= FEW_STEPS:
             return None
         much = f"they took {self.shortest * 1e3:.3g} to {self.longest * 1e3:.3g} ms"
-        return Doubt(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
+        return Caveat(f"the steady state has {steps} steps", much, "record more of them", "few-steps")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from analyzers.placement import LAUNCH_FLOOR
+from analyzers.placement import LAUNCH_LOWER_BOUND
 from collectors.frame import distinct
 
 COMMUNICATION = re.compile(r"nccl\w*Kernel|ncclDevKernel|\bnccl", re.IGNORECASE)
@@ -17,7 +17,7 @@ COPYING = re.compile(r"cu(?:da)?Memcpy")
 WAITING = re.compile("|".join(one.pattern for one in (BLOCKING, ALLOCATING, LOADING, COPYING)))
 """Calls that may end only when the GPU is done with something."""
 REPLAYING = re.compile(r"cu(?:da)?GraphLaunch")
-SHORT = 2 * LAUNCH_FLOOR
+SHORT = 2 * LAUNCH_LOWER_BOUND
 """Seconds of a kernel that costs the host about as long to launch as the GPU to run."""
 
 

@@ -19,7 +19,7 @@ from analyzers.timeline.budget import SLICES, Budget
 from analyzers.timeline.intervals import Times, passed, union
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.unpaired import FEWEST, unpaired
-from collectors.doubt import Doubt, unique
+from collectors.caveat import Caveat, unique
 
 SCHEMA = "profkit-compare-steps/1"
 FORMULA = "step time before / step time after: median of the quotients of every step of one and every step of the other"
@@ -148,7 +148,7 @@ class Piece:
 @dataclass(frozen=True)
 class Rung:
     """A program against the one before it (`ratio`, `pieces` with the largest change first) and against the first (`since`,
-    and `busy` of the time in which the GPU works); speed-ups, old / new, undecided and NaN for the first and where windows
+    and `busy` of the time in which the GPU works); speed-ups, old / new, inconclusive and NaN for the first and where windows
     are not alike.
     """
 
@@ -206,7 +206,7 @@ class Programs:
     """Programs in order, each against the one before and the first; `apart`: facts that differ."""
 
     rungs: tuple[Rung, ...]
-    doubts: tuple[Doubt, ...]
+    caveats: tuple[Caveat, ...]
     apart: tuple[str, ...]
 
     @property
@@ -218,7 +218,7 @@ class Programs:
         """Programs whose step is slower than the first's by more than `limit`, interval included."""
         return [one for one in self.rungs[1:] if one.since.verdict == "slower" and 1 / one.since.high - 1 > limit]
 
-    def undecided(self, limit: float) -> list[Rung]:
+    def inconclusive(self, limit: float) -> list[Rung]:
         """Programs whose interval holds the limit."""
         sure = self.regressions(limit)
         return [one for one in self.rungs[1:] if one not in sure and not 1 / one.since.low - 1 <= limit]
@@ -231,7 +231,7 @@ class Programs:
                 "convention": {"name": "ratio", "formula": FORMULA},
                 "steps": [one.to_dict() for one in self.rungs],
                 "work": [{"label": one.label} | piece.to_dict() for one in self.rungs for piece in one.pieces],
-                "doubts": msgspec.to_builtins(self.doubts),
+                "caveats": msgspec.to_builtins(self.caveats),
                 "apart": list(self.apart),
             }
         )
@@ -251,10 +251,10 @@ def compare_steps(programs: Sequence[Taken]) -> Programs:
         beside = _alike(before, after)
         ratio = _ratio(before.steps.lengths, after.steps.lengths) if beside else UNKNOWN
         rungs.append(Rung(after, ratio, busy, since, _pieces(before, after) if beside else ()))
-    doubts, apart = unlike(programs)
-    more = [doubt for a, b in pairwise(rungs) for doubt in _windows(a, b)]
+    caveats, apart = unlike(programs)
+    more = [caveat for a, b in pairwise(rungs) for caveat in _windows(a, b)]
     windows = [WINDOW] if any(one.code == "windows" for one in more) else []
-    return Programs(tuple(rungs), unique([*doubts, *more]), (*apart, *windows))
+    return Programs(tuple(rungs), unique([*caveats, *more]), (*apart, *windows))
 
 
 def _alike(a: Taken, b: Taken) -> bool:
@@ -298,30 +298,30 @@ def _piece(_: str, kind: str, before: _Row | None, after: _Row | None) -> Piece:
     return Piece(before[0], kind, ratio.verdict, *means, before[1], after[1], ratio)
 
 
-def _windows(before: Rung, after: Rung) -> Iterator[Doubt]:
+def _windows(before: Rung, after: Rung) -> Iterator[Caveat]:
     """What keeps the steps of two programs from meaning the same."""
     a, b = before.taken, after.taken
     if not _alike(a, b):
         told = "; ".join(f"{one.label}: {_said(one)}" for one in (a, b))
         fix = "record both alike: enough steps for a steady state, or the same --range"
-        yield Doubt("the windows are not alike: no speed-up is said", told, fix, "windows")
+        yield Caveat("the windows are not alike: no speed-up is said", told, fix, "windows")
         return
     if a.devices != b.devices:
         told = f"{a.label}: {a.devices}, {b.label}: {b.devices}"
-        yield Doubt(
+        yield Caveat(
             "the number of processes and devices differs", told, "a step may be another share of the work", "devices"
         )
     few = [one for one in (a, b) if one.known < FEWEST]
     if few:
         told = ", ".join(f"{one.label}: {one.known}" for one in few)
-        yield Doubt(
+        yield Caveat(
             "steps whose own time is known are too few for an interval", told, "record more of them", "too-few-steps"
         )
     shared = sum(max(one.before, one.after) for one in after.pieces if one.word not in (APPEARED, GONE))
     every = sum(max(one.before, one.after) for one in after.pieces)
     if shared < SHARED * every:
         told = f"{shared / every:.0%} of the time is in work of the same name"
-        yield Doubt(
+        yield Caveat(
             f"{a.label} and {b.label} run other work", told, "check that both are the same program", "other-work"
         )
 

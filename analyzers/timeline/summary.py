@@ -12,7 +12,7 @@ import pandas as pd
 from analyzers.counts import column, grouped, known_sums
 from analyzers.errors import AnalyzeError
 from analyzers.timeline.intervals import Times, length, merged, rows
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.frame import spelt
 
 _NS = 1e9
@@ -83,7 +83,7 @@ class Timeline:
     copies: tuple[Share, ...]
     ranges: tuple[Share, ...]
     api: Api | None
-    doubts: tuple[Doubt, ...]
+    caveats: tuple[Caveat, ...]
 
 
 def timeline(frame: pd.DataFrame) -> Timeline:
@@ -96,7 +96,7 @@ def timeline(frame: pd.DataFrame) -> Timeline:
         raise AnalyzeError("no launches with a time: there is no timeline", fix="read an nsys export with GPU work")
     if (frame["kind"] == "layer").any():
         raise AnalyzeError("layers have no timeline", fix="read an nsys export of the same engine")
-    doubts = tuple(frame.attrs.get("doubts", ()))
+    caveats = tuple(frame.attrs.get("caveats", ()))
     devices = _devices(frame) if "start" in frame else ()
     counts = frame["instances"].to_numpy() if "instances" in frame else np.ones(len(frame), dtype=np.int64)
     # A million launches have few names and ranges.
@@ -112,7 +112,7 @@ def timeline(frame: pd.DataFrame) -> Timeline:
         _shares(work[~kernels], total),
         _ranges(work, total),
         _api(frame.attrs.get("api")),
-        doubts,
+        caveats,
     )
 
 

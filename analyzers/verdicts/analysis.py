@@ -13,26 +13,26 @@ import pandas as pd
 
 from analyzers.counts import without_half_moves
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work
-from analyzers.placement import LAUNCH_FLOOR
+from analyzers.lower_bound import Work
+from analyzers.placement import LAUNCH_LOWER_BOUND
 from analyzers.records import to_frame, to_records
 from analyzers.timeline.call import Recorded, held, reasons, splits
 from analyzers.verdicts import timing
 from analyzers.verdicts.counted import Counted, ranked
 from analyzers.verdicts.implementation import (
     IMPL_COLUMNS,
-    Floors,
+    LowerBounds,
     Part,
     compared,
-    floor_row,
-    floors,
+    lower_bound_row,
+    lower_bounds,
     part,
     placed,
     withdrawn,
 )
 from analyzers.verdicts.speedup import THRESHOLD
 from analyzers.verdicts.statistics import Ratio
-from collectors.doubt import Doubt, unique
+from collectors.caveat import Caveat, unique
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -54,7 +54,7 @@ class Analysis:
 
     impls: pd.DataFrame
     kernels: pd.DataFrame
-    doubts: tuple[Doubt, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     reference: str = "reference"
     method: str = ""
     counters_missing: str = ""
@@ -91,7 +91,7 @@ class Analysis:
             to_records(self.kernels),
             [work.to_dict() for work in self.works],
             {name: [one.to_dict() for one in works] for name, works in self.own_works.items()},
-            self.doubts,
+            self.caveats,
         )
         plain: dict[str, Any] = msgspec.to_builtins(document)
         return plain
@@ -108,7 +108,7 @@ class Analysis:
         return cls(
             to_frame(found.impls, IMPL_COLUMNS),
             to_frame(found.kernels),
-            found.doubts,
+            found.caveats,
             found.reference,
             found.method,
             found.counters_missing,
@@ -129,7 +129,7 @@ class _Document(msgspec.Struct):
     kernels: list[dict[str, Any]] = []
     works: list[dict[str, Any]] = []
     own_works: dict[str, list[dict[str, Any]]] = {}
-    doubts: tuple[Doubt, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class _Timings:
     def method(self) -> str:
         return next((one.method for one in self.timed.values()), "")
 
-    def doubts(self, reference: str, target: float) -> list[Doubt]:
+    def caveats(self, reference: str, target: float) -> list[Caveat]:
         if self.samples is None:
             return []
         again = timing.timed_again(self.samples, self.method)
-        return timing.doubts(self.timed, self.ratios, reference, target, again)
+        return timing.caveats(self.timed, self.ratios, reference, target, again)
 
 
 @dataclass(frozen=True)
@@ -226,13 +226,13 @@ def analyze(
     """
     recording = recording or Recording()
     times, declared = _Timings.of(timings, reference, recording.spread), _Declared.of(works)
-    doubts = [Doubt("no hardware counters in these numbers", counters_missing, code="no-counters")]
-    doubts = [*(doubts if counters_missing else []), *times.doubts(reference, recording.target)]
+    caveats = [Caveat("no hardware counters in these numbers", counters_missing, code="no-counters")]
+    caveats = [*(caveats if counters_missing else []), *times.caveats(reference, recording.target)]
     if launches is not None and len(launches):
         launches, halves = without_half_moves(launches, declared.by_name)
-        doubts += halves
+        caveats += halves
     counts = Counted.of(launches, roofline, declared.written)
-    doubts += counts.doubts
+    caveats += counts.caveats
     rows, kernels, found = _Rows(times, counts, declared, roofline, recording).of(launches, reference)
     judged: list[dict[str, Any]] = []
     for row in rows:
@@ -240,11 +240,11 @@ def analyze(
         ratio, clocks = times.ratios.get(name), times.clocks.get(name, "")
         judged.append(row | compared(name, row, ratio, reference, judged, clocks))
     by_name = {row["impl"]: row for row in judged}
-    doubts = [timing.with_precision(one, by_name, reference, roofline) for one in doubts]
+    caveats = [timing.with_precision(one, by_name, reference, roofline) for one in caveats]
     return Analysis(
         to_frame(judged, IMPL_COLUMNS),
         kernels,
-        unique([*doubts, *found]),
+        unique([*caveats, *found]),
         reference,
         times.method,
         counters_missing,
@@ -266,55 +266,61 @@ class _Rows:
 
     def of(
         self, launches: pd.DataFrame | None, reference: str
-    ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Doubt]]:
-        """Rows of all implementations without speed-ups, the kernels, and the doubts about them."""
-        parts, doubts = [], []
+    ) -> tuple[list[dict[str, Any]], pd.DataFrame, list[Caveat]]:
+        """Rows of all implementations without speed-ups, the kernels, and the caveats about them."""
+        parts, caveats = [], []
         for name in self._names(reference):
             one, found = self._part(name)
             parts.append(one)
-            doubts.append(found)
-        least = self._floors(parts, reference, doubts)
+            caveats.append(found)
+        least = self._lower_bounds(parts, reference, caveats)
         kernels = self._in_calls(launches, {one.row["impl"]: one.row["kernel_time"] for one in parts})
         shares = splits(kernels, {one.row["impl"]: (one.row["time"], one.row["kernel_time"]) for one in parts})
         why, rows = reasons(kernels), []
-        for one, row, floor, found in zip(
-            parts, placed(parts, self.counts.impls, self.roofline), least, doubts, strict=True
+        for one, row, lower_bound, found in zip(
+            parts, placed(parts, self.counts.impls, self.roofline), least, caveats, strict=True
         ):
             name = one.row["impl"]
-            columns, below = floor_row(one, floor)
+            columns, below = lower_bound_row(one, lower_bound)
             found += below
             rows.append({**one.row, **row, **held(row, shares.get(name, {}), why.get(name, "")), **columns})
-        return rows, kernels, [doubt for found in doubts for doubt in found]
+        return rows, kernels, [caveat for found in caveats for caveat in found]
 
     def _names(self, reference: str) -> list[str]:
         """The reference first, then as timed, then as launched."""
         names = [*self.times.timed, *(str(name) for name in self.counts.impls["impl"])]
         return list(dict.fromkeys(([reference] if reference and reference in names else []) + names))
 
-    def _part(self, name: str) -> tuple[Part, list[Doubt]]:
+    def _part(self, name: str) -> tuple[Part, list[Caveat]]:
         timed, counted = self.times.timed.get(name), self.counts.by_name.get(name, (None, None))
         one, found = part(name, timed, counted, self.works[name], self.roofline, self.recording.l2_bytes)
         if name in self.recording.calls:
             one.row["kernel_time"] = self.recording.calls[name].seconds(one.row["time"], one.row["kernels"])
         return one, found
 
-    def _floors(self, parts: Sequence[Part], reference: str, doubts: Sequence[list[Doubt]]) -> list[Floors | None]:
+    def _lower_bounds(
+        self, parts: Sequence[Part], reference: str, caveats: Sequence[list[Caveat]]
+    ) -> list[LowerBounds | None]:
         """Lower bounds of all parts but those that the reference goes below, and caveats."""
-        found = floors(parts, self.roofline, self.recording.l2_bytes)
-        for one, floor, said in zip(parts, found, doubts, strict=True):
-            if floor is not None and floor.task.time < LAUNCH_FLOOR and math.isnan(self.roofline.peak("launch")):
+        found = lower_bounds(parts, self.roofline, self.recording.l2_bytes)
+        for one, lower_bound, said in zip(parts, found, caveats, strict=True):
+            if (
+                lower_bound is not None
+                and lower_bound.task.time < LAUNCH_LOWER_BOUND
+                and math.isnan(self.roofline.peak("launch"))
+            ):
                 said.append(
-                    Doubt(
-                        "the floor knows no launch: what an empty kernel takes on this device was not measured",
-                        f"a floor of {floor.task.time:.3g} s, where kernels take about {LAUNCH_FLOOR:.2g} s",
+                    Caveat(
+                        "the lower bound knows no launch: what an empty kernel takes on this device was not measured",
+                        f"a lower bound of {lower_bound.task.time:.3g} s, where kernels take about {LAUNCH_LOWER_BOUND:.2g} s",
                         "`profkit ceilings` measures it",
-                        "floor-without-launch",
+                        "lower-bound-without-launch",
                     )
                 )
-            doubt = withdrawn(one, floor) if reference and one.row["impl"] == reference else None
-            if doubt is not None and floor is not None:
-                said.append(doubt)
-                return [None if other is not None and other.task == floor.task else other for other in found]
+            caveat = withdrawn(one, lower_bound) if reference and one.row["impl"] == reference else None
+            if caveat is not None and lower_bound is not None:
+                said.append(caveat)
+                return [None if other is not None and other.task == lower_bound.task else other for other in found]
         return found
 
     def _in_calls(self, launches: pd.DataFrame | None, totals: Mapping[str, float]) -> pd.DataFrame:

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from analyzers.counts import add_up, by_part, column, counted, missing_pipes
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.placement import over_roofs, place
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -28,7 +28,7 @@ class Counted:
     impls: pd.DataFrame
     kernels: pd.DataFrame
     hottest: pd.DataFrame
-    doubts: list[Doubt]
+    caveats: list[Caveat]
     by_name: Mapping[str, tuple[Mapping[Any, Any], Work | None]]
 
     @classmethod
@@ -37,22 +37,22 @@ class Counted:
         if launches is None or launches.empty:
             none = pd.DataFrame({"impl": [], "kernel": []})
             return cls(pd.DataFrame({"impl": []}), none, none, [], {})
-        doubts = list(launches.attrs.get("doubts", ()))
+        caveats = list(launches.attrs.get("caveats", ()))
         missing = missing_pipes(launches[launches["tool"] != "trtexec"])
         if missing:
-            doubts.append(
-                Doubt(
+            caveats.append(
+                Caveat(
                     "not every arithmetic pipe was counted: FLOP may be too low",
                     f"without {', '.join(missing)}",
                     "collect the default counter set",
                     "pipes-missing",
                 )
             )
-        doubts += over_roofs(launches, roofline)
+        caveats += over_roofs(launches, roofline)
         impls = add_up(by_part(launches), ["impl"])
         works = zip(impls["impl"], impls.to_dict("records"), counted(impls), strict=True)
         kernels, hottest = _kernels(launches, roofline, written)
-        return cls(impls, kernels, hottest, doubts, {str(name): (row, work) for name, row, work in works})
+        return cls(impls, kernels, hottest, caveats, {str(name): (row, work) for name, row, work in works})
 
 
 def _kernels(

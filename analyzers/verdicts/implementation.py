@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 
 from analyzers.counts import as_counters
-from analyzers.floor import SLACK, Floor, Work, combine, floor_time, gate
+from analyzers.lower_bound import SLACK, LowerBound, Work, combine, gate, lower_bound_time
 from analyzers.pipes import LEVELS, keeps
 from analyzers.placement import launch_bound, place
 from analyzers.records import columns
 from analyzers.timeline.call import in_call
 from analyzers.verdicts import timing
 from analyzers.verdicts.statistics import Ratio
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -47,7 +47,7 @@ def part(
     works: Sequence[Work],
     roofline: Roofline,
     l2_bytes: float,
-) -> tuple[Part, list[Doubt]]:
+) -> tuple[Part, list[Caveat]]:
     """One implementation and caveats of its counts. counted: row of counts.add_up and counted work."""
     given = {work.source: work for work in works}
     added, hardware = counted
@@ -64,49 +64,49 @@ def part(
 
 
 @dataclass(frozen=True)
-class Floors:
+class LowerBounds:
     """Of one implementation: of its task at the task's precision, and at the precision that it computed in itself.
 
     counted: of what the hardware counted, NaN times without counters.
     """
 
-    task: Floor
-    own: Floor
-    counted: Floor
+    task: LowerBound
+    own: LowerBound
+    counted: LowerBound
 
 
-def floors(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> list[Floors | None]:
-    """The floors of every implementation, None without a work. Those of one task share the task's.
+def lower_bounds(parts: Sequence[Part], roofline: Roofline, l2_bytes: float) -> list[LowerBounds | None]:
+    """The lower bounds of every implementation, None without a work. Those of one task share the task's.
 
-    A unit that keeps at least the task's precision lowers the task's floor once one implementation has shown that it
-    serves: fp64 on the tensor cores. A lower precision is that implementation's own floor and no other's.
+    A unit that keeps at least the task's precision lowers the task's lower bound once one implementation has shown that it
+    serves: fp64 on the tensor cores. A lower precision is that implementation's own lower bound and no other's.
     """
     own = [
-        floor_time(_on_pipe_seen(one.least, one.hardware), roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
+        lower_bound_time(_on_pipe_seen(one.least, one.hardware), roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
         if one.least is not None
         else None
         for one in parts
     ]
-    best: dict[Any, Floor] = {}
+    best: dict[Any, LowerBound] = {}
     for one, mine in zip(parts, own, strict=True):
         if one.least is None or mine is None:
             continue
-        key, declared = _task(one.least), floor_time(one.least, roofline)
+        key, declared = _task(one.least), lower_bound_time(one.least, roofline)
         held = best.get(key, declared)
         least = _bits(_on_pipe_seen(one.least, one.hardware)) >= _bits(one.least)
         best[key] = mine if least and mine.time < held.time else held
     return [
-        Floors(best[_task(one.least)], mine, _counted_floor(one, roofline, l2_bytes))
+        LowerBounds(best[_task(one.least)], mine, _counted_lower_bound(one, roofline, l2_bytes))
         if one.least is not None and mine is not None
         else None
         for one, mine in zip(parts, own, strict=True)
     ]
 
 
-def _counted_floor(one: Part, roofline: Roofline, l2_bytes: float) -> Floor:
+def _counted_lower_bound(one: Part, roofline: Roofline, l2_bytes: float) -> LowerBound:
     if one.hardware is None:
-        return Floor()
-    return floor_time(one.hardware, roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
+        return LowerBound()
+    return lower_bound_time(one.hardware, roofline, l2_bytes=l2_bytes, l2=str(one.row["l2"]))
 
 
 def _task(work: Work) -> tuple[Any, ...]:
@@ -118,38 +118,38 @@ def _bits(work: Work) -> tuple[int, ...]:
     return keeps(max(work.flops, key=lambda name: work.flops[name], default=""))
 
 
-def withdrawn(reference: Part, floor: Floors | None) -> Doubt | None:
-    """The doubt about a floor that the reference itself goes below: such a floor is none."""
+def withdrawn(reference: Part, lower_bound: LowerBounds | None) -> Caveat | None:
+    """The caveat about a lower bound that the reference itself goes below: such a lower bound is none."""
     time = reference.row["time"]
-    if floor is None or not time < floor.own.time * (1 - SLACK) or floor.own.bound_by == "launch":
+    if lower_bound is None or not time < lower_bound.own.time * (1 - SLACK) or lower_bound.own.bound_by == "launch":
         return None
-    return Doubt(
-        f"the floor is withdrawn: the reference goes below it (set by {floor.own.bound_by})",
-        f"{time:.4g} s measured, floor {floor.own.time:.4g} s",
+    return Caveat(
+        f"the lower bound is withdrawn: the reference goes below it (set by {lower_bound.own.bound_by})",
+        f"{time:.4g} s measured, lower bound {lower_bound.own.time:.4g} s",
         "look at get_work() or the work model, at skipped work, and at data that stayed in L2",
         WITHDRAWN,
     )
 
 
-WITHDRAWN = "floor-withdrawn"
-"""Code of the doubt about a floor that the reference itself goes below."""
+WITHDRAWN = "lower-bound-withdrawn"
+"""Code of the caveat about a lower bound that the reference itself goes below."""
 
 
-def floor_row(one: Part, floor: Floors | None) -> tuple[dict[str, Any], list[Doubt]]:
+def lower_bound_row(one: Part, lower_bound: LowerBounds | None) -> tuple[dict[str, Any], list[Caveat]]:
     """Columns of a lower bound, none without one, and the caveat about a time below it."""
-    if one.least is None or floor is None:
+    if one.least is None or lower_bound is None:
         return {}, []
     time, moved = one.row["time"], one.hardware.bytes if one.hardware is not None else NAN
-    warning = gate(time, floor.own, one.row["impl"])
+    warning = gate(time, lower_bound.own, one.row["impl"])
     row = {
-        "floor_time": floor.task.time,
-        "floor_bound_by": floor.task.bound_by,
-        "floor_own_time": floor.own.time,
-        "floor_own_bound_by": floor.own.bound_by,
-        "floor_hard": floor.own.hard,
-        "counted_hard": floor.counted.hard,
-        "floor_ratio": time / floor.task.time if floor.task.time > 0 else NAN,
-        "impossible": floor.own.forbids(time),
+        "lower_bound_time": lower_bound.task.time,
+        "lower_bound_bound_by": lower_bound.task.bound_by,
+        "lower_bound_own_time": lower_bound.own.time,
+        "lower_bound_own_bound_by": lower_bound.own.bound_by,
+        "lower_bound_hard": lower_bound.own.hard,
+        "counted_hard": lower_bound.counted.hard,
+        "lower_bound_ratio": time / lower_bound.task.time if lower_bound.task.time > 0 else NAN,
+        "impossible": lower_bound.own.forbids(time),
         "compulsory_bytes": one.least.bytes,
         "compulsory_ratio": moved / one.least.bytes if one.least.bytes > 0 else NAN,
     }
@@ -158,7 +158,7 @@ def floor_row(one: Part, floor: Floors | None) -> tuple[dict[str, Any], list[Dou
 
 def _flops_matter(time: float, works: Sequence[Work | None], roofline: Roofline) -> bool:
     """Whether some count of operations would take MATTERS of the time [s] at its peaks."""
-    needed = [floor_time(work, roofline).flop_time for work in works if work is not None]
+    needed = [lower_bound_time(work, roofline).flop_time for work in works if work is not None]
     return not all(seconds < MATTERS * time for seconds in needed)
 
 
@@ -242,12 +242,12 @@ def _filled(hardware: Work | None, least: Work | None) -> tuple[dict[str, float]
     return missing, f"counted, {least.source}" if missing else "counted"
 
 
-def _slower_when_counted(row: Mapping[str, Any]) -> list[Doubt]:
-    """The doubt that the counted launches are not the timed ones."""
+def _slower_when_counted(row: Mapping[str, Any]) -> list[Caveat]:
+    """The caveat that the counted launches are not the timed ones."""
     if "n" not in row or not row["counted_time"] > 1.25 * row["time"] + 2e-6 * row["kernels"]:
         return []
     return [
-        Doubt(
+        Caveat(
             f"{row['impl']}: its kernels took longer while they were counted",
             f"{row['counted_time']:.4g} s counted, {row['time']:.4g} s timed",
             "look for a lower clock or a colder cache under the tool, or launches of more than one call",
@@ -288,7 +288,7 @@ def compared(
     before: Sequence[Mapping[str, Any]],
     clocks: str = "",
 ) -> dict[str, Any]:
-    """Speed-up, the verdict of its interval alone (`pace`), and with the floor; times of a counting tool alone give a
+    """Speed-up, the verdict of its interval alone (`pace`), and with the lower bound; times of a counting tool alone give a
     ratio without an interval. clocks: what two clocks say of it where one contradicts the other, which decides nothing.
     """
     impossible = bool(row.get("impossible", False))
@@ -298,7 +298,7 @@ def compared(
         verdict = "impossible" if impossible else "reference"
         return {"speedup": 1.0, "speedup_low": 1.0, "speedup_high": 1.0, "verdict": verdict}
     if ratio is not None:
-        pace = "undecided" if clocks else ratio.verdict
+        pace = "inconclusive" if clocks else ratio.verdict
         verdict = "impossible" if impossible else pace
         interval = {"speedup": ratio.value, "speedup_low": ratio.low, "speedup_high": ratio.high}
         parts = {"processes": ratio.processes, "within": ratio.within, "between": ratio.between}
@@ -309,6 +309,6 @@ def compared(
     same = base["method"] == row["method"]
     return {
         "speedup": base["time"] / row["time"] if same else NAN,
-        "pace": "undecided",
-        "verdict": "impossible" if impossible else "undecided",
+        "pace": "inconclusive",
+        "verdict": "impossible" if impossible else "inconclusive",
     }

@@ -59,15 +59,15 @@ def digits(value: float) -> str:
 
 
 def word(low: float, high: float, threshold: float = THRESHOLD) -> str:
-    """What an interval of a speed-up says; undecided without one."""
+    """What an interval of a speed-up says; inconclusive without one."""
     if math.isnan(low) or math.isnan(high):
-        return "undecided"
+        return "inconclusive"
     above, below = 1 + threshold, 1 / (1 + threshold)
     if low > above:
         return "faster"
     if high < below:
         return "slower"
-    return "same" if below <= low and high <= above else "undecided"
+    return "same" if below <= low and high <= above else "inconclusive"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ the percentiles of the resampled medians. Then, with threshold t:
     faster     low  > 1 + t          the whole interval is beyond the threshold
     slower     high < 1 / (1 + t)
     same       1 / (1 + t) <= low and high <= 1 + t
-    undecided  anything else, and always below MIN_ROUNDS rounds
+    inconclusive  anything else, and always below MIN_ROUNDS rounds
 
 Where several processes took part, each has the median of its rounds, `value` is the mean of these (of logarithms), and
 the interval is Student's over them: it holds for the next run, not for one more round of this one. Where the processes
@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyzers.errors import AnalyzeError
 from analyzers.verdicts.speedup import THRESHOLD, word
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ class Ratio:
     low: float = NAN
     high: float = NAN
     n: int = 0
-    verdict: str = "undecided"
+    verdict: str = "inconclusive"
     processes: int = 1
     within: float = NAN
 
@@ -244,7 +244,7 @@ def widened(value: float, low: float, high: float, spread: float) -> tuple[float
 
 def verdict(low: float, high: float, n: int, threshold: float = THRESHOLD) -> str:
     """Verdict for an interval of a speed-up over n rounds."""
-    return "undecided" if n < MIN_ROUNDS else word(low, high, threshold)
+    return "inconclusive" if n < MIN_ROUNDS else word(low, high, threshold)
 
 
 @dataclass(frozen=True)
@@ -339,8 +339,8 @@ def best_of(count: int, rel: float) -> float:
     return rel * NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
-def winner_doubt(count: int, rel: float, name: str = "the best", lead: float = math.nan) -> Doubt | None:
-    """The doubt about the winner of several candidates measured once; None when the luck is below 0.1 %.
+def winner_caveat(count: int, rel: float, name: str = "the best", lead: float = math.nan) -> Caveat | None:
+    """The caveat about the winner of several candidates measured once; None when the luck is below 0.1 %.
 
     lead: how much faster it is than the next (fraction), NaN when not known; of a lead several times the luck, luck
     decides nothing.
@@ -348,7 +348,7 @@ def winner_doubt(count: int, rel: float, name: str = "the best", lead: float = m
     luck = best_of(count, rel)
     if not luck > 0.001:
         return None
-    return Doubt(
+    return Caveat(
         f"{name} was picked as the fastest of {count}: some of its lead is luck",
         f"about {luck:.2%} is expected among equals" + (f"; it leads by {lead:.2%}" if lead == lead else ""),
         "time the winner again with fresh samples before quoting its speed-up",
@@ -356,13 +356,13 @@ def winner_doubt(count: int, rel: float, name: str = "the best", lead: float = m
     )
 
 
-def precision_doubt(spreads: Mapping[str, Spread], target: float) -> Doubt | None:
-    """The doubt that medians are not known to `target` (relative half-width); None when all are."""
+def precision_caveat(spreads: Mapping[str, Spread], target: float) -> Caveat | None:
+    """The caveat that medians are not known to `target` (relative half-width); None when all are."""
     short = {name: s for name, s in spreads.items() if not s.reached(target)}
     if not short:
         return None
     listed = ", ".join(f"{name} {_percent(s.within)} after {s.n}" for name, s in short.items())
-    return Doubt(
+    return Caveat(
         f"the wanted precision of {target:.2%} was not reached",
         listed,
         "raise the time budget, or quiet the machine",

@@ -16,13 +16,13 @@ from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
     Spread,
-    precision_doubt,
+    precision_caveat,
     ratio,
     summary,
     widened,
-    winner_doubt,
+    winner_caveat,
 )
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NAN = math.nan
@@ -48,7 +48,7 @@ _EXCESSIVE = 10.0
 """Speed-up from which work that is left out is likelier than work done better."""
 
 EXCESSIVE, EXPLAINED = "excessive", "excessive-explained"
-"""Codes of the doubt about one, and of one that the peaks of the two precisions allow."""
+"""Codes of the caveat about one, and of one that the peaks of the two precisions allow."""
 
 
 @dataclass(frozen=True)
@@ -244,69 +244,69 @@ def _contradicts(other: Ratio, claimed: Ratio) -> bool:
     return other.n >= MIN_ROUNDS and (high <= 1 or (gain < SURE and low <= 1 and middle < least))
 
 
-def doubts(
+def caveats(
     timed: Mapping[str, Timed],
     ratios: Mapping[str, Ratio],
     reference: str,
     target: float,
     again: Collection[str] = (),
-) -> list[Doubt]:
+) -> list[Caveat]:
     """Caveats of the chosen samples. target: wanted relative half-width of the medians; again: implementations whose
     chosen samples were taken after they had been found the fastest.
     """
     if not timed:
         return []
-    found: list[Doubt | None] = [precision_doubt({name: t.spread for name, t in timed.items()}, target)]
+    found: list[Caveat | None] = [precision_caveat({name: t.spread for name, t in timed.items()}, target)]
     few = {name: r.n for name, r in ratios.items() if r.n < MIN_ROUNDS}
     if few:
         listed = ", ".join(f"{name}: {n} rounds" for name, n in few.items())
         told = f"{listed}, {MIN_ROUNDS} needed"
-        found.append(Doubt("too few interleaved rounds for a verdict", told, "raise the time budget"))
+        found.append(Caveat("too few interleaved rounds for a verdict", told, "raise the time budget"))
     if any(t.l2 == "warm" for t in timed.values()):
         warm = "timed with a warm cache: data that fits in L2 did not come from DRAM"
-        found.append(Doubt(warm, "", "time with a cold L2"))
-    found += [doubt for t in timed.values() for doubt in _of_samples(t)]
+        found.append(Caveat(warm, "", "time with a cold L2"))
+    found += [caveat for t in timed.values() for caveat in _of_samples(t)]
     found.append(_clocks(timed, reference))
     found += [_excessive(name, r) for name, r in ratios.items()]
     found.append(_winner(timed, ratios, again))
-    return [doubt for doubt in found if doubt is not None]
+    return [caveat for caveat in found if caveat is not None]
 
 
-def _of_samples(t: Timed) -> Iterator[Doubt]:
+def _of_samples(t: Timed) -> Iterator[Caveat]:
     """Caveats of one implementation's samples."""
     s, total = t.spread, t.spread.n + t.dropped
     if t.dropped > _MANY * total:
-        yield Doubt(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
+        yield Caveat(f"{t.impl}: unsound samples were left out", f"{t.dropped} of {total}", "see kept in timings.csv")
     if s.outliers > _MANY * s.n:
         fix = "look for other work on the device"
-        yield Doubt(f"{t.impl}: many outliers (kept)", f"{s.outliers} of {s.n}", fix)
+        yield Caveat(f"{t.impl}: many outliers (kept)", f"{s.outliers} of {s.n}", fix)
     if s.drift.present:
         much = f"{s.drift.change:+.2%} from the first to the last third"
         fix = "warm up longer; interleaving keeps most of it out of the speed-up"
-        yield Doubt(f"{t.impl}: the time drifts during the measurement", much, fix)
+        yield Caveat(f"{t.impl}: the time drifts during the measurement", much, fix)
     if t.throttled > 0.1:
         much = f"in {t.throttled:.0%} of the rounds"
         fix = "cool it, or lock a lower clock; a speed-up then holds for this state"
-        yield Doubt(f"{t.impl}: the device was slowed by power or heat", much, fix)
+        yield Caveat(f"{t.impl}: the device was slowed by power or heat", much, fix)
 
 
-def _clocks(timed: Mapping[str, Timed], reference: str) -> Doubt | None:
+def _clocks(timed: Mapping[str, Timed], reference: str) -> Caveat | None:
     base = timed[reference].sm_clock if reference in timed else NAN
     other = {name: t.sm_clock for name, t in timed.items() if abs(t.sm_clock / base - 1) > 0.02}
     if not other:
         return None
     listed = ", ".join(f"{name} {clock / 1e6:.0f} MHz" for name, clock in other.items())
-    return Doubt(
+    return Caveat(
         "the SM clock differs between implementations",
         f"{reference} {base / 1e6:.0f} MHz, {listed}",
         "the speed-up includes the clock: lock it to compare the code alone",
     )
 
 
-def _excessive(name: str, r: Ratio) -> Doubt | None:
+def _excessive(name: str, r: Ratio) -> Caveat | None:
     if not r.value > _EXCESSIVE:
         return None
-    return Doubt(
+    return Caveat(
         f"{name}: an excessive speed-up",
         f"{r.value:.3g} x, above {_EXCESSIVE:.3g} x",
         "check that it computes everything, on this stream, every time",
@@ -314,25 +314,25 @@ def _excessive(name: str, r: Ratio) -> Doubt | None:
     )
 
 
-def with_precision(doubt: Doubt, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Doubt:
+def with_precision(caveat: Caveat, rows: Mapping[str, Mapping[str, Any]], reference: str, roofline: Roofline) -> Caveat:
     """Caveat about an excessive speed-up with what the precision allows of it; others unchanged."""
-    name = doubt.what.partition(": ")[0]
-    if doubt.code != EXCESSIVE or name not in rows or reference not in rows:
-        return doubt
+    name = caveat.what.partition(": ")[0]
+    if caveat.code != EXCESSIVE or name not in rows or reference not in rows:
+        return caveat
     ours, theirs = (str(rows[one].get("compute", "")) for one in (name, reference))
     more = roofline.peak(ours) / roofline.peak(theirs) if ours and theirs else NAN
     if not keeps(ours) < keeps(theirs) or not more > 1:
-        return doubt
+        return caveat
     peaks = f"the peak of {ours} is {more:.3g} x that of {theirs}"
     pace = float(rows[name].get("speedup", NAN))
     if not pace <= more:
-        return Doubt(doubt.what, f"{doubt.how_much}; {peaks}", doubt.fix, doubt.code, doubt.about)
-    return Doubt(
+        return Caveat(caveat.what, f"{caveat.how_much}; {peaks}", caveat.fix, caveat.code, caveat.about)
+    return Caveat(
         f"{name}: a speed-up this large is what its precision allows",
         f"{pace:.3g} x, above {_EXCESSIVE:.3g} x; {peaks}",
         "nothing where that precision is allowed; else compare at the same one",
         EXPLAINED,
-        doubt.about,
+        caveat.about,
     )
 
 
@@ -341,7 +341,7 @@ def timed_again(timings: pd.DataFrame, method: str) -> set[str]:
     return set(timings.loc[timings["method"] == f"{method}-first", "impl"].astype(str))
 
 
-def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Collection[str]) -> Doubt | None:
+def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Collection[str]) -> Caveat | None:
     known = {name: r.value for name, r in ratios.items() if r.value > 0}
     if len(known) < 3:
         return None
@@ -350,4 +350,4 @@ def _winner(timed: Mapping[str, Timed], ratios: Mapping[str, Ratio], again: Coll
         return None
     others = [value for name, value in known.items() if name != best]
     # One median's standard error, from its interval.
-    return winner_doubt(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)
+    return winner_caveat(len(known), timed[best].spread.precision / 1.96, best, known[best] / max(others) - 1)

@@ -7,7 +7,7 @@ The words, in the order in which they are decided:
     wrong        its answers are not the reference's, or not its own (mismatch, stops-computing, unsound, ...)
     void         the task cannot tell right from wrong: a trivial answer passes, or the reference draws its answers
     impossible   its own counted work needs longer than the time it was seen to take
-    undecided    the interval of the speed-up does not say which is faster
+    inconclusive    the interval of the speed-up does not say which is faster
     faster, slower, same
 
 Speed-ups are reference time / time, above 1 where it is faster. A condition is a part of the same sentence; one that
@@ -30,7 +30,7 @@ from analyzers.verdicts.speedup import digits
 
 NAN = math.nan
 
-WORDS = ("skipped", "failed", "wrong", "void", "impossible", "undecided", "faster", "slower", "same")
+WORDS = ("skipped", "failed", "wrong", "void", "impossible", "inconclusive", "faster", "slower", "same")
 PACED = ("faster", "slower", "same")
 """Verdicts that carry a speed-up."""
 BROKE = ("compile-error", "load-error", "error", "crash", "corrupt", "hang", "memory-limit")
@@ -168,7 +168,7 @@ class Verdict(msgspec.Struct, frozen=True):
         if not math.isfinite(self.low + self.high) or any(one.code == "clocks" for one in self.conditions):
             return ""
         low, high = digits(self.low), digits(self.high)
-        return f" [{low}, {high}]" if low != high or self.word == "undecided" else ""
+        return f" [{low}, {high}]" if low != high or self.word == "inconclusive" else ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,9 +235,9 @@ def decide(known: Evidence) -> Verdict:
     if below and known.time < known.counted_hard * (1 - known.slack):
         needs = f"{known.time / known.counted_hard:.2f} of the least time that its own counted work needs"
         return _paced(known, "impossible", needs, below=False)
-    word = known.ratio if known.ratio in PACED else "undecided"
+    word = known.ratio if known.ratio in PACED else "inconclusive"
     if word in ("faster", "slower") and max(known.speedup, 1 / known.speedup) <= known.slower:
-        return _paced(known, "undecided", "busy", below=below)
+        return _paced(known, "inconclusive", "busy", below=below)
     return _paced(known, word, "", below=below)
 
 
@@ -246,9 +246,9 @@ def _paced(known: Evidence, word: str, kind: str, *, below: bool) -> Verdict:
     conditions = _conditions(known, below=below)
     if kind == "busy":
         conditions = (Condition("busy", {"load": known.load}), *conditions)
-    elif word == "undecided" and known.clocks:
+    elif word == "inconclusive" and known.clocks:
         conditions = (Condition("clocks", {"said": known.clocks}), *conditions)
-    elif word == "undecided" and (known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)):
+    elif word == "inconclusive" and (known.low > 1 + known.threshold or known.high < 1 / (1 + known.threshold)):
         conditions = (Condition("few"), *conditions)
     return Verdict(known.impl, word, kind.removeprefix("busy"), "", known.speedup, known.low, known.high, conditions)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from collectors import Format, guarded
+from collectors.caveat import Caveat
 from collectors.counters import COUNTERS, metric_names
-from collectors.doubt import Doubt
 from collectors.errors import CollectError
 from collectors.frame import role_of
 from collectors.ncu import page, rep
@@ -51,8 +51,8 @@ def read(
 ) -> pd.DataFrame:
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
-    partial: read a file that breaks off up to its last whole row (with a doubt) instead of refusing it.
-    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "doubts", "devices", "untaken". Raises CollectError when there
+    partial: read a file that breaks off up to its last whole row (with a caveat) instead of refusing it.
+    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "caveats", "devices", "untaken". Raises CollectError when there
     are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
     read two ways.
     """
@@ -64,7 +64,7 @@ def read(
         raise CollectError(
             f"{path}: launch {launch} takes less time than none", fix="the row is damaged; export it again"
         )
-    frame.attrs["doubts"] += _strange(frame)
+    frame.attrs["caveats"] += _strange(frame)
     return frame
 
 
@@ -92,7 +92,7 @@ def _launches(
     found = reader.result() if reader else None
     if found is None or not found.rows:
         raise _no_launches(path, scan, log)
-    found.doubts.extend(_doubts(scan, log, found.rows, summed=found.instances is not None))
+    found.caveats.extend(_caveats(scan, log, found.rows, summed=found.instances is not None))
     return found
 
 
@@ -105,7 +105,7 @@ def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | Non
     return reader
 
 
-def _strange(frame: pd.DataFrame) -> list[Doubt]:
+def _strange(frame: pd.DataFrame) -> list[Caveat]:
     """What a whole export of ncu does not have: gaps in its numbers, launches twice, shares out of bounds."""
     found = []
     # Not what stands beside the table: pandas copies attrs deeply with every column that it takes out.
@@ -114,21 +114,21 @@ def _strange(frame: pd.DataFrame) -> list[Doubt]:
     gaps = sum(_missing_ids(ids) for _, ids in frame.groupby("process")["launch"]) if one_by_one else 0
     if gaps and (gaps := min(gaps, _missing_ids(frame["launch"]))):
         what = "ncu numbers its launches from 0 without gaps, this file does not"
-        found.append(Doubt(what, f"{gaps} launches missing", "export again"))
+        found.append(Caveat(what, f"{gaps} launches missing", "export again"))
     # All columns are compared where one of them may tell two launches apart no more.
     alike = not (one_by_one and frame["launch"].is_unique)
     if alike and (twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())):
-        found.append(Doubt("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
+        found.append(Caveat("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
     # Old pages have no shapes at all, and no compute capability.
     lacks = (frame[["grid", "block"]] == "").any(axis=1)
     if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
-        found.append(Doubt("the grid or the block of launches cannot be read", f"{shapeless} rows", "export again"))
+        found.append(Caveat("the grid or the block of launches cannot be read", f"{shapeless} rows", "export again"))
     least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
     wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]
     if wrong:
         why = "counted in several passes of a program that varies, or damaged"
-        found.append(Doubt("counters below 0, or shares above 100 %", ", ".join(wrong), why))
+        found.append(Caveat("counters below 0, or shares above 100 %", ", ".join(wrong), why))
     return found
 
 
@@ -155,16 +155,16 @@ def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
 
 
-def _doubts(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[Doubt]:
+def _caveats(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[Caveat]:
     found = []
     if scan.broken:
-        found.append(Doubt(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
+        found.append(Caveat(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
     if scan.headless:
         what = "metrics stand before the first launch: the beginning of the page is missing"
-        found.append(Doubt(what, f"{scan.headless} rows left out", "export it again"))
+        found.append(Caveat(what, f"{scan.headless} rows left out", "export it again"))
     if scan.unnamed:
         what = "sections stand twice under one launch: the line of a launch is missing or damaged"
-        found.append(Doubt(what, f"{scan.unnamed} sections left out", "export it again"))
+        found.append(Caveat(what, f"{scan.unnamed} sections left out", "export it again"))
     counted = profiled(scan.text)
     if counted > rows and not summed:
         what = f"ncu profiled {counted} launches, the file has {rows}"
@@ -172,9 +172,9 @@ def _doubts(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[
             raise CollectError(
                 f"{scan.path}: {what}", fix="export it again; --partial (partial=True in Python) reads what is there"
             )
-        found.append(Doubt(what, f"{counted - rows} launches missing", "export it again"))
+        found.append(Caveat(what, f"{counted - rows} launches missing", "export it again"))
     found.extend(
-        Doubt(one.message, "", one.fix, f"ncu-{one.kind.replace(' ', '-')}")
+        Caveat(one.message, "", one.fix, f"ncu-{one.kind.replace(' ', '-')}")
         for one in log
         if one.level in ("error", "warning")
     )

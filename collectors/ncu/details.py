@@ -1,7 +1,7 @@
 """ncu's details page and its summaries: a row a metric of a launch; the rules among them are passed over.
 
 The page prints two decimals of a scaled unit under labels: enough for an overview, so every frame from it
-carries a doubt. A file cut at the end of a row shows only by its last launch having fewer metrics than the
+carries a caveat. A file cut at the end of a row shows only by its last launch having fewer metrics than the
 one before.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
@@ -23,7 +23,7 @@ from collectors.ncu.raw import nvtx_columns
 from collectors.ncu.text import DAMAGED, DETAILS, Row, Scan, Table
 from collectors.numbers import Evidence, parse, scale
 
-ROUNDED = Doubt(
+ROUNDED = Caveat(
     "the details page rounds to two decimals of a scaled unit",
     "up to 0.5 % of a value, more where it prints 0.00",
     "export the same report with --page raw --print-units base",
@@ -65,7 +65,7 @@ class DetailsReader:
         self._before: list[str] = []
         self._untaken: dict[str, None] = {}
         self._twice = 0
-        self._doubts: dict[str, Doubt] = {ROUNDED.what: ROUNDED}
+        self._caveats: dict[str, Caveat] = {ROUNDED.what: ROUNDED}
 
     def add(self, row: Row) -> None:
         """Takes a row of a details or summary table."""
@@ -95,7 +95,7 @@ class DetailsReader:
         return Launches(
             keys_of([one.identity for one in launches]),
             metrics,
-            list(self._doubts.values()),
+            list(self._caveats.values()),
             summary,
             [*self._untaken],
         )
@@ -179,14 +179,14 @@ class DetailsReader:
         factor = scale(unit)
         if factor is None and not math.isnan(value):
             what = f"unit {unit!r} of {name} is unknown"
-            self._doubts.setdefault(what, Doubt(what, "the metric is left out", "export with --print-units base"))
+            self._caveats.setdefault(what, Caveat(what, "the metric is left out", "export with --print-units base"))
         return math.nan if factor is None else value * factor
 
     def _compare(self, launches: list[_Launch]) -> None:
-        """Doubts where launches differ in what every launch has."""
+        """Caveats where launches differ in what every launch has."""
         if self._twice:
             what = "rows of the page stand there twice, one after the other"
-            self._doubts[what] = Doubt(what, f"{self._twice} rows", "export it again")
+            self._caveats[what] = Caveat(what, f"{self._twice} rows", "export it again")
         if len(launches) < 2:
             return
         have = Counter(label for launch in launches for label in set(launch.labels))
@@ -196,11 +196,11 @@ class DetailsReader:
             if lacks:
                 what = f"launch {launch.identity.launch} has no {lacks[0]!r}, which every other launch has"
                 much = f"{len(lacks)} metrics" if len(lacks) > 1 else "a metric"
-                self._doubts[what] = Doubt(what, much, "rows may be missing: export it again")
+                self._caveats[what] = Caveat(what, much, "rows may be missing: export it again")
         last, before = launches[-1].labels, launches[-2].labels
         if len(last) < len(before) and last == before[: len(last)]:
             what = f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"
-            self._doubts[what] = Doubt(what, "the file may be cut", "export it again")
+            self._caveats[what] = Caveat(what, "the file may be cut", "export it again")
 
     def _is_summary(self) -> bool:
         return self._places is not None and self._places.table.page != DETAILS

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns
-from collectors.doubt import Doubt
 from collectors.frame import build
 from collectors.recipes import Column, capability
 
@@ -59,7 +59,7 @@ class Launches:
 
     keys: dict[str, NDArray[np.object_]]
     metrics: dict[str, Column]
-    doubts: list[Doubt] = field(default_factory=list)
+    caveats: list[Caveat] = field(default_factory=list)
     instances: list[int] | None = None
     untaken: list[str] = field(default_factory=list)
     """Metrics of the file that no counter is made of."""
@@ -96,15 +96,15 @@ def to_frame(found: Launches) -> pd.DataFrame:
     if found.instances is not None:
         columns["instances"] = found.instances
     empty = [name for name, column in counters.items() if np.isnan(column).all()]
-    doubts = [*found.doubts, *([_without_values(empty)] if empty else [])]
-    frame = build(columns, tool="ncu", doubts=doubts)
+    caveats = [*found.caveats, *([_without_values(empty)] if empty else [])]
+    frame = build(columns, tool="ncu", caveats=caveats)
     frame.attrs["untaken"] = found.untaken
     frame.attrs["devices"] = _devices(found)
     return frame
 
 
-def _without_values(names: list[str]) -> Doubt:
-    return Doubt(
+def _without_values(names: list[str]) -> Caveat:
+    return Caveat(
         f"in the file without a value: {', '.join(names)}",
         "these counters are NaN",
         "their metrics are not on this chip, not in this ncu, or not permitted; see the log of the recording",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.launches import DEVICE_NAME, KEYS, Launches, chip, dimensions, objects, ranges_of
 from collectors.ncu.text import DAMAGED, Row, Scan, Table
@@ -84,7 +84,7 @@ class RawReader:
         self._evidence = Evidence(str(scan.path))
         self._open: _Open | None = None
         self._parts: list[_Part] = []
-        self._doubts: dict[str, Doubt] = {}
+        self._caveats: dict[str, Caveat] = {}
         self._untaken: dict[str, None] = {}
 
     def add(self, row: Row) -> None:
@@ -101,7 +101,7 @@ class RawReader:
             if self._is_units(row):
                 state.units = dict(enumerate(row.fields()))
                 return
-            self._doubt(
+            self._caveat(
                 "the export has no row of units",
                 "every value is taken as ncu's base unit (ns, byte, Hz)",
                 "export again with --csv --page raw --print-units base",
@@ -120,13 +120,13 @@ class RawReader:
             name: np.concatenate([self._numbers(part, name, mark) for part in self._parts]) for name in names
         }
         keys = {key: np.concatenate([part.keys[key] for part in self._parts]) for key in KEYS} if self._parts else {}
-        return Launches(keys, metrics, list(self._doubts.values()), untaken=[*self._untaken])
+        return Launches(keys, metrics, list(self._caveats.values()), untaken=[*self._untaken])
 
     def _columns(self, table: Table) -> dict[int, str]:
         push, start = nvtx_columns(table.header)
         if strange := [one for one in table.header if one not in KEY_COLUMNS and _STRANGE.search(one)]:
             what = f"columns that ncu does not name so are left out: {', '.join(strange[:4])}"
-            self._doubt(what, f"{len(strange)} columns", "give the file as ncu wrote it")
+            self._caveat(what, f"{len(strange)} columns", "give the file as ncu wrote it")
         keys = {*KEY_COLUMNS, DEVICE_NAME}
         places = dict(enumerate(table.header))
         chosen = {i: name for i, name in places.items() if name in keys or i in (push, start)}
@@ -207,7 +207,7 @@ class RawReader:
         factor = scale(unit)
         if factor is not None:
             return factor
-        self._doubt(f"unit {unit!r} of {name} is unknown", "the metric is left out", "export with --print-units base")
+        self._caveat(f"unit {unit!r} of {name} is unknown", "the metric is left out", "export with --print-units base")
         return float("nan")
 
     def _numbers(self, part: _Part, name: str, mark: str) -> Column:
@@ -224,5 +224,5 @@ class RawReader:
         except ValueError as error:
             raise CollectError(f"{self._scan.path}: field {name}: {error}", fix=DAMAGED) from error
 
-    def _doubt(self, what: str, how_much: str, fix: str) -> None:
-        self._doubts.setdefault(what, Doubt(what, how_much, fix))
+    def _caveat(self, what: str, how_much: str, fix: str) -> None:
+        self._caveats.setdefault(what, Caveat(what, how_much, fix))

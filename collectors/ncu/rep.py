@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.launches import DEVICE_NAME, Identity, Launches, chip, keys_of
 from collectors.ncu.log import diagnose, reason
@@ -180,8 +180,8 @@ def _values(package: Any, action: Any, wanted: Callable[[str], bool], found: Lau
         factor = scale(metric.unit() or "")
         if factor is None:
             what = f"unit {metric.unit()!r} of {name} is unknown"
-            if all(one.what != what for one in found.doubts):
-                found.doubts.append(Doubt(what, "the metric is left out"))
+            if all(one.what != what for one in found.caveats):
+                found.caveats.append(Caveat(what, "the metric is left out"))
         value = float(metric.as_double()) if metric.has_value() else math.nan
         values[name] = math.nan if factor is None or math.isinf(value) else value * factor
     return values

@@ -60,7 +60,7 @@ class Table:
         return self.header.index("Metric Value") + 1 if self.page == DETAILS else len(self.header)
 
     def fits(self, line: bytes) -> bool:
-        """Whether a line is a whole row beyond doubt (raw pages as ncu writes them: every cell quoted)."""
+        """Whether a line is a whole row beyond caveat (raw pages as ncu writes them: every cell quoted)."""
         return (
             self.page == RAW
             and line.count(b'","') == len(self.header) - 1

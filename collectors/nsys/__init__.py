@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, Role, guarded
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError, NoLaunchesError, torn
 from collectors.nsys import sqlite
 from collectors.nsys.frames import table_frame
@@ -72,9 +72,9 @@ def read(
 ) -> pd.DataFrame:
     """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
-    partial: read a cut file to its last whole row and say so in a doubt, instead of refusing it. progress:
+    partial: read a cut file to its last whole row and say so in a caveat, instead of refusing it. progress:
     called with (bytes done, bytes in all) of text exports. coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "doubts", "report", and where found "devices", "api".
+    attrs: "caveats", "report", and where found "devices", "api".
     Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)
@@ -92,16 +92,16 @@ def read(
         raise _no_launches(path, reports)
     coded = coded and len(chosen) == 1
     frame = together([launches(kind, one, coded=coded) for kind, one in chosen], [kind for kind, _ in chosen])
-    frame.attrs["doubts"] += _doubts(reports, chosen)
-    frame.attrs["doubts"] += [
-        Doubt(f"its {kind} table is left out: {str(error).removeprefix(f'{path}, ')}", "", error.fix)
+    frame.attrs["caveats"] += _caveats(reports, chosen)
+    frame.attrs["caveats"] += [
+        Caveat(f"its {kind} table is left out: {str(error).removeprefix(f'{path}, ')}", "", error.fix)
         for kind, error in reports.damaged
     ]
     summed = {int(one["instances"].sum()) for kind, one in reports.frames if kind == "kern_sum"}
     traced = int((frame["kind"] == "kernel").sum()) if summed and frame.attrs["report"] == "gpu_trace" else 0
     if traced and summed != {traced}:
         what = f"its trace has {traced} kernels, its summary {max(summed)}, which is not read: they are of two captures"
-        frame.attrs["doubts"].append(Doubt(what, "", "give the exports of each capture in a file of its own"))
+        frame.attrs["caveats"].append(Caveat(what, "", "give the exports of each capture in a file of its own"))
     for kind, one in reports.frames:
         # The system library's calls stand under the same header.
         if kind == "api_sum" and one["name"].str.match(r"cu[A-Za-z]").any():
@@ -130,32 +130,32 @@ def _reports(path: Path, partial: bool, progress: Progress | None = None) -> _Re
             except CollectError as error:
                 found.damaged.append((kind, error))
         if found.frames:
-            found.frames[0][1].attrs["doubts"] += complaints
+            found.frames[0][1].attrs["caveats"] += complaints
         return found
 
 
 def _checked(export: Export, table: Table, kind: str, partial: bool) -> pd.DataFrame:
     frame = table_frame(export, table, kind, partial=partial, leave=UNUSED.get(kind, ()))
-    frame.attrs["doubts"] += _missing_share(export.path, frame, partial)
+    frame.attrs["caveats"] += _missing_share(export.path, frame, partial)
     return frame
 
 
-def _complaints(export: Export, partial: bool) -> list[Doubt]:
+def _complaints(export: Export, partial: bool) -> list[Caveat]:
     if export.errors and not partial:
         line, text = export.errors[0]
         raise CollectError(
             f"{export.path}, line {line}: nsys reported an error: {text}",
             fix="ask for a report nsys has (`nsys stats --help-reports`), or read the rest (--partial; partial=True in Python)",
         )
-    found = [Doubt(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again") for line, text in export.errors]
+    found = [Caveat(f"nsys reported: {text}", f"line {line}", "run `nsys stats` again") for line, text in export.errors]
     if export.unfinished:
         what = f"{export.path.name} ends inside a line, {export.unfinished[:40]!r}: what followed is missing"
-        found.append(Doubt(what, "", "export again"))
+        found.append(Caveat(what, "", "export again"))
     return found
 
 
-def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt]:
-    """A summary whose shares do not add up to the whole has lost rows: refused, or doubted with `partial`."""
+def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
+    """A summary whose shares do not add up to the whole has lost rows: refused, or given a caveat with `partial`."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     lost = 1 - float(frame["share"].sum())
@@ -166,7 +166,7 @@ def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Doubt
     what = f"the rows add up to {1 - lost:.1%} of the time: rows {'are missing' if lost > 0 else 'stand here twice'}"
     if not partial and frame.attrs["report"] in SUMMARIES:
         raise torn(path, what)
-    return [Doubt(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
+    return [Caveat(f"{path.name}: {what}", f"{abs(lost):.1%} of the time", "export the report again")]
 
 
 def _choose(reports: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.DataFrame]]:
@@ -177,22 +177,22 @@ def _choose(reports: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.D
     return []
 
 
-def _doubts(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> list[Doubt]:
+def _caveats(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> list[Caveat]:
     found = [_skipped(line) for line in reports.skipped]
     kinds = [kind for kind, _ in chosen]
     twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
     found += [
-        Doubt(f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "one export a file")
+        Caveat(f"the file holds {kinds.count(kind)} {kind} reports, put together here", "", "one export a file")
         for kind in twice
     ]
     for kind, frame in reports.frames:
         if not any(frame is one for _, one in chosen):
-            found += [*frame.attrs["doubts"], *empty_ranges(kind, frame)]
+            found += [*frame.attrs["caveats"], *empty_ranges(kind, frame)]
     return found
 
 
-def _skipped(line: str) -> Doubt:
-    return Doubt(f"nsys skipped a report: {line}", "that data is missing, not zero", "record with -t cuda,nvtx")
+def _skipped(line: str) -> Caveat:
+    return Caveat(f"nsys skipped a report: {line}", "that data is missing, not zero", "record with -t cuda,nvtx")
 
 
 def _no_launches(path: Path, reports: _Reports) -> CollectError:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from collectors import numbers
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.nsys.reports import Field, fields, needs
 from collectors.nsys.text import Export, Slice, Table, rows, whole_end
@@ -35,8 +35,8 @@ def table_frame(
     """The rows of one table as a frame with the columns of reports, SI units, None and "" as NaN or "".
 
     Texts are categories. `leave`: columns that are left out; only their number is checked.
-    A last row without its newline is refused, or with `partial` left out with a doubt. Raises CollectError
-    naming file, line and column for anything that cannot be read in one way only. attrs: "doubts", "report".
+    A last row without its newline is refused, or with `partial` left out with a caveat. Raises CollectError
+    naming file, line and column for anything that cannot be read in one way only. attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
     whole, cut = whole_rows(export, table, partial=partial)
@@ -52,7 +52,7 @@ def table_frame(
             fix="the file was cut after its header; export the report again",
         )
     _check(export, table, kind, frame)
-    frame.attrs["doubts"] = [*map(_no_unit, unsure), *cut]
+    frame.attrs["caveats"] = [*map(_no_unit, unsure), *cut]
     frame.attrs["report"] = kind
     return frame
 
@@ -82,8 +82,8 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
         refuse((frame[column].isna() | (frame[column] == "")).to_numpy(), f"{kind} without {column}")
 
 
-def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Doubt]]:
-    """The table up to its last whole row, and the doubt when that is not all of it.
+def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Caveat]]:
+    """The table up to its last whole row, and the caveat when that is not all of it.
 
     Raises CollectError for a cut table unless `partial`.
     """
@@ -97,11 +97,11 @@ def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, l
             fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
         )
     what = f"{export.path.name} was cut: its last row is left out"
-    return replace(table, end=end), [Doubt(what, f"{table.end - end} B", "export the report again")]
+    return replace(table, end=end), [Caveat(what, f"{table.end - end} B", "export the report again")]
 
 
-def _no_unit(column: str) -> Doubt:
-    return Doubt(
+def _no_unit(column: str) -> Caveat:
+    return Caveat(
         f"the header gives no unit for {column}",
         "times taken as ns, sizes left out",
         "use nsys 2022.4 or later",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors.doubt import RANGES_OVERLAP, TRACE_CUT, Doubt
+from collectors.caveat import RANGES_OVERLAP, TRACE_CUT, Caveat
 from collectors.frame import build
 
 UNUSED = {
@@ -31,13 +31,13 @@ def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataF
     """The launches frame of one report frame of frames; `kind` is gpu_trace or one of SUMMARIES. coded: the texts of a
     gpu_trace, which has a million rows, as categories.
 
-    attrs: "doubts", "report", and of a trace "devices".
+    attrs: "caveats", "report", and of a trace "devices".
     """
     if kind == "gpu_trace":
         made = _gpu_trace(frame, coded)
     else:
         made = (_nvtx_kern_sum if kind == "nvtx_kern_sum" else _summary)(frame)
-    made.attrs["doubts"] = [*frame.attrs.get("doubts", []), *made.attrs["doubts"]]
+    made.attrs["caveats"] = [*frame.attrs.get("caveats", []), *made.attrs["caveats"]]
     made.attrs["report"] = kind
     return made
 
@@ -109,8 +109,8 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
     return names, streams, devices
 
 
-def reach(end: float, first: float, last: float) -> list[Doubt]:
-    """Doubts about a GPU trace that ends at `end` [s] while NVTX ranges start from `first` to `last` [s].
+def reach(end: float, first: float, last: float) -> list[Caveat]:
+    """Caveats about a GPU trace that ends at `end` [s] while NVTX ranges start from `first` to `last` [s].
 
     An nsys older than the driver records ranges to the end and GPU work only at the beginning.
     """
@@ -119,7 +119,7 @@ def reach(end: float, first: float, last: float) -> list[Doubt]:
     when = "before the first NVTX range starts" if end < first else "before the last NVTX range starts"
     code = TRACE_CUT if end < first else ""
     return [
-        Doubt(
+        Caveat(
             f"the GPU trace ends {when}",
             f"{last - end:.3g} s of ranges have no GPU work",
             "the nsys is older than the driver, or the ranges hold no GPU work: use a newer nsys, or CUPTI",
@@ -128,12 +128,12 @@ def reach(end: float, first: float, last: float) -> list[Doubt]:
     ]
 
 
-def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Doubt]:
-    """The doubt that no kernel of an NVTX report lies in a range."""
+def empty_ranges(kind: str, frame: pd.DataFrame) -> list[Caveat]:
+    """The caveat that no kernel of an NVTX report lies in a range."""
     if kind != "nvtx_kern_sum" or (frame["range"] != "").any():
         return []
     return [
-        Doubt(
+        Caveat(
             "no kernel lies in an NVTX range",
             f"{len(frame)} rows without a range",
             "the capture is partial (nsys older than the driver) or the program has no ranges",
@@ -230,8 +230,8 @@ def _split(name: str) -> tuple[str, str]:
 def _nvtx_kern_sum(frame: pd.DataFrame) -> pd.DataFrame:
     made = _summary(frame)
     made["range"] = pd.Series(frame["range"].to_numpy(), dtype=made["range"].dtype)
-    made.attrs["doubts"] = [
-        Doubt(
+    made.attrs["caveats"] = [
+        Caveat(
             "nvtx_kern_sum counts a kernel under every range round it, and twice on a shared border",
             "times of ranges do not add up; the totals are of the range that holds most of each kernel, at least",
             "export sqlite: `nsys export --type sqlite REPORT`",
@@ -257,7 +257,7 @@ def together(frames: Sequence[pd.DataFrame], kinds: Sequence[str]) -> pd.DataFra
     for name in ("process", "stream"):
         if name in columns:
             columns[name] = columns[name].fillna("")
-    made = build(columns, tool="nsys", doubts=[item for one in attrs for item in one["doubts"]])
+    made = build(columns, tool="nsys", caveats=[item for one in attrs for item in one["caveats"]])
     made.attrs["report"] = "+".join(dict.fromkeys(kinds))
     made.attrs["devices"] = [item for one in attrs for item in one.get("devices", [])]
     return made

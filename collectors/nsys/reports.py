@@ -157,7 +157,7 @@ def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[F
     """The columns of a header, and the names of those without a unit.
 
     titled: the unit in the title of the table (2020-21), which goes for what has none of its own. A time without unit
-    takes that of another time column of its header, else the ns that nsys means by default, which is then doubted;
+    takes that of another time column of its header, else the ns that nsys means by default, which is then given a caveat;
     sizes and rates without unit get NaN.
     """
     cells = [_CELL.fullmatch(cell) for cell in header]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from collectors.doubt import TRACE_CUT, Doubt
+from collectors.caveat import TRACE_CUT, Caveat
 from collectors.errors import CollectError
 from collectors.frame import build, set_host
 from collectors.nsys.launches import api_facts, each, moved_bytes, reach, shapes
@@ -53,7 +53,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
     """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
 
     Launches of threads without ranges (autograd's backward) have the range open on another thread of the process, where
-    there is just one. attrs: "doubts", "report" = "sqlite", "devices", "api".
+    there is just one. attrs: "caveats", "report" = "sqlite", "devices", "api".
     Raises CollectError for a cut or damaged database and for one without GPU work.
     """
     path = Path(path)
@@ -67,12 +67,12 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
             )
         calls = api_calls(base, tables)
         ranges = nvtx_ranges(base, tables)
-        doubts: list[Doubt] = []
-        where = _attribute(work, calls, ranges, doubts)
-        doubts += _gaps(work, calls, ranges)
-        doubts += diagnostics(base, tables)
+        caveats: list[Caveat] = []
+        where = _attribute(work, calls, ranges, caveats)
+        caveats += _gaps(work, calls, ranges)
+        caveats += diagnostics(base, tables)
         devices = devices_of(base, tables)
-        frame = _frame(base, work, where, devices, doubts)
+        frame = _frame(base, work, where, devices, caveats)
     if calls is not None:
         frame.attrs["api"] = api_facts(calls["name"], np.ones(len(calls["start"])), calls["time"])
         set_host(frame, _host(work, calls, ranges))
@@ -109,14 +109,16 @@ def _attribute(
     work: dict[str, Any],
     calls: dict[str, Any] | None,
     ranges: Sequence[Range],
-    doubts: list[Doubt],
+    caveats: list[Caveat],
 ) -> list[str]:
-    """The range path of each piece of work; appends to `doubts` what could not be attributed."""
+    """The range path of each piece of work; appends to `caveats` what could not be attributed."""
     size = len(work["start"])
     if not ranges:
         return [""] * size
     if calls is None:
-        doubts.append(Doubt("API calls were not traced, so no kernel can be attributed to a range", "", "-t cuda,nvtx"))
+        caveats.append(
+            Caveat("API calls were not traced, so no kernel can be attributed to a range", "", "-t cuda,nvtx")
+        )
         return [""] * size
     key = call_key(work["globalPid"], work["correlationId"])
     at = np.searchsorted(calls["key"], key).clip(max=len(calls["key"]) - 1)
@@ -127,9 +129,9 @@ def _attribute(
     where = paths(threads, thread, time)
     foreign = np.flatnonzero(known & ~np.isin(thread, list(threads)))
     if len(foreign):
-        doubts += _foreign(work, threads, where, foreign, thread[foreign], time[foreign])
+        caveats += _foreign(work, threads, where, foreign, thread[foreign], time[foreign])
     if not known.all():
-        doubts.append(Doubt("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", ""))
+        caveats.append(Caveat("GPU work without its API call has no range", f"{int((~known).sum())} of {size}", ""))
     return where
 
 
@@ -140,7 +142,7 @@ def _foreign(
     at: Any,
     thread: Any,
     time: Any,
-) -> list[Doubt]:
+) -> list[Caveat]:
     """Give launches of threads without ranges the one range open on another thread of their process."""
     processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
     guess = adopted(threads, processes, thread, time)
@@ -151,13 +153,13 @@ def _foreign(
     much = f"{len(hit)} launches, {seconds:.3g} s"
     for place, path in hit:
         where[place] = path
-    return [Doubt("launches of threads without ranges were given the range open on another thread", much, "")]
+    return [Caveat("launches of threads without ranges were given the range open on another thread", much, "")]
 
 
-def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Doubt]:
-    """Doubts about work that is missing: a trace that stops early, graphs recorded as a whole, ranges left
+def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:
+    """Caveats about work that is missing: a trace that stops early, graphs recorded as a whole, ranges left
     open."""
-    found: list[Doubt] = []
+    found: list[Caveat] = []
     end = int(work["end"].max())
     if calls is not None and len(calls["start"]):
         found += _lost_launches(work, calls)
@@ -167,12 +169,12 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
         found += reach(end / 1e9, min(starts) / 1e9, max(starts) / 1e9)
     unclosed = sum(1 for one in ranges if one.end is None)
     if unclosed:
-        found.append(Doubt("NVTX ranges that were never closed count to the end", f"{unclosed} ranges", "pop them"))
+        found.append(Caveat("NVTX ranges that were never closed count to the end", f"{unclosed} ranges", "pop them"))
     whole = work["kind"] == KINDS.index("graph")
     if whole.any():
         seconds = float((work["end"] - work["start"])[whole].sum()) / 1e9
         found.append(
-            Doubt(
+            Caveat(
                 "CUDA graphs were traced whole: their kernels are not listed",
                 f"{int(whole.sum())} launches, {seconds:.3g} s",
                 "record with --cuda-graph-trace=node",
@@ -181,7 +183,7 @@ def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[R
     return found
 
 
-def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[Doubt]:
+def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[Caveat]:
     launch = each(calls["name"], lambda name: "x" * ("Launch" in name and "HostFunc" not in name)) == "x"
     recorded = np.isin(calls["key"], call_key(work["globalPid"], work["correlationId"]))
     if not launch.any() or not (launch & recorded).any():
@@ -192,7 +194,7 @@ def _lost_launches(work: dict[str, Any], calls: dict[str, Any]) -> list[Doubt]:
     if not lost:
         return []
     return [
-        Doubt(
+        Caveat(
             "the GPU trace stops before the program does",
             f"{lost} launch calls after the last recorded kernel have no GPU work",
             "the nsys is older than the driver, or the capture was stopped: use a newer nsys",
@@ -206,7 +208,7 @@ def _frame(
     work: dict[str, Any],
     where: list[str],
     devices: dict[int, dict[str, Any]],
-    doubts: list[Doubt],
+    caveats: list[Caveat],
 ) -> pd.DataFrame:
     kinds = each(work["kind"], lambda kind: ("kernel", "memcpy", "memset", "kernel")[kind])
     names = work_names(base, work)
@@ -236,7 +238,7 @@ def _frame(
             **moved_bytes(moved, sizes),
         },
         tool="nsys",
-        doubts=doubts,
+        caveats=caveats,
     )
     frame.attrs["report"] = "sqlite"
     frame.attrs["devices"] = [devices[one] for one in used if one in devices]

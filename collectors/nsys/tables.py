@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.nsys.launches import each
 from collectors.nsys.ranges import Range
@@ -208,7 +208,7 @@ def nvtx_ranges(base: sqlite3.Connection, tables: set[str]) -> list[Range]:
     return found
 
 
-def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Doubt]:
+def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Caveat]:
     """What nsys itself warned of, where it is about CUDA or NVTX."""
     if "DIAGNOSTIC_EVENT" not in tables:
         return []
@@ -217,7 +217,7 @@ def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Doubt]:
         for (text,) in base.execute("SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)")
         if any(word in text for word in ("CUDA", "CUPTI", "NVTX", "GPU"))
     ]
-    return [Doubt(f"nsys warned: {text.strip()}", "", "") for text in texts[:5]]
+    return [Caveat(f"nsys warned: {text.strip()}", "", "") for text in texts[:5]]
 
 
 def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str, Any]]:

@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from collectors import Format, guarded, text_of
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
 from collectors.nsys.launches import api_facts, memop_kind, moved_bytes, shapes
@@ -102,24 +102,24 @@ def _kind(line: str) -> str:
 def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
-    partial: leave out a cut last row, with a doubt, instead of refusing the file.
-    attrs: "doubts", "report" ("summary" or "trace"). Raises CollectError naming the line that
+    partial: leave out a cut last row, with a caveat, instead of refusing the file.
+    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError naming the line that
     cannot be read, and for an export without kernels.
     """
     path = Path(path)
-    lines, doubts = _lines(path, partial)
+    lines, caveats = _lines(path, partial)
     kind, at = _header(path, lines)
     if kind == "metrics":
-        return metrics.read(path, lines, at, doubts, partial=partial)
+        return metrics.read(path, lines, at, caveats, partial=partial)
     _one_result(path, lines, at, traced="trace" in kind)
     readers = {"text summary": _printed_summary, "text trace": _printed_trace}
     rows = readers.get(kind, _delimited)(path, lines, at)
     if not rows.lines:
         raise CollectError(f"{path}: a header of nvprof and no row after it", fix="export again")
-    return _trace(rows, doubts) if "trace" in kind else _summary(rows, doubts, partial)
+    return _trace(rows, caveats) if "trace" in kind else _summary(rows, caveats, partial)
 
 
-def _lines(path: Path, partial: bool) -> tuple[list[str], list[Doubt]]:
+def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
     text = text_of(path, strict=True)
     if not text.strip():
         raise CollectError(f"{path}: is empty", fix="profile again")
@@ -133,7 +133,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Doubt]]:
             f"{path}, line {len(lines) + 1}: the last row does not end in a newline: the file was cut",
             fix="export again, or read what is whole (--partial; partial=True in Python); if only the newline was lost, add it",
         )
-    return lines, [Doubt(f"{path.name} was cut: its last row is left out", f"{len(last)} characters", "export again")]
+    return lines, [Caveat(f"{path.name} was cut: its last row is left out", f"{len(last)} characters", "export again")]
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
@@ -244,7 +244,7 @@ def _printed_trace(path: Path, lines: Sequence[str], at: int) -> _Rows:
     return _Rows(path, numbers, {}, data | {"registers per thread": data.get("regs*", [""] * len(numbers))})
 
 
-def _summary(rows: _Rows, doubts: list[Doubt], partial: bool) -> pd.DataFrame:
+def _summary(rows: _Rows, caveats: list[Caveat], partial: bool) -> pd.DataFrame:
     sections, names = np.array(rows.text("type"), dtype=object), np.array(_names(rows), dtype=object)
     calls = np.array([_count(rows.path, line, cell) for line, cell in zip(rows.lines, rows.text("calls"), strict=True)])
     share, total, mean = (
@@ -266,14 +266,14 @@ def _summary(rows: _Rows, doubts: list[Doubt], partial: bool) -> pd.DataFrame:
         what = f"the rows add up to {1 - lost:.1%} of the GPU time: rows {wrong}"
         if not partial:
             raise torn(rows.path, what)
-        doubts = [*doubts, Doubt(f"{rows.path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
+        caveats = [*caveats, Caveat(f"{rows.path.name}: {what}", f"{abs(lost):.1%} of the time", "export again")]
     columns = {
         "kernel": names[gpu],
         "kind": [memop_kind(name) for name in names[gpu]],
         "instances": calls[gpu],
         "time": mean[gpu],
     }
-    frame = build(columns, tool="nvprof", doubts=doubts)
+    frame = build(columns, tool="nvprof", caveats=caveats)
     frame.attrs["report"] = "summary"
     if (api := sections == "API calls").any():
         frame.attrs["api"] = api_facts(names[api], calls[api], total[api])
@@ -295,13 +295,13 @@ def _count(path: Path, number: int, cell: str) -> int:
     return int(cell)
 
 
-def _trace(rows: _Rows, doubts: list[Doubt]) -> pd.DataFrame:
+def _trace(rows: _Rows, caveats: list[Caveat]) -> pd.DataFrame:
     waits = [bool(_WAITS.match(name)) for name in rows.text("name")]
     if any(waits):
         rows = rows.without(waits)
         what = f"{rows.path.name}: {sum(waits)} page faults and thrashes of unified memory are left out"
         fix = "prefetch, or look at them in nvvp"
-        doubts = [*doubts, Doubt(what, "their time is part of what waited for them", fix)]
+        caveats = [*caveats, Caveat(what, "their time is part of what waited for them", fix)]
     # The demangled name is followed by the number of the launch: "kernel(int) [123]".
     kernels = [re.sub(r"(?<!^)\s\[\d+\]$", "", name) for name in _names(rows)]
     kinds = [memop_kind(name) for name in kernels]
@@ -321,7 +321,7 @@ def _trace(rows: _Rows, doubts: list[Doubt]) -> pd.DataFrame:
             **moved_bytes(moved, np.where(np.isnan(size), managed, size)[moved]),
         },
         tool="nvprof",
-        doubts=doubts,
+        caveats=caveats,
     )
     if frame["time"].isna().any() or frame["start"].isna().any():
         raise CollectError(f"{rows.path}: a row without start or duration", fix="export again")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError, torn
 from collectors.frame import build
 
@@ -60,11 +60,11 @@ def _columns(line: str) -> list[str] | None:
     return cells if wanted else None
 
 
-def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], *, partial: bool) -> pd.DataFrame:
+def read(path: Path, lines: Sequence[str], first: int, caveats: Sequence[Caveat], *, partial: bool) -> pd.DataFrame:
     """The launches frame: one row a device and kernel, the counters that mean the same here. first: the header's place.
 
     Raises CollectError naming the line that cannot be read, when a kernel lacks a metric that another has (with
-    `partial`, or where nvprof says why, that is a doubt), and when no metric has a counterpart.
+    `partial`, or where nvprof says why, that is a caveat), and when no metric has a counterpart.
     """
     found: dict[tuple[str, str], dict[str, tuple[int, int, str]]] = {}
     for line, device, kernel, calls, metric, value in _rows(path, lines, first):
@@ -85,7 +85,7 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
         what = f"{short[0][:60]!r} lacks metrics that other kernels have: {why}"
         if not partial and not excused:
             raise torn(path, what)
-        doubts = [*doubts, Doubt(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
+        caveats = [*caveats, Caveat(f"{path.name}: {what}", f"{len(short)} kernels", "export again")]
     columns: dict[str, list[float]] = {}
     for metric in filter(_COUNTERS.__contains__, told):
         name, factor = _COUNTERS[metric]
@@ -99,7 +99,7 @@ def read(path: Path, lines: Sequence[str], first: int, doubts: Sequence[Doubt], 
         "device": [device for device, _ in found],
         "instances": [next(iter(metrics.values()))[1] for metrics in found.values()],
     }
-    frame = build({**keys, **columns}, tool="nvprof", doubts=doubts)
+    frame = build({**keys, **columns}, tool="nvprof", caveats=caveats)
     frame.attrs["report"] = "metrics"
     return frame
 

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, guarded, text_of
+from collectors.caveat import Caveat
 from collectors.counters import evaluate_columns, metric_names
-from collectors.doubt import Doubt
 from collectors.errors import CollectError, torn
 from collectors.frame import build, role_of
 from collectors.nsys.launches import shapes
@@ -49,7 +49,7 @@ _COLUMNS = {
 _SUMMARY = {"Name", "Calls", "TotalDurationNs"}
 _CALL = re.compile(r"hip[A-Z]|hsa_|roctx|__hip")
 _OURS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
-FABRIC = Doubt(
+FABRIC = Caveat(
     "AMD counts memory traffic where L2 leaves for the fabric",
     "what an Infinity Cache serves is in it; ROCm's formula for it reads 0 on chips it does not know",
     "compare a kernel whose traffic you know",
@@ -73,17 +73,17 @@ def sniff(head: str, path: Path) -> bool:
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an export: times where it has them, and the counters that have a counterpart.
 
-    partial: leave out a cut last row, with a doubt, instead of refusing the file. Raises CollectError naming the line
+    partial: leave out a cut last row, with a caveat, instead of refusing the file. Raises CollectError naming the line
     that cannot be read.
     """
     path = Path(path)
     with path.open("rb") as file:
         if file.read(15) == b"SQLite format 3":
             return read_rocpd(path)
-    header, lines, rows, doubts = _table(path, partial)
+    header, lines, rows, caveats = _table(path, partial)
     names = _names(header)
     if set(names) >= _SUMMARY:
-        return _summary(path, names, lines, rows, doubts, partial)
+        return _summary(path, names, lines, rows, caveats, partial)
     _check(path, names, lines, rows)
     if "counter" in names:
         rows, lines, counted = _by_dispatch(path, names, rows, lines)
@@ -126,8 +126,8 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
         **{name: column for name, column in measured.items() if not np.isnan(column).all()},
     }
     if {"dram_read", "dram_write"} & columns.keys():
-        doubts = [*doubts, FABRIC]
-    frame = build(columns, tool="rocprof", doubts=doubts)
+        caveats = [*caveats, FABRIC]
+    frame = build(columns, tool="rocprof", caveats=caveats)
     frame.attrs["untaken"] = sorted(set(counted) - metric_names(vendor="amd"))
     return frame
 
@@ -155,7 +155,7 @@ def _summary(
     names: Sequence[str],
     lines: Sequence[int],
     rows: Sequence[list[str]],
-    doubts: list[Doubt],
+    caveats: list[Caveat],
     partial: bool,
 ) -> pd.DataFrame:
     """A summary of kernels or copies: a row each with its `instances`, `time` the mean of one."""
@@ -173,14 +173,14 @@ def _summary(
             what = f"the rows add up to {share:.1f} % of the time"
             if not partial:
                 raise torn(path, what)
-            doubts = [*doubts, Doubt(f"{path.name}: {what}", "", "export again")]
+            caveats = [*caveats, Caveat(f"{path.name}: {what}", "", "export again")]
     columns = {
         "kernel": [one.removesuffix(".kd").removesuffix(" [clone .kd]") for one in name],
         "kind": ["memcpy" if re.match(r"MEMORY_COPY|Copy\w+To", one) else "kernel" for one in name],
         "instances": count.astype(np.int64),
         "time": time / count,
     }
-    frame = build(columns, tool="rocprof", doubts=doubts)
+    frame = build(columns, tool="rocprof", caveats=caveats)
     frame.attrs["report"] = "summary"
     return frame
 
@@ -195,10 +195,10 @@ def _names(header: str) -> list[str]:
     return [_OURS.get(one, f"{cell}?" if cell in _COLUMNS else cell) for one, cell in zip(plain, cells, strict=True)]
 
 
-def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], list[Doubt]]:
+def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], list[Caveat]]:
     """Header, line numbers and cells of the rows."""
     text = text_of(path, strict=True)
-    doubts = []
+    caveats = []
     if not text.endswith("\n"):
         if not partial:
             raise CollectError(
@@ -207,7 +207,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
             )
         lost = len(text) - text.rfind("\n") - 1
         text = text[: text.rfind("\n") + 1]
-        doubts = [Doubt(f"{path.name} was cut: its last row is left out", f"{lost} characters", "export again")]
+        caveats = [Caveat(f"{path.name} was cut: its last row is left out", f"{lost} characters", "export again")]
     found = list(_records(path, text))
     header = text[: text.index("\n")] if found else ""
     rows = [(line, [cell.strip() for cell in row]) for line, row in found[1:] if row]
@@ -220,7 +220,7 @@ def _table(path: Path, partial: bool) -> tuple[str, list[int], list[list[str]], 
                 f"{path}, line {line}: {len(row)} fields, expected {width}",
                 fix="the row is cut or two files run into each other; export again",
             )
-    return header, [line for line, _ in rows], [row for _, row in rows], doubts
+    return header, [line for line, _ in rows], [row for _, row in rows], caveats
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from collectors import Format, Groups, Role, guarded, head_of
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build
 from collectors.trtexec.json import load
@@ -51,7 +51,7 @@ class Profile:
     count: int
     names: list[str]
     mean: Any
-    doubts: list[Doubt] = field(default_factory=list)
+    caveats: list[Caveat] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def read(
     """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
 
     path: --exportProfile, what trtexec printed, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
-    partial: read the cut table of a log as far as it goes, with a doubt, instead of refusing it.
-    attrs: "doubts", "report", of several runs of a log "runs" (their names, which stand in `range`). Raises CollectError
+    partial: read the cut table of a log as far as it goes, with a caveat, instead of refusing it.
+    attrs: "caveats", "report", of several runs of a log "runs" (their names, which stand in `range`). Raises CollectError
     naming the file and the line.
     """
     if is_log(head_of(Path(path))):
@@ -96,7 +96,7 @@ def read(
     content = load(Path(path))
     if _is_layer_info(content):
         found = _layers(Path(path), content)
-        untimed = Doubt("layer information alone has no times", f"{len(found)} layers", "--exportProfile")
+        untimed = Caveat("layer information alone has no times", f"{len(found)} layers", "--exportProfile")
         profile = Profile(0, [one.name for one in found], np.full(len(found), np.nan), [untimed])
         frame = join(profile, found)
     else:
@@ -127,19 +127,19 @@ def _printed(
     frames = [_of_run(one).assign(range=one.name) for one in runs]
     frame: pd.DataFrame = pd.concat(frames, ignore_index=True)
     frame["launch"] = np.arange(len(frame))
-    doubts = [
-        msgspec.structs.replace(doubt, about=run.name)
+    caveats = [
+        msgspec.structs.replace(caveat, about=run.name)
         for run, one in zip(runs, frames, strict=True)
-        for doubt in one.attrs["doubts"]
+        for caveat in one.attrs["caveats"]
     ]
-    several = Doubt(
+    several = Caveat(
         "several runs of trtexec stand in one file: what is added up over ranges, and its shares, are of all of them",
         f"{len(runs)} runs",
         "read each range by itself, or `profkit compare RUN:RANGE RUN:RANGE`",
     )
     frame.attrs = {
         "report": "log",
-        "doubts": [several, *doubts],
+        "caveats": [several, *caveats],
         "runs": [run.name for run in runs],
     }
     return frame
@@ -152,7 +152,7 @@ def _of_run(
     metadata: str | Path | None = None,
 ) -> pd.DataFrame:
     table = log.table or _whole(log)
-    profile = Profile(table.count, table.names, np.array(table.means), log.doubts)
+    profile = Profile(table.count, table.names, np.array(table.means), log.caveats)
     frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
     frame.attrs["report"] = "log"
     facts = read_metadata(metadata) if metadata is not None else Metadata(log.device, log.cc)
@@ -166,8 +166,8 @@ def _whole(log: Log) -> Table:
     by = "compute" if "compute" in log.known else "latency"
     one = log.summary[by]
     mean = one.get("mean", one.get("median", math.nan))
-    log.doubts.append(
-        Doubt(
+    log.caveats.append(
+        Caveat(
             "the log lists no layers: one row stands for the whole network",
             "GPU compute time" if by == "compute" else "latency, copies included",
             "run trtexec with --dumpProfile --separateProfileRun",
@@ -223,13 +223,13 @@ def read_metadata(path: str | Path) -> Metadata:
 
 def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
     """The frame of a profile with what its layers move and compute; matched in order, else by name."""
-    doubts = [*profile.doubts, *_profile_doubts(profile)]
-    layers = _matched(profile.names, layer_info, doubts)
+    caveats = [*profile.caveats, *_profile_caveats(profile)]
+    layers = _matched(profile.names, layer_info, caveats)
     columns: dict[str, Any] = {"kernel": profile.names, "kind": "layer", "time": profile.mean}
     if layer_info is not None:
         columns |= _modelled(layers)
-        doubts += _layer_doubts(layers, profile.mean)
-    frame = build(columns, tool="trtexec", doubts=doubts)
+        caveats += _layer_caveats(layers, profile.mean)
+    frame = build(columns, tool="trtexec", caveats=caveats)
     frame.attrs["report"] = "profile"
     return frame
 
@@ -282,7 +282,7 @@ def _seconds(path: Path, where: str, value: Any) -> float:
     return float(value) * 1e-3
 
 
-def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, doubts: list[Doubt]) -> list[Layer]:
+def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, caveats: list[Caveat]) -> list[Layer]:
     if layer_info is None:
         return [Layer(name) for name in names]
     if [one.name for one in layer_info] == list(names):
@@ -297,7 +297,7 @@ def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, doubts: l
             "no layer of the profile is in the layer information", fix="give both exports of the same engine"
         )
     if lost:
-        doubts.append(Doubt("layers of the profile are not in the layer information", f"{lost} of {len(names)}", ""))
+        caveats.append(Caveat("layers of the profile are not in the layer information", f"{lost} of {len(names)}", ""))
     return [one if one is not None else Layer(name) for one, name in zip(found, names, strict=True)]
 
 
@@ -313,47 +313,47 @@ def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
     return columns
 
 
-def _profile_doubts(profile: Profile) -> list[Doubt]:
+def _profile_caveats(profile: Profile) -> list[Caveat]:
     found = []
     if profile.count == 1:
-        found.append(Doubt("times are of a single iteration", "count 1", "profile longer: --iterations, --duration"))
+        found.append(Caveat("times are of a single iteration", "count 1", "profile longer: --iterations, --duration"))
     zero = int((profile.mean == 0).sum())
     if zero:
-        found.append(Doubt("layers with zero time do no work of their own", f"{zero} of {len(profile.names)}", ""))
+        found.append(Caveat("layers with zero time do no work of their own", f"{zero} of {len(profile.names)}", ""))
     return found
 
 
-def _layer_doubts(layers: Sequence[Layer], mean: Any) -> list[Doubt]:
+def _layer_caveats(layers: Sequence[Layer], mean: Any) -> list[Caveat]:
     plain = sum(not one.type for one in layers)
     if plain == len(layers):
         return [
-            Doubt(
+            Caveat(
                 "the layer information holds names only: no bytes, no FLOP",
                 f"{plain} layers",
                 "build with --profilingVerbosity=detailed",
             )
         ]
-    found = [Doubt("bytes and FLOP are modelled from the layers' shapes, not counted", f"{len(layers)} layers", "")]
+    found = [Caveat("bytes and FLOP are modelled from the layers' shapes, not counted", f"{len(layers)} layers", "")]
     opaque = np.array([one.opaque for one in layers], dtype=bool)
     if opaque.any():
         share = float(np.nansum(mean[opaque]) / np.nansum(mean)) if np.nansum(mean) else 0.0
         much = f"{int(opaque.sum())} layers, {share:.0%} of the time"
-        found.append(Doubt("fused layers (Myelin, ForeignNode) hide what they compute", much, ""))
+        found.append(Caveat("fused layers (Myelin, ForeignNode) hide what they compute", much, ""))
     guessed = sum(one.by == "format" for one in layers)
     if guessed:
-        found.append(Doubt("precision taken from tensor formats, no tactic is named", f"{guessed} layers", ""))
+        found.append(Caveat("precision taken from tensor formats, no tactic is named", f"{guessed} layers", ""))
     unknown = sum(one.flop == one.flop and not one.compute for one in layers)
     if unknown:
-        found.append(Doubt("layers with FLOP whose pipe is not known are under no roof", f"{unknown} layers", ""))
+        found.append(Caveat("layers with FLOP whose pipe is not known are under no roof", f"{unknown} layers", ""))
     return found
 
 
 def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
-    """The frame, with a doubt where the layers do not add up to the median latency [s]."""
+    """The frame, with a caveat where the layers do not add up to the median latency [s]."""
     ratio = float(frame["time"].sum()) / latency
     if abs(ratio - 1) > _FAR:
-        frame.attrs["doubts"].append(
-            Doubt(
+        frame.attrs["caveats"].append(
+            Caveat(
                 "the layers do not add up to the latency: they were timed apart, without graph or overlap",
                 f"sum / median latency = {ratio:.3f}",
                 "take shares from the layers, the time from the latency",

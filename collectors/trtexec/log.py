@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from collectors import text_of
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 
 _PREFIX = re.compile(r"^(?:[ \t]+(?=\[))?(?:\[[A-Z]{4,}\] ?)?(?:\[[\d/:. -]+\] ?)?(?:\[(?P<level>[A-Z])\] ?)?")
@@ -51,7 +51,7 @@ class Log:
     summary: dict[str, dict[str, float]] = field(default_factory=dict)
     device: str = ""
     cc: str = ""
-    doubts: list[Doubt] = field(default_factory=list)
+    caveats: list[Caveat] = field(default_factory=list)
     command: tuple[str, ...] = ()
     line: int = 1
     name: str = ""
@@ -86,7 +86,7 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
         if begun:
             log.command, log.line = tuple(text.partition("#")[2].split()[1:]), number
         elif text.startswith("&&&& FAILED"):
-            log.doubts.append(Doubt("trtexec says that the run failed", f"line {number}", "run it to its end"))
+            log.caveats.append(Caveat("trtexec says that the run failed", f"line {number}", "run it to its end"))
         elif heading:
             log.table = _table(path, int(heading[1]), lines)
         elif _note(log, text):
@@ -98,7 +98,7 @@ def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
 
 
 def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
-    """The runs that told times, with names where they are several, and doubts."""
+    """The runs that told times, with names where they are several, and caveats."""
     found = [one for one in runs if one.table is not None or {"compute", "latency"} & one.known]
     if not found:
         raise CollectError(
@@ -107,11 +107,11 @@ def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
         )
     for one in found:
         if one.table is not None:
-            one.doubts += _checked(path, one.table, partial)
+            one.caveats += _checked(path, one.table, partial)
     silent = [str(one.line) for one in runs if one not in found and (one.command or one.summary)]
     if silent:
-        found[0].doubts.append(
-            Doubt("runs of trtexec that told no times are left out", f"lines {', '.join(silent)}", "")
+        found[0].caveats.append(
+            Caveat("runs of trtexec that told no times are left out", f"lines {', '.join(silent)}", "")
         )
     if len(found) > 1:
         _name(found)
@@ -198,8 +198,8 @@ def _mean(total: float, average: float, count: int) -> float:
     return (fine if abs(fine - average) <= 0.006 else average) * 1e-3
 
 
-def _checked(path: Path, table: Table, partial: bool) -> list[Doubt]:
-    """Refuse a table that lost rows, or doubt it with `partial`."""
+def _checked(path: Path, table: Table, partial: bool) -> list[Caveat]:
+    """Refuse a table that lost rows, or caveat it with `partial`."""
     if math.isnan(table.total):
         what = f"{path}: the layer profile has no Total row: the log was cut"
     else:
@@ -210,4 +210,4 @@ def _checked(path: Path, table: Table, partial: bool) -> list[Doubt]:
         what = f"{path}: the layers add up to {(table.total - lost) * 1e3:.4g} of {table.total * 1e3:.4g} ms"
     if not partial:
         raise CollectError(what, fix="print it again, or read what is there (--partial; partial=True in Python)")
-    return [Doubt(what, f"{len(table.names)} layers read", "print it again")]
+    return [Caveat(what, f"{len(table.names)} layers read", "print it again")]

@@ -24,7 +24,7 @@ from profkit.study.study import Study, open_study
 
 LIMIT = 12_000
 HOW = (
-    "Measure, read the first finding, change one thing, measure and compare, stop at the floor. A speed-up counts only "
+    "Measure, read the first finding, change one thing, measure and compare, stop at the lower bound. A speed-up counts only "
     "where `wins` is true. Paths are relative to the first root."
 )
 
@@ -37,7 +37,7 @@ class Tools:
         self._seconds = seconds
 
     def profile(self, path: str, options: str = "") -> str:
-        """Measure a sample's folder: is it right, how fast, how far from the floor, what to try next.
+        """Measure a sample's folder: is it right, how fast, how far from the lower bound, what to try next.
 
         options: of `profkit profile`, such as "--ncu" or "--device cpu --candidate cuda".
         """
@@ -91,7 +91,9 @@ class Tools:
     def next(self, run: str) -> str:
         """The one next step for a run, the command that measures again, and the gate."""
         found = json.loads(agent.document(self._study(run)))
-        return _short({name: found[name] for name in ("schema", "ok", "says", "next", "at_floor", "measure", "gate")})
+        return _short(
+            {name: found[name] for name in ("schema", "ok", "says", "next", "at_lower_bound", "measure", "gate")}
+        )
 
     def _inside(self, path: str) -> Path:
         """A path below one of the roots. Raises ProfkitError for any other, links followed."""

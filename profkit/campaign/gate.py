@@ -26,7 +26,7 @@ from profkit.study.study import Part, Study
 
 MARK = "<!-- profkit -->"
 """By which a comment is found again."""
-MOST_DOUBTS = 20
+MOST_CAVEATS = 20
 STEP = "step"
 """What of a program is judged, where a sample has implementations."""
 BEYOND_TIME = ("void", "impossible")
@@ -37,7 +37,7 @@ BEYOND_TIME = ("void", "impossible")
 class Judged:
     """One implementation before and after. `ratio`: old time / new time with its interval.
 
-    `word`: slower (for sure, beyond the limit), wrong, gone, faster, same, undecided, new, or apart (measured otherwise: no
+    `word`: slower (for sure, beyond the limit), wrong, gone, faster, same, inconclusive, new, or apart (measured otherwise: no
     comparison).
     """
 
@@ -49,7 +49,7 @@ class Judged:
     ratio: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    floor: float = math.nan
+    lower_bound: float = math.nan
     why: str = ""
     fails: bool = False
 
@@ -70,7 +70,7 @@ def judge(
         )
     there = {(one.sample, one.impl) for one in found}
     found += [one for name, study in old.items() for one in _gone(name, study, there)]
-    failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("undecided", "apart") if strict else ())}
+    failing = {"slower", "wrong", *(() if allow_missing else ("gone",)), *(("inconclusive", "apart") if strict else ())}
     return [replace(one, fails=one.word in failing) for one in found], list(new.values())
 
 
@@ -110,16 +110,16 @@ def _sample(name: str, old: Study | None, new: Study, limit: float) -> list[Judg
 
 def _judged(sample: str, old: Study | None, new: Study, impl: str, limit: float) -> Judged:
     was, now = _row(old, impl) if old is not None else {}, _row(new, impl)
-    before, after, floor = number(was, "time"), number(now, "time"), number(now, "floor_ratio")
+    before, after, lower_bound = number(was, "time"), number(now, "time"), number(now, "lower_bound_ratio")
     verdict = new.verdicts.get(impl)
     if verdict is not None and not verdict.right:
         return Judged(sample, impl, "wrong", before, after, why=verdict.text())
     if not (before > 0 and after > 0) or old is None or old.stepwise:
-        return Judged(sample, impl, "new", after=after, floor=floor, why="not in the runs before")
+        return Judged(sample, impl, "new", after=after, lower_bound=lower_bound, why="not in the runs before")
     done = compared([(old, impl), (new, impl)])
     rung = done.found.rungs[1]
     word, said = _word(done.found, rung, limit)
-    numbers = (before, after, rung.total, rung.low, rung.high, floor)
+    numbers = (before, after, rung.total, rung.low, rung.high, lower_bound)
     more = [verdict.text()] if verdict is not None and verdict.word in BEYOND_TIME and word not in _FINAL else []
     return Judged(sample, impl, word, *numbers, why="; ".join([*said, *more]))
 
@@ -134,7 +134,7 @@ def _word(found: Ladder | Programs, rung: Rung | ProgramRung, limit: float) -> t
     if 1 / rung.high > 1 + limit:
         return "slower", [f"at least {1 / rung.high - 1:.1%} slower, {limit:.1%} allowed"]
     if 1 / rung.low > 1 + limit:
-        return "undecided", ["the limit lies inside the interval"]
+        return "inconclusive", ["the limit lies inside the interval"]
     return (rung.verdict if rung.verdict != "slower" else "same"), []
 
 
@@ -156,33 +156,33 @@ def _row(study: Study, impl: str) -> dict[str, float]:
 
 
 def comment(found: Sequence[Judged], studies: Sequence[Study], limit: float, picture: str = "") -> str:
-    """Comment of a pull request: verdict, a row per implementation, doubts. picture: address."""
+    """Comment of a pull request: verdict, a row per implementation, caveats. picture: address."""
     failed = [one for one in found if one.fails]
     head = f"{len(failed)} of {len(found)} fail" if failed else f"{len(found)} pass"
     table = Table(
-        ["sample", "before", "after", "old / new", "x floor", "verdict"],
+        ["sample", "before", "after", "old / new", "x lower bound", "verdict"],
         [
             [
                 *map(_together, (f"{one.sample} {one.impl}", units.text(one.before, "s"), units.text(one.after, "s"))),
                 _together(_interval(one)),
-                units.digits(one.floor),
+                units.digits(one.lower_bound),
                 (f"**{one.word}**" if one.fails else one.word) + (f": {one.why}" if one.why else ""),
             ]
             for one in sorted(found, key=lambda one: not one.fails)
         ],
     )
     devices = ", ".join(dict.fromkeys(sections.device(study) for study in studies))
-    known = [(study.manifest.sample.id, one) for study in studies for one in sections.doubts(study)]
-    doubts = [
+    known = [(study.manifest.sample.id, one) for study in studies for one in sections.all_caveats(study)]
+    caveats = [
         without_markup(f"- {words(f'{sample}: {one.what}')}") for sample, one in known if one.code not in sections.ASIDE
     ]
     title = f"### profkit: {head} (limit {limit:.1%}, {devices})"
     parts = [MARK, without_markup(title), without_markup(pipe_table(table, (0, 5)))]
     parts += [f"![roofline]({picture})"] if picture else []
-    if doubts:
-        more = [f"- and {len(doubts) - MOST_DOUBTS} more"] if len(doubts) > MOST_DOUBTS else []
-        told = [*doubts[:MOST_DOUBTS], *more]
-        parts.append("\n".join([f"<details><summary>{len(doubts)} doubts</summary>\n", *told, "\n</details>"]))
+    if caveats:
+        more = [f"- and {len(caveats) - MOST_CAVEATS} more"] if len(caveats) > MOST_CAVEATS else []
+        told = [*caveats[:MOST_CAVEATS], *more]
+        parts.append("\n".join([f"<details><summary>{len(caveats)} caveats</summary>\n", *told, "\n</details>"]))
     parts.append(
         "<sub>old / new: above 1 is faster; with the interval of 95 %. A row fails when all of it is slower.</sub>"
     )

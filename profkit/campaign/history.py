@@ -1,7 +1,7 @@
 """The history of a sample or of a library: where a time changed, and what changed with it.
 
 Runs are followed an implementation and a device at a time, by their time in seconds; where a series has several devices
-they are compared by their time over the floor, never by seconds. What looks like a regression is a suspicion until
+they are compared by their time over the lower bound, never by seconds. What looks like a regression is a suspicion until
 the sample has been measured again.
 """
 
@@ -40,13 +40,13 @@ Facts = Mapping[str, Any]
 
 
 class Level(msgspec.Struct, frozen=True):
-    """Runs between two changes: `first` is an index, `time` [s] and `floor` are medians."""
+    """Runs between two changes: `first` is an index, `time` [s] and `lower bound` are medians."""
 
     first: int
     runs: int
     since: str
     time: float
-    floor: float
+    lower_bound: float
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -167,8 +167,10 @@ def newest_slower(times: Sequence[float]) -> int:
 
 def _level(rows: Sequence[Row], first: int, end: int) -> Level:
     part = rows[first:end]
-    floors = [row.floor for row in part if math.isfinite(row.floor)]
-    return Level(first, len(part), part[0].created, median(r.time for r in part), median(floors) if floors else NAN)
+    lower_bounds = [row.lower_bound for row in part if math.isfinite(row.lower_bound)]
+    return Level(
+        first, len(part), part[0].created, median(r.time for r in part), median(lower_bounds) if lower_bounds else NAN
+    )
 
 
 def _known(row: Row, facts: Facts) -> Facts:

@@ -41,11 +41,11 @@ _Damage = (sqlite3.DatabaseError, msgspec.DecodeError, TypeError)
 SORTS: dict[str, Callable[[Row], Any]] = {
     "created": lambda row: 0,
     "time": lambda row: _last(row.time),
-    "floor": lambda row: _last(row.floor),
+    "lower_bound": lambda row: _last(row.lower_bound),
     "share": lambda row: _last(-row.share),
     "speedup": lambda row: (row.speedup != row.speedup, row.word == "faster" and not row.wins, _last(-row.speedup)),
 }
-"""What a list can be ranked by, the first the newest, the shortest, the nearest to its floor and to what is attainable,
+"""What a list can be ranked by, the first the newest, the shortest, the nearest to its lower bound and to what is attainable,
 the fastest; a speed-up that counts as none stands behind those that count."""
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from analyzers.verdicts.verdict import PACED, SPOILS, Condition, Verdict
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.contests.figures import number
 from profkit.errors import ProfkitError
 from profkit.rundir.manifest import Impl, Manifest, read_manifest
 
 NAN = math.nan
-COMPARED = (*PACED, "undecided")
+COMPARED = (*PACED, "inconclusive")
 """Verdicts whose interval is of use; a speed-up of any other is not kept."""
 Facts = dict[str, Any]
 
@@ -27,8 +27,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `path`: of the run, relative to the folder. `status`: of the run; `state`, `reason`: of the implementation.
     `source`: hash of its file. `word`: its verdict, "" for what is not judged (a reference, a range); `line`: the
-    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `floor`: time over the floor; `share`: of the attainable.
-    `doubts`: those about it or about the whole run. `page`: 1 where the run has a report.html.
+    verdict as a sentence, `line_zh` in Chinese; `wins`: it counts as faster. `lower bound`: time over the lower bound; `share`: of the attainable.
+    `caveats`: those about it or about the whole run. `page`: 1 where the run has a report.html.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     time: float = NAN
     time_low: float = NAN
     time_high: float = NAN
-    floor: float = NAN
+    lower_bound: float = NAN
     share: float = NAN
     intensity: float = NAN
     flops: float = NAN
@@ -63,7 +63,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     compute: str = ""
     bound: str = ""
     method: str = ""
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     page: int = 0
 
 
@@ -104,7 +104,7 @@ class _Metrics(msgspec.Struct):
     schema: str = METRICS
     impls: list[Facts] = []
     kernels: list[Facts] = []
-    doubts: list[Doubt] | None = None
+    caveats: list[Caveat] | None = None
     verdicts: list[_Said] = []
 
 
@@ -132,7 +132,7 @@ def read_run(folder: Path, path: str) -> tuple[str, list[tuple[Row, Facts]]]:
 def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterator[tuple[Row, Facts]]:
     """One row per implementation or range; a run with neither has one."""
     figures = {str(one.get("impl", "")): one for one in metrics.impls}
-    doubts = manifest.doubts if metrics.doubts is None else metrics.doubts
+    caveats = manifest.caveats if metrics.caveats is None else metrics.caveats
     hottest = {
         one.get("impl"): one for one in sorted(metrics.kernels, key=lambda kernel: number(kernel.get("time"), 0.0))
     }
@@ -164,7 +164,7 @@ def _rows(path: str, manifest: Manifest, metrics: _Metrics, page: int) -> Iterat
             line=said.line,
             line_zh=said.chinese if said.line else "",
             wins=said.wins,
-            doubts=tuple(one.what for one in doubts if one.about in ("", name)),
+            caveats=tuple(one.what for one in caveats if one.about in ("", name)),
             page=page,
             **figured,
         )
@@ -175,7 +175,7 @@ _FIGURES = {
     "time": "time",
     "time_low": "time_low",
     "time_high": "time_high",
-    "floor": "floor_ratio",
+    "lower_bound": "lower_bound_ratio",
     "share": "attainable_fraction",
     "intensity": "intensity",
     "flops": "achieved_flops",

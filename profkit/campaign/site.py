@@ -41,13 +41,13 @@ POINTS = 40
 """Candidates on a roofline."""
 FIGURES = 4
 """Devices that have one."""
-RIGHT = ("undecided", "faster", "slower", "same")
+RIGHT = ("inconclusive", "faster", "slower", "same")
 _PLAIN = (
     *("path", "sample", "impl", "created", "status", "word", "line", "wins", "speedup", "low", "high"),
-    *("time", "floor", "share", "bound", "method"),
+    *("time", "lower_bound", "share", "bound", "method"),
 )
-FIELDS = (*_PLAIN, "device", "doubts", "newest", "page")
-"""What data.js holds of a row, in this order; `device` and `doubts` are places in lists of their own."""
+FIELDS = (*_PLAIN, "device", "caveats", "newest", "page")
+"""What data.js holds of a row, in this order; `device` and `caveats` are places in lists of their own."""
 
 
 @dataclass(frozen=True)
@@ -264,21 +264,21 @@ def _scored(season: Path, runs: Path, rows: Sequence[Row]) -> list[score.Scored]
 def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
     """data.js: the rows as lists, repeated values by index; free of markup."""
     devices = {name: place for place, name in enumerate(sorted({row.device for row in rows}))}
-    doubts: dict[str, int] = {}
+    caveats: dict[str, int] = {}
     newest: dict[tuple[str, str], tuple[str, str]] = {}
     for row in rows:
         key = row.device, row.sample
         newest[key] = max(newest.get(key, ("", "")), (row.created, row.path))
     listed = []
     for row in rows:
-        said = [doubts.setdefault(what, len(doubts)) for what in row.doubts]
+        said = [caveats.setdefault(what, len(caveats)) for what in row.caveats]
         last = newest[row.device, row.sample] == (row.created, row.path)
         values = [_plain(getattr(row, name)) for name in _PLAIN]
         listed.append([*values, devices[row.device], said, int(last), pages.get(row.path, "")])
     document = {
         "fields": FIELDS,
         "devices": list(devices),
-        "doubts": list(doubts),
+        "caveats": list(caveats),
         "words": _words()["script"],
         "chinese": _chinese(rows),
         "rows": listed,
@@ -292,7 +292,7 @@ def _data(rows: Sequence[Row], pages: dict[str, str]) -> str:
 def _chinese(rows: Sequence[Row]) -> dict[str, str]:
     """What the rows say in English -> the same in Chinese; what is a name in both is not there."""
     said = {row.line: row.line_zh for row in rows}
-    said |= {what: in_chinese(what) for row in rows for what in row.doubts}
+    said |= {what: in_chinese(what) for row in rows for what in row.caveats}
     said |= {row.bound: in_each(partial(named, row.bound))[1] for row in rows}
     return {english: chinese for english, chinese in said.items() if chinese and chinese != english}
 

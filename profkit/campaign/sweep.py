@@ -25,7 +25,7 @@ COLUMNS = (
     "speedup",
     "speedup_low",
     "speedup_high",
-    "floor_ratio",
+    "lower_bound_ratio",
     "achieved_flops",
     "dram_bandwidth",
     "bound_by",

@@ -77,7 +77,7 @@ def command(
     profkit compare profkit-runs/ICJTRP:reference profkit-runs/ICJTRP:ori profkit-runs/ICJTRP:cuda -o ladder.png
     profkit compare runs/before runs/after -o compare.html
 
-    Runs of different devices, clocks, methods or windows are compared with a doubt, and never gated (exit code 2).
+    Runs of different devices, clocks, methods or windows are compared with a caveat, and never gated (exit code 2).
     """
     from profkit.report.programs import compared  # pandas stays out of start-up
 
@@ -88,12 +88,12 @@ def command(
         with speaking(lang):
             _write(done, output, force, limit)
     slower = done.slower(limit) if limit is not None else []
-    unsure = done.undecided(limit) if limit is not None else []
+    unsure = done.inconclusive(limit) if limit is not None else []
     rungs = done.found.rungs
     if junit is not None:
         write_atomic(junit, document("profkit compare", [_case(rung, slower, unsure) for rung in rungs[1:]]))
     if as_json:
-        told = {"regressions": [rung.label for rung in slower], "undecided": [rung.label for rung in unsure]}
+        told = {"regressions": [rung.label for rung in slower], "inconclusive": [rung.label for rung in unsure]}
         gate = {"limit": limit, **told} if limit is not None else None
         click.echo(json.dumps({**done.found.to_dict(), "gate": gate}, ensure_ascii=False, allow_nan=False))
     else:
@@ -102,7 +102,7 @@ def command(
     for rung in slower:
         click.echo(f"regression: {rung.label} takes {1 / rung.total - 1:+.1%} of BEFORE's time more", err=True)
     for rung in unsure:
-        click.echo(f"undecided: {rung.label}: the limit lies inside its interval: record more steps", err=True)
+        click.echo(f"inconclusive: {rung.label}: the limit lies inside its interval: record more steps", err=True)
     return 1 if slower else 0
 
 

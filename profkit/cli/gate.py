@@ -28,7 +28,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("-o", "--output", type=FOLDER, help="Write comment.md, junit.xml and roofline.png here.")
 @click.option("--junit", type=FOLDER, metavar="FILE", help="Write JUnit's XML here.")
 @click.option("--allow-missing", is_flag=True, help="What is gone from AFTER passes.")
-@click.option("--strict", is_flag=True, help="What cannot be told fails: undecided, or measured otherwise.")
+@click.option("--strict", is_flag=True, help="What cannot be told fails: inconclusive, or measured otherwise.")
 @click.option("--picture", default="", metavar="ADDRESS", help="Where the comment finds roofline.png.")
 def command(
     before: Path, after: Path, limit: float, output: Path | None, junit: Path | None, picture: str, **how: bool

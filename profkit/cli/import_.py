@@ -14,7 +14,7 @@ from profkit.cli.screen import show
 @click.command("import", short_help="Read somebody's exports.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="The run directory to make.")
-@click.option("--partial", is_flag=True, help="Read a file that breaks off up to its last whole row, with a doubt.")
+@click.option("--partial", is_flag=True, help="Read a file that breaks off up to its last whole row, with a caveat.")
 @click.option("--device", default="", metavar="NAME", help="The GPU, where the exports do not name it.")
 @click.option("--scrub", is_flag=True, help="Copy nsys's sqlite exports without environment, host names and paths.")
 @click.option("--json", "as_json", is_flag=True, help="The metrics as one JSON document on stdout.")

@@ -12,7 +12,7 @@ from profkit.report.messages import LANGUAGES
 @click.command("skill", short_help="How to work with profkit.")
 @click.option("--lang", type=click.Choice(LANGUAGES), default="en", show_default=True)
 def command(lang: str) -> int:
-    """Print SKILL.md: measure, read the first finding, change one thing, compare with the gate, stop at the floor.
+    """Print SKILL.md: measure, read the first finding, change one thing, compare with the gate, stop at the lower bound.
 
     \b
     profkit skill > skills/profkit/SKILL.md

@@ -20,7 +20,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.contests.json_files import Json, read_object
 from profkit.contests.rename import rename_names
 from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
@@ -58,7 +58,7 @@ def task(
     """The sample of a definition. Raises ProfkitError naming `where` and the field."""
     _complete(definition, ("name", "axes", "inputs", "outputs", "reference"), where)
     _understood(definition, where)
-    cases, timed, doubts = _cases(definition, workloads, dialect.root, where)
+    cases, timed, caveats = _cases(definition, workloads, dialect.root, where)
     candidates: dict[str, str] = {}
     beside: dict[str, str] = {}
     named: dict[str, str] = {}
@@ -69,23 +69,23 @@ def task(
         if clash:
             why = f"another solution brings a different {clash[0]}: measure them one by one"
         if why:
-            doubts.append(Doubt(f"solution {name} was left out", why, "", "solution-left-out"))
+            caveats.append(Caveat(f"solution {name} was left out", why, "", "solution-left-out"))
             continue
         candidates[name] = text
         named[name] = str(solution.get("name", name))
         beside |= files_
     if not candidates:
-        said = "; ".join(f"{d.what}: {d.how_much}" for d in doubts if d.code == "solution-left-out")
+        said = "; ".join(f"{d.what}: {d.how_much}" for d in caveats if d.code == "solution-left-out")
         raise ProfkitError(f"{where}: no solution to measure{': ' if said else ''}{said}", fix="add one beside it")
     told = {"format": dialect.name, "definition": definition["name"], "workload": timed, "solutions": named}
     beside[TASK] = json.dumps(told, indent=1)
     largest = {axis: value for axis, value in cases[0]["axes"].items() if axis in _variable(definition)}
-    doubts.insert(0, one_timed(largest, len(cases)))
+    caveats.insert(0, one_timed(largest, len(cases)))
     custom = definition.get("custom_inputs_entrypoint") or ""
     reference = rename_names(definition["reference"], _TAKEN) + _task_text(definition)
     values = {"cases": repr(cases), "custom": repr(_TAKEN.get(custom, custom)), "promised": dialect.promised}
     reference += _template("reference", **values) + GETTERS
-    return Sources(re.sub(r"\W", "_", definition["name"]), reference, candidates, tuple(doubts), beside)
+    return Sources(re.sub(r"\W", "_", definition["name"]), reference, candidates, tuple(caveats), beside)
 
 
 def _complete(row: Mapping[str, Any], fields: Iterable[str], where: Path) -> None:
@@ -136,15 +136,15 @@ def _derived(definition: Json) -> dict[str, int | str]:
 
 def _cases(
     definition: Json, workloads: Sequence[Json], root: Path, where: Path
-) -> tuple[list[Json], Json, list[Doubt]]:
-    """The workloads whose inputs are there, the largest first; that one as published; doubts."""
-    found, published, doubts = [], [], []
+) -> tuple[list[Json], Json, list[Caveat]]:
+    """The workloads whose inputs are there, the largest first; that one as published; caveats."""
+    found, published, caveats = [], [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)
         inputs = {name: dict(source) for name, source in workload["inputs"].items()}
         why = next(filter(None, (_missing(source, root) for source in inputs.values())), "")
         if why:
-            doubts.append(Doubt(f"workload {workload.get('uuid', '?')} was left out", why, "", "workload-left-out"))
+            caveats.append(Caveat(f"workload {workload.get('uuid', '?')} was left out", why, "", "workload-left-out"))
             continue
         axes: dict[str, Any] = dict(workload.get("axes") or {})
         for axis, value in _derived(definition).items():
@@ -153,7 +153,7 @@ def _cases(
         found.append({"axes": axes, "inputs": inputs})
         published.append({name: value for name, value in workload.items() if name in _PUBLISHED})
     if not found:
-        said = f": {doubts[0].how_much}" if doubts else ""
+        said = f": {caveats[0].how_much}" if caveats else ""
         raise ProfkitError(
             f"{where}: no workload that can be drawn{said}", fix="bring the workloads of this definition"
         )
@@ -162,9 +162,9 @@ def _cases(
     limits = next((w["tolerance"] for w in workloads if w.get("tolerance")), None)
     if limits:
         said = ", ".join(f"{key} {value}" for key, value in limits.items())
-        doubts.append(own_tolerance(said))
+        caveats.append(own_tolerance(said))
     timed = next(told for case, told in zip(found, published, strict=True) if case is first)
-    return [first, *(case for case in found if case is not first)], timed, doubts
+    return [first, *(case for case in found if case is not first)], timed, caveats
 
 
 def _missing(source: Json, root: Path) -> str:

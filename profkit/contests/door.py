@@ -32,7 +32,7 @@ def measure(target: Path | Sources, request: Request, progress: Progress = lambd
     with as_sample(target) as folder:
         run = profile(folder, request=request, progress=progress)
         target.write(run.path)
-    run.manifest.doubts += target.doubts
+    run.manifest.caveats += target.caveats
     run.manifest.sample.path = str(run.path)
     run.save()
     return Study(run)

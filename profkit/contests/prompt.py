@@ -53,7 +53,7 @@ def evidence(run: Study) -> list[str]:
 
 
 def _of_impl(row: dict[str, Any]) -> list[str]:
-    name, time, floor = str(row.get("impl")), number(row.get("time")), number(row.get("floor_time"))
+    name, time, lower_bound = str(row.get("impl")), number(row.get("time")), number(row.get("lower_bound_time"))
     if math.isnan(time):
         return []
     lines = [f"{name}: {seconds(time)} a call" + _speedup(row) + "."]
@@ -64,10 +64,10 @@ def _of_impl(row: dict[str, Any]) -> list[str]:
                 f"The task needs at least {flops:,.0f} FLOP and {size:,.0f} bytes of memory traffic"
                 f" ({flops / size:.3g} FLOP/B)."
             )
-        if floor > 0:
+        if lower_bound > 0:
             lines.append(
-                f"The machine's floor for it is {seconds(floor)}, set by {row.get('floor_bound_by')};"
-                f" the reference takes {time / floor:.3g} times as long."
+                f"The machine's lower bound for it is {seconds(lower_bound)}, set by {row.get('lower_bound_bound_by')};"
+                f" the reference takes {time / lower_bound:.3g} times as long."
             )
     return lines
 

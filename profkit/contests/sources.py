@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.rundir.files import write_atomic
 
@@ -46,13 +46,13 @@ def get_init_inputs():
 class Sources:
     """`reference`: the text with Model and the getters; `candidates`: name -> text with ModelNew.
 
-    `doubts`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
+    `caveats`: caveats about how these texts came about. `beside`: further files that the texts import, by name.
     """
 
     name: str
     reference: str
     candidates: Mapping[str, str]
-    doubts: tuple[Doubt, ...] = field(default=())
+    caveats: tuple[Caveat, ...] = field(default=())
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -65,7 +65,7 @@ class Sources:
             write_atomic(folder / name, text.encode())
 
     def on(self, device: str) -> Sources:
-        """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a doubt."""
+        """The sources for a device; on the "cpu" every string "cuda" becomes "cpu", with a caveat."""
         if device != "cpu":
             return self
         candidates = {name: _on_cpu(text) for name, text in self.candidates.items()}
@@ -74,8 +74,8 @@ class Sources:
         if moved == self:
             return self
         what = 'the strings "cuda" of the task and of the submissions were read as "cpu"'
-        doubt = Doubt(what, "", "measure it on a GPU, which it was written for", "moved-to-cpu")
-        return replace(moved, doubts=(*self.doubts, doubt))
+        caveat = Caveat(what, "", "measure it on a GPU, which it was written for", "moved-to-cpu")
+        return replace(moved, caveats=(*self.caveats, caveat))
 
 
 def _on_cpu(text: str) -> str:
@@ -95,17 +95,17 @@ def size_of(sizes: Mapping[str, Any]) -> float:
     return math.prod(float(v) for v in numbers if isinstance(v, (int, float)) and not isinstance(v, bool) and v > 1)
 
 
-def one_timed(sizes: Mapping[str, Any], count: int) -> Doubt:
+def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
     """That one case of `count` is timed."""
     said = ", ".join(f"{key} {value}" for key, value in sizes.items())
     what = "the contest counts all of its cases; the others are checked, not timed"
-    return Doubt(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
+    return Caveat(f"timed on one case of {count}: {said}", what, "", "one-case-timed")
 
 
-def own_tolerance(limits: str) -> Doubt:
+def own_tolerance(limits: str) -> Caveat:
     """The contest compares by limits of its own, as in "rtol 0.01"."""
     what = f"the task's own tolerance is {limits}"
-    return Doubt(what, "profkit's follows the type of the output", "", "own-tolerance")
+    return Caveat(what, "profkit's follows the type of the output", "", "own-tolerance")
 
 
 def pair(name: str, reference: str, candidate: str) -> Sources:

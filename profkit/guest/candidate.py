@@ -32,15 +32,15 @@ from profkit.launch.protocol import Job
 
 
 class Notes:
-    """Doubts of this process, sent with the next answer. `capped`: its GPU memory is limited."""
+    """Caveats of this process, sent with the next answer. `capped`: its GPU memory is limited."""
 
     def __init__(self, capped: bool = False) -> None:
         self.capped = capped
-        self.doubts: list[dict[str, Any]] = []
+        self.caveats: list[dict[str, Any]] = []
 
     def send(self, kind: str, impl: str = "", **data: Any) -> None:
-        if kind == "doubt":
-            self.doubts.append(data)
+        if kind == "caveat":
+            self.caveats.append(data)
 
 
 def serve(job: Job) -> None:
@@ -70,8 +70,8 @@ def _answer(channel: Channel, notes: Notes, act: Callable[[], dict[str, Any] | N
         found = classified(error, status, capped=notes.capped)
         failed = {"status": "corrupt" if found.lost else found.status, "reason": found.reason, "tail": found.tail}
         reply = {"failed": failed}
-    channel.send({**reply, "doubts": notes.doubts})
-    notes.doubts = []
+    channel.send({**reply, "caveats": notes.caveats})
+    notes.caveats = []
 
 
 class Guest:
@@ -321,11 +321,11 @@ class Guest:
         settings.keep(before, self._job.subjects[0].name, self._notes, called=called)
 
     def _unbuilt(self) -> None:
-        """A doubt about what went on although no extension of its own could be built."""
+        """A caveat about what went on although no extension of its own could be built."""
         name, said = self._job.subjects[0].name, refused.unbuilt(self._builds)
         if said:
             self._notes.send(
-                "doubt",
+                "caveat",
                 name,
                 what=f"{name}: its own extension does not compile here",
                 how_much=said,

@@ -14,7 +14,7 @@ import torch
 from profkit.guest.tensors import precision
 
 CALLED = "settings-called"
-"""The code of the doubt about what a candidate switches in its calls, the timed ones among them."""
+"""The code of the caveat about what a candidate switches in its calls, the timed ones among them."""
 _CUDNN, _MATMUL = torch.backends.cudnn, torch.backends.cuda.matmul
 
 
@@ -59,4 +59,4 @@ def keep(before: Settings, name: str, events: precision.Listener, *, called: boo
         fix = "leave the process as it was, or switch it for the reference too"
         what = f"settings: {name} switches torch's {where}"
         said = {"what": what, "how_much": "; ".join(switched) + how, "fix": fix}
-        events.send("doubt", name, **said, code=CALLED if called else "settings")
+        events.send("caveat", name, **said, code=CALLED if called else "settings")

@@ -109,11 +109,11 @@ class Asking:
             self._accuse(self.reference.subject, error, "error")
 
     def _unknown(self, what: str, error: Exception) -> None:
-        """Doubt what could not be found out, for this error."""
+        """Caveat what could not be found out, for this error."""
         self.refuse_lost(error)
         traceback.print_exc(file=sys.stderr)
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        self.events.send("doubt", what=what, how_much=why, fix="")
+        self.events.send("caveat", what=what, how_much=why, fix="")
 
     def _fresh(self, seed: int, shape: int | None = None) -> list[Any]:
         """Inputs of this seed; shape: which of get_more_inputs, None for get_inputs."""

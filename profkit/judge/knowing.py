@@ -48,7 +48,7 @@ class Knowing(Asking):
 
     def _vary(self) -> None:
         """Where every draw is the same, what was answered once is right ever after: make other data of each, as far as the
-        reference's answer bears it. Where it bears none, that is a doubt. Another process has told what it found.
+        reference's answer bears it. Where it bears none, that is a caveat. Another process has told what it found.
         """
         if "varied" in self._job.probe:
             self._varied = str(self._job.probe["varied"])
@@ -70,7 +70,7 @@ class Knowing(Asking):
                     return
         self._varied = ""
         self.events.send(
-            "doubt",
+            "caveat",
             what="get_inputs() draws the same numbers every time, and the reference bears no others",
             how_much="an answer that is kept from call to call would not show",
             fix="draw inputs from torch's generator",
@@ -78,7 +78,7 @@ class Knowing(Asking):
         )
 
     def _enliven(self) -> None:
-        """Draw what is constant in the reference's weights anew; no more than a doubt on failure."""
+        """Draw what is constant in the reference's weights anew; no more than a caveat on failure."""
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         seeds = judge.draw(2)
 
@@ -92,14 +92,14 @@ class Knowing(Asking):
             facts.settle(self.device)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            self._doubt_weights(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            self._caveat_weights(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
         if self.live.unsteady:
-            self._doubt_weights("other values take the reference's answer out of its range")
+            self._caveat_weights("other values take the reference's answer out of its range")
         self._alive = frozenset(self.live.live)
 
     def _remember(self) -> None:
         """Find out what the reference keeps from call to call; where its answer tells, its calls begin with the same until
-        they are timed. No more than a doubt on failure. Where another process has told that its answer does not, it is as
+        they are timed. No more than a caveat on failure. Where another process has told that its answer does not, it is as
         if it kept nothing.
         """
         if self._job.probe.get("keeps") is False:
@@ -115,9 +115,9 @@ class Knowing(Asking):
             values = self._state.values
             self._afresh = model.register_forward_pre_hook(lambda asked, _: state.put(asked, values))
 
-    def _doubt_weights(self, why: str) -> None:
+    def _caveat_weights(self, why: str) -> None:
         self.events.send(
-            "doubt",
+            "caveat",
             what="weights that are constant as constructed were not drawn anew",
             how_much=why,
             fix="give them other values in the reference's constructor",
@@ -152,7 +152,7 @@ class Knowing(Asking):
         return probe.told_apart(found, self._unusual(cases.VALUES), self._drawn, oracle)
 
     def _work(self) -> None:
-        """Report the declared and the modelled work; failing to model it is a doubt, not an error."""
+        """Report the declared and the modelled work; failing to model it is a caveat, not an error."""
         events, reference = self.events, self.reference
         events.phase("work", "")
         try:
@@ -165,7 +165,7 @@ class Knowing(Asking):
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             events.send(
-                "doubt",
+                "caveat",
                 what="the reference's work could not be modelled",
                 how_much=f"{type(error).__name__}: {error}",
                 fix="declare it: def get_work(): return {'flops': ..., 'bytes': ...}",

@@ -71,14 +71,14 @@ class Modes(Timed):
         self.events.send("perturbed", one.subject.name, seconds=seconds, left=left)
 
     def _resident(self) -> Resident | None:
-        """What takes up room on a GPU; None, and a doubt, where it cannot be built."""
+        """What takes up room on a GPU; None, and a caveat, where it cannot be built."""
         if self.device.type != "cuda":
             return None
         try:
             return Resident(self.device)
         except RooflineError as error:
             what = "half of the SMs and half of every SM were not tried"
-            self.events.send("doubt", what=what, how_much=str(error), fix=error.fix)
+            self.events.send("caveat", what=what, how_much=str(error), fix=error.fix)
             return None
 
     def _half(self, arguments: list[Any]) -> tuple[list[Any], dict[str, float]]:
@@ -119,4 +119,4 @@ class Modes(Timed):
             self.events.send("ceilings", ceilings=msgspec.to_builtins(measure_cpu()))
         except (RuntimeError, MemoryError) as error:
             what = "the ceilings of this CPU could not be measured"
-            self.events.send("doubt", what=what, how_much=str(error), fix="")
+            self.events.send("caveat", what=what, how_much=str(error), fix="")

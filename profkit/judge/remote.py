@@ -127,15 +127,15 @@ class Remote:
         return reply
 
     def _heard(self, limit: float) -> dict[str, Any]:
-        """The next message, its doubts passed on."""
+        """The next message, its caveats passed on."""
         reply = self._received(limit)
         self._halt(self.phase != "build")
-        doubts, failed = reply.get("doubts", []), reply.get("failed", {})
-        if not (isinstance(failed, dict) and isinstance(doubts, list) and all(isinstance(d, dict) for d in doubts)):
+        caveats, failed = reply.get("caveats", []), reply.get("failed", {})
+        if not (isinstance(failed, dict) and isinstance(caveats, list) and all(isinstance(d, dict) for d in caveats)):
             raise self.nonsense()
-        for doubt in doubts:
+        for caveat in caveats:
             self._events.send(
-                "doubt", self.subject.name, **{k: str(doubt.get(k, "")) for k in ("what", "how_much", "fix", "code")}
+                "caveat", self.subject.name, **{k: str(caveat.get(k, "")) for k in ("what", "how_much", "fix", "code")}
             )
         if "failed" in reply:
             error = RemoteError(self.subject.name, failed)

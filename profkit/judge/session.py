@@ -106,7 +106,7 @@ class Session(Modes):
         """The candidates that could be built; None when the reference could not."""
         job = self._job
         if job.mode == "judge" and (lacks := landlock.caveat()):
-            self.events.send("doubt", **lacks)
+            self.events.send("caveat", **lacks)
         remotes = judge.loaded(job, self.device, self.events, self._company) if job.mode == "judge" else []
         self._company.join()
         job.seeds = job.seeds or judge.draw(job.trials)
@@ -182,7 +182,7 @@ class Session(Modes):
         state.put(self.reference.model, self._state.values)
         if lacks := sorted(set(want) - set(got)):
             self.events.send(
-                "doubt",
+                "caveat",
                 name,
                 what=f"state: whether {name} keeps what the reference keeps from call to call is not known",
                 how_much=f"it has no buffer named {', '.join(lacks[:4])}",

@@ -120,7 +120,7 @@ class Timed(Stress):
         return left
 
     def _slopes(self) -> Slopes | None:
-        """The reference's gradients; None, and a doubt, where it has none to compare with."""
+        """The reference's gradients; None, and a caveat, where it has none to compare with."""
         self.events.phase("work", self.reference.subject.name, factor=2.0)
         self.put(frozenset(self.live.live))
         why, found = "the reference draws random numbers or changes its inputs", None
@@ -133,10 +133,10 @@ class Timed(Stress):
             why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         if found is None:
             what, fix = "gradients were neither compared nor timed", "give a reference that can be differentiated"
-            self.events.send("doubt", what=what, how_much=why, fix=fix, code="no-gradients")
+            self.events.send("caveat", what=what, how_much=why, fix=fix, code="no-gradients")
             return None
-        for doubt in found.caveats():
-            self.events.send("doubt", **doubt)
+        for caveat in found.caveats():
+            self.events.send("caveat", **caveat)
         return found
 
     def _slope_data(self, slopes: Slopes) -> list[Any]:

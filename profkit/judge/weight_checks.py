@@ -335,7 +335,7 @@ def unmatched(events: Events, candidate: Implementation, why: str) -> None:
     """Caveat: some weights of a candidate were compared as constructed."""
     name = candidate.subject.name
     events.send(
-        "doubt",
+        "caveat",
         name,
         what=f"weights: {name} was compared with some as they are constructed",
         how_much=f"{why}: whether it uses them is not known",

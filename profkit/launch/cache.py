@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 _ROOM = 1 << 24
 """Bytes that must be free for a cache to be of use: the build of one small extension."""
@@ -27,13 +27,13 @@ def _usable(folder: Path) -> bool:
     return not _trouble(folder)
 
 
-def doubts() -> list[Doubt]:
+def caveats() -> list[Caveat]:
     """That another cache than the one asked for is used, and why; [] as a rule."""
     wanted = _wanted()
     why = _trouble(wanted)
     what = f"the cache {wanted} cannot be used: {why}"
     fix = "set PROFKIT_CACHE to a directory that can be written and has room"
-    return [Doubt(what, f"builds and ceilings are kept in {root()} for now", fix, "cache")] if why else []
+    return [Caveat(what, f"builds and ceilings are kept in {root()} for now", fix, "cache")] if why else []
 
 
 def _trouble(folder: Path) -> str:

@@ -204,7 +204,7 @@ def _start(
 
 
 def tampering(follower: Follower, job: Job) -> list[Event]:
-    """Doubts about files of the run that somebody else wrote into."""
+    """Caveats about files of the run that somebody else wrote into."""
     found = [f"{follower.forged} lines of events were not the runner's own"] if follower.forged else []
     written = next((event.data for event in reversed(follower.events) if event.kind == "written"), None)
     if written is not None and digest(Path(job.timings)) != written["digest"]:
@@ -214,8 +214,8 @@ def tampering(follower: Follower, job: Job) -> list[Event]:
             found.append(f"{file} is not what the runner wrote")
     what = "somebody wrote into the files of this run while it was measured"
     fix = "look at what the candidates do with files"
-    doubts = [{"what": what, "how_much": how, "fix": fix, "code": "forged"} for how in found]
-    return [Event("doubt", data=dict(doubt)) for doubt in doubts]
+    caveats = [{"what": what, "how_much": how, "fix": fix, "code": "forged"} for how in found]
+    return [Event("caveat", data=dict(caveat)) for caveat in caveats]
 
 
 def digest(file: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.launch import runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
@@ -23,7 +23,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     facts = outcome.first("facts")
     manifest.device = facts.get("device", manifest.device)
     manifest.versions |= facts.get("versions", {})
-    manifest.doubts += [doubt for doubt in _doubts(outcome) if doubt not in manifest.doubts]
+    manifest.caveats += [caveat for caveat in _caveats(outcome) if caveat not in manifest.caveats]
     manifest.commands += commands(run, outcome, step)
     if verdicts:
         _absorb_verdicts(outcome, {impl.name: impl for impl in manifest.impls})
@@ -57,8 +57,8 @@ def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
     """Put what more processes of the same implementations gave into the manifest: what is wrong there is wrong."""
     manifest = run.manifest
     reference = manifest.reference.name if manifest.reference is not None else ""
-    known = {(doubt.what, doubt.about) for doubt in manifest.doubts}
-    manifest.doubts += [doubt for doubt in _doubts(outcome) if (doubt.what, doubt.about) not in known]
+    known = {(caveat.what, caveat.about) for caveat in manifest.caveats}
+    manifest.caveats += [caveat for caveat in _caveats(outcome) if (caveat.what, caveat.about) not in known]
     manifest.commands += commands(run, outcome, step)
     news = [e for e in outcome.events if e.impl != reference and not (e.kind == "check" and e.data["status"] == "ok")]
     fallen = {name: how for name, how in outcome.fallen.items() if name != reference}
@@ -92,10 +92,10 @@ def together(one: Timing, more: Timing) -> Timing:
     )
 
 
-def _doubts(outcome: runner.Outcome) -> list[Doubt]:
-    """What the runner doubts, each once."""
-    found = [msgspec.convert({"about": event.impl, **event.data}, Doubt) for event in outcome.of("doubt")]
-    return [doubt for number, doubt in enumerate(found) if doubt not in found[:number]]
+def _caveats(outcome: runner.Outcome) -> list[Caveat]:
+    """What the runner caveats, each once."""
+    found = [msgspec.convert({"about": event.impl, **event.data}, Caveat) for event in outcome.of("caveat")]
+    return [caveat for number, caveat in enumerate(found) if caveat not in found[:number]]
 
 
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:

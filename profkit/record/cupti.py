@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from collectors import CollectError, read
+from collectors.caveat import Caveat
 from collectors.cupti import CLOCK, HOST, TRACE, host_file, rank_files
-from collectors.doubt import Doubt
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import tools
 from profkit.record.measure import CUPTI
@@ -110,8 +110,8 @@ class Activities:
 
     def record(self, session: Session) -> None:
         session.run.manifest.captures.append(Capture(CUPTI, "cupti", "timeline"))
-        session.run.manifest.doubts.append(
-            Doubt(
+        session.run.manifest.caveats.append(
+            Caveat(
                 "nsys was not found: the timeline is CUPTI's, of a call whose launches were queued beforehand",
                 "gaps that launching leaves are not in it",
                 tools.NSYS.fix,

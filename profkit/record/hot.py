@@ -10,7 +10,7 @@ import pandas as pd
 
 from analyzers.kernels.provenance import base_name, plain_name, same_kernels
 from analyzers.timeline.calls import COMMUNICATION
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 
 EACH = 3
 """Launches wanted of every hot kernel, of its dearest shapes: enough to see whether they differ."""
@@ -125,11 +125,11 @@ def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int
     return tuple(sorted(found)), sum(len(met[at]) for at in found)
 
 
-def not_met(hot: Hot, frame: pd.DataFrame) -> list[Doubt]:
-    """A doubt for each hot kernel that ncu did not capture."""
+def not_met(hot: Hot, frame: pd.DataFrame) -> list[Caveat]:
+    """A caveat for each hot kernel that ncu did not capture."""
     there = set(same_kernels(frame["kernel"].astype("str"), hot.kernels).values())
     return [
-        Doubt(
+        Caveat(
             f"hot kernel not captured by ncu: {name[:80]}",
             f"{share:.0%} of the kernel time",
             "the program does not launch the same kernels every time; capture all with --ncu",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors import CollectError, Format, Role, head_of, sniffed
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import NoLaunchesError
 from collectors.frame import distinct
 from collectors.ncu import source
@@ -84,7 +84,7 @@ def import_files(
     """Read `files` (formats found by content, see collectors.READERS) into a new run directory.
 
     output: the directory, which must not be there or be empty; by default one below profkit-runs. partial: read
-    cut files to their last whole row, with a doubt. device: the GPU, where the exports do not say. Files are
+    cut files to their last whole row, with a caveat. device: the GPU, where the exports do not say. Files are
     copied as they are; with scrub nsys's sqlite exports without environment, host names and paths. progress is
     told of each step, moved of (bytes done, bytes in all) while a long text export is read. Raises the first file's
     error when none can be read; see Imported for the others.
@@ -218,7 +218,7 @@ def _filled(
         copied = {kind: _copy(path, run.path, taken, sample) for kind, path in one.companions.items()}
         clean = scrub and one.frame is not None and one.frame.attrs.get("report") == "sqlite"
         file = _copy(one.path, run.path, taken, sample, scrub=clean)
-        # What the reader says of an export (its doubts) is scrubbed with the copy.
+        # What the reader says of an export (its caveats) is scrubbed with the copy.
         if one.frame is not None and not clean:
             frames[file] = one.frame
         # Of files that tell the same launches in more or less detail the most detailed counts.
@@ -235,8 +235,8 @@ def _filled(
     manifest.device = _device(found, device)
     manifest.counters = _counters(found)
     manifest.commands = [Command("import", ["profkit", "import", *(one.path.name for one in found)])]
-    manifest.doubts = [
-        Doubt(f"a file could not be imported: {error}", "its launches are missing here", error.fix)
+    manifest.caveats = [
+        Caveat(f"a file could not be imported: {error}", "its launches are missing here", error.fix)
         for error in failures
     ]
     manifest.status, manifest.finished = "done", now()

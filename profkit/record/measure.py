@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.launch import gpu, isolation, runner
 from profkit.launch.alone import Door
@@ -26,7 +26,7 @@ from profkit.rundir.manifest import Capture
 
 CUPTI = "cupti.csv"
 """Where the runner writes the activities of one middling call of each implementation."""
-_TRUSTED = Doubt(
+_TRUSTED = Caveat(
     "the candidates ran in their judge's own process (--trust)",
     "their times were not seen from outside, other layouts and shapes were not tried, and what one does to the process "
     "happens to all: apart from each other a verdict may be another",
@@ -55,7 +55,7 @@ class Measure:
         """Raises ProfkitError when the runner ended before anything was measured, no implementation being to blame."""
         run, wanted = session.run, session.request
         if wanted.trust and session.chosen:
-            run.manifest.doubts.append(_TRUSTED)
+            run.manifest.caveats.append(_TRUSTED)
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
         sparing = bool(run.manifest.campaign) and many > 1 and not wanted.processes
@@ -70,11 +70,11 @@ class Measure:
         if many > 1 and outcome.finished:
             if not wanted.processes and took > PATIENCE:
                 how = f"checking and timing took {took:.0f} s in it; what another process would give is not in the interval"
-                run.manifest.doubts.append(_one_process(how, many))
+                run.manifest.caveats.append(_one_process(how, many))
             elif sparing and _settled(session):
                 run.manifest.timing.spread = spread = settled.SPREAD[session.device]
                 how = f"they told the verdict, so the campaign went on; that another differs by {spread:.0%} is in the interval"
-                run.manifest.doubts.append(_one_process(how, many))
+                run.manifest.caveats.append(_one_process(how, many))
             else:
                 _again(session, many, first.target, sparing=sparing)
         if not outcome.finished and not outcome.fallen:
@@ -147,15 +147,15 @@ def _waited(outcome: runner.Outcome) -> float:
     return sum(then.at - one.at for one, then in pairwise(steps) if one.phase == "wait")
 
 
-def _one_process(how_much: str, many: int) -> Doubt:
+def _one_process(how_much: str, many: int) -> Caveat:
     what = "the times come from one process of each implementation"
-    return Doubt(what, how_much, f"--processes {many} takes the time", "one-process")
+    return Caveat(what, how_much, f"--processes {many} takes the time", "one-process")
 
 
 def _settled(session: Session) -> bool:
     """Whether the first process tells enough. What other work may have made of it does not."""
     run, reference = session.run, session.run.manifest.reference
-    if reference is None or any(doubt.code == "busy" for doubt in run.manifest.doubts):
+    if reference is None or any(caveat.code == "busy" for caveat in run.manifest.caveats):
         return False
     names = [impl.name for impl in run.manifest.candidates if impl.ok]
     return settled.settled(read_rows(run.timings_csv), reference.name, names, session.device)
@@ -194,7 +194,7 @@ def _again(session: Session, many: int, target: float, *, sparing: bool) -> None
         if not outcome.finished:
             what = "not every process that was to be timed came to its end"
             how = f"{number - 1} of {many} did"
-            run.manifest.doubts.append(Doubt(what, how, f"see logs/process-{number}.log"))
+            run.manifest.caveats.append(Caveat(what, how, f"see logs/process-{number}.log"))
             break
         if sparing and number == 2 and _settled(session):
             break
@@ -214,7 +214,7 @@ def _ended_early(session: Session, outcome: runner.Outcome) -> None:
     if session.run.timings_csv.exists():
         code = outcome.exits[-1][1].code
         what = "the runner ended early, after the timing"
-        session.run.manifest.doubts.append(Doubt(what, f"exit code {code}", "see logs/measure.log"))
+        session.run.manifest.caveats.append(Caveat(what, f"exit code {code}", "see logs/measure.log"))
 
 
 def _list_activities(session: Session) -> None:

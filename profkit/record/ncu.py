@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from collectors import CollectError, read
+from collectors.caveat import Caveat
 from collectors.counters import counter_set, metrics_for, planned_passes
-from collectors.doubt import Doubt
 from collectors.frame import uncollected
 from collectors.ncu import source
 from collectors.ncu.log import diagnose, reason
@@ -153,7 +153,7 @@ class Ncu:
         partial = program and ended.failed is not None and not cut
         filtered = program and session.request.filtered
         session.keep(Capture(FILE, "ncu", "counters", filtered=filtered, partial=partial, ended=cut), frame)
-        _doubt(session, frame, cc)
+        _caveat(session, frame, cc)
         if session.request.lines:
             _source_page(session)
 
@@ -218,7 +218,7 @@ def _source_page(session: Session) -> None:
         kernels = source.read(page)
     except CollectError as error:
         what = "no source lines: ncu wrote no page of them"
-        session.run.manifest.doubts.append(Doubt(what, str(error).replace(f"{session.run.path}/", ""), error.fix))
+        session.run.manifest.caveats.append(Caveat(what, str(error).replace(f"{session.run.path}/", ""), error.fix))
     else:
         rows = sum(len(one.instructions) for one in kernels)
         session.run.manifest.captures.append(Capture(PAGE, "ncu", "lines", sha256=sha256(page), rows=rows))
@@ -226,25 +226,25 @@ def _source_page(session: Session) -> None:
         (session.run.path / "report.ncu-rep").unlink(missing_ok=True)
 
 
-def _doubt(session: Session, frame: pd.DataFrame, cc: str) -> None:
-    doubts = session.run.manifest.doubts
+def _caveat(session: Session, frame: pd.DataFrame, cc: str) -> None:
+    caveats = session.run.manifest.caveats
     missing = uncollected(frame, BASE)
     if missing:
         what = "ncu left out counters it was asked for"
-        doubts.append(Doubt(what, ", ".join(missing), "see ncu.csv; a newer ncu may know them"))
+        caveats.append(Caveat(what, ", ".join(missing), "see ncu.csv; a newer ncu may know them"))
     there = sorted({str(one) for one in frame["cc"] if one})
     if there and cc not in there:
         what = f"the metrics asked for are those of compute capability {cc}, and the GPU has {', '.join(there)}"
-        doubts.append(
-            Doubt(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
+        caveats.append(
+            Caveat(what, "counters of other names are missing", "`profkit doctor` says what the driver reports")
         )
     if _ranked(session) and not session.request.kernel:
         what = (
             "NCCL's kernels were left out of the counters: replayed one by one they would wait for each other for ever"
         )
-        doubts.append(Doubt(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
+        caveats.append(Caveat(what, "their times stand in the timeline (--nsys, --hot)", "", "nccl"))
     if session.hot is not None:
-        doubts += not_met(session.hot, frame)
+        caveats += not_met(session.hot, frame)
 
 
 def _none(counters: Counters, why: str, fix: str) -> ProfkitError:

@@ -45,7 +45,7 @@ class Nsys:
             ended = session.start(step)
             _export(session, found.path, step)
         said = f"{ended.said}\n{session.log('nsys-export')}"
-        run.manifest.doubts += nsys.doubts(said)
+        run.manifest.caveats += nsys.caveats(said)
         session.settle(ended)
         if not (run.path / FILE).exists():
             why, fix = nsys.failure(said, run.path / "nsys")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.launch import runner
 from profkit.record.absorb import absorb
 from profkit.record.job import job
@@ -27,7 +27,7 @@ class Perturb:
         return [shlex.join(runner.planned(session.run.logs, self.name))]
 
     def record(self, session: Session) -> None:
-        """What cannot be tried is a doubt."""
+        """What cannot be tried is a caveat."""
         session.progress("timing under other conditions")
         manifest = session.run.manifest
         made = job(self.name, session.run, session.request, session.device, session.parts)
@@ -39,12 +39,12 @@ class Perturb:
             one.seconds |= event.data["seconds"]
             one.left |= event.data.get("left", {})
         manifest.perturbed = list(known.values())
-        manifest.doubts += [doubt for one in manifest.perturbed for doubt in _untried(one, manifest.device)]
+        manifest.caveats += [caveat for one in manifest.perturbed for caveat in _untried(one, manifest.device)]
         session.run.save()
 
 
-def _untried(one: Perturbed, device: dict[str, object]) -> list[Doubt]:
+def _untried(one: Perturbed, device: dict[str, object]) -> list[Caveat]:
     wanted = [name for name in _LEFT_OUT if device.get("kind") == "cuda" or name == "half_size"]
     missing = [_LEFT_OUT[name] for name in wanted if name not in one.seconds]
     what = f"{one.impl}: not tried with {', '.join(missing)}"
-    return [Doubt(what, "what binds it is inferred from the rest", "", "perturb", one.impl)] if missing else []
+    return [Caveat(what, "what binds it is inferred from the rest", "", "perturb", one.impl)] if missing else []

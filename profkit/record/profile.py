@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import cache, gpu, quiet, warm
 from profkit.launch.alone import alone
@@ -52,7 +52,7 @@ def profile(
     run = create_run(info(found), wanted.runs)
     session = opened(prepared, run, progress)
     session.company = _company(session, prepared.recorders)
-    run.manifest.doubts += cache.doubts()
+    run.manifest.caveats += cache.caveats()
     try:
         with warm.runners(), _alone(session):
             if wanted.wait_quiet:
@@ -146,18 +146,22 @@ def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
         window = manifest.window
         if window.range and window.taken is not None and window.taken < window.steps:
             what = f"{window.taken} of the {window.steps} passages of range {window.range!r} were recorded"
-            manifest.doubts.append(Doubt(what, "the program ended before", "let it run longer, or ask for fewer steps"))
+            manifest.caveats.append(
+                Caveat(what, "the program ended before", "let it run longer, or ask for fewer steps")
+            )
         known = ceilings.known(manifest.device) if "uuid" in manifest.device else None
         manifest.ceilings = known.ceilings if known is not None else []
     elif wanted.require_counters and manifest.counters.state != "collected":
         raise CannotProfileError(f"no counters: {manifest.counters.why}", fix=manifest.counters.fix)
     if wanted.energy and manifest.timing.rounds and not manifest.timing.energy:
         what = "the energy of a call was asked for and not measured: nothing here counts it"
-        manifest.doubts.append(Doubt(what, "no joules", "measure on an NVIDIA GPU whose driver has an energy counter"))
+        manifest.caveats.append(
+            Caveat(what, "no joules", "measure on an NVIDIA GPU whose driver has an energy counter")
+        )
     for name, error in trouble.items():
         # Why there are no counters stands with the counters.
         if name != "ncu":
-            manifest.doubts.append(Doubt(f"no timeline: {error}", "that part is missing", error.fix))
+            manifest.caveats.append(Caveat(f"no timeline: {error}", "that part is missing", error.fix))
 
 
 def _finish(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.doubt import TRACE_CUT, Doubt
+from collectors.caveat import TRACE_CUT, Caveat
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import tools
 from profkit.record.cupti import Cupti
@@ -38,7 +38,7 @@ class Ranking:
         used = self.first.name
         if why and self.second is not None:
             what = f"{self.first.name} recorded only a part; kernels are ranked by CUPTI: {why}"
-            session.run.manifest.doubts.append(Doubt(what, "", "use an nsys as new as the driver"))
+            session.run.manifest.caveats.append(Caveat(what, "", "use an nsys as new as the driver"))
             try:
                 self.second.record(session)
                 used = self.second.name
@@ -53,7 +53,7 @@ class Ranking:
 
 def _cut(session: Session, tool: str) -> str:
     """What is said of a GPU trace that lost its end; "" of a whole one."""
-    said = [*session.frames[tool].attrs.get("doubts", ()), *session.run.manifest.doubts]
+    said = [*session.frames[tool].attrs.get("caveats", ()), *session.run.manifest.caveats]
     return next((one.what for one in said if one.code == TRACE_CUT), "")
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from analyzers.kernels.provenance import base_name
 from collectors import sanitizer as logs
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from profkit.errors import CannotProfileError
 from profkit.launch import runner, tools
@@ -72,7 +72,7 @@ class Sanitizer:
                 run.save()
                 if judged.state == "failed" and sanitizer.unsupported(troubles):
                     refused = refused or judged.why
-        _doubts(run.manifest.candidates, run.manifest.doubts)
+        _caveats(run.manifest.candidates, run.manifest.caveats)
         if refused:
             raise CannotProfileError(
                 f"compute-sanitizer cannot work here: {refused}",
@@ -153,21 +153,21 @@ def _own(kernel: str, impl: Impl) -> bool:
     return base_name(kernel) in impl.kernels or not _LIBRARIES.search(kernel)
 
 
-def _doubts(candidates: Sequence[Impl], doubts: list[Doubt]) -> None:
+def _caveats(candidates: Sequence[Impl], caveats: list[Caveat]) -> None:
     """What was not checked, and what lies in libraries, is said beside the numbers."""
     for impl in candidates:
         for one in impl.sanitized:
             if one.state == "failed":
                 where = f"see logs/sanitizer/{impl.name}-{one.tool}"
-                doubts.append(Doubt(f"{impl.name} was not checked by {one.tool}", one.why, where))
+                caveats.append(Caveat(f"{impl.name} was not checked by {one.tool}", one.why, where))
         once = [f for one in impl.sanitized for f in one.findings if f.serious and not f.again]
         if once:
             what = f"whether {impl.name} is sound could not be told: a second look did not find the error of the first"
             shown = f"{once[0].tool}: {once[0].kind} in {once[0].kernel}, seen once ({len(once)} such findings)"
             fix = f"run it again with --sanitize {once[0].tool} when nothing else runs"
-            doubts.append(Doubt(what, shown, fix, "unsound-once", impl.name))
+            caveats.append(Caveat(what, shown, fix, "unsound-once", impl.name))
         foreign = [f for one in impl.sanitized for f in one.findings if not f.serious]
         if foreign:
             places = f"{len(foreign)} places in library kernels or of less weight for {impl.name}"
             first = f"{foreign[0].tool}: {foreign[0].kind} in {foreign[0].kernel or 'no kernel'}"
-            doubts.append(Doubt(f"compute-sanitizer reports {places}", first, "see run.json, impls, sanitized"))
+            caveats.append(Caveat(f"compute-sanitizer reports {places}", first, "see run.json, impls, sanitized"))

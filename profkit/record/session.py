@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.annotation import VARIABLE
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
 from profkit.launch import gpu, process, runner
@@ -138,7 +138,7 @@ class Session:
         absorb(self.run, outcome, step.name, verdicts=False)
         for name, (_, reason, _) in outcome.fallen.items():
             what = f"{name} ran alone but not under {step.name}"
-            manifest.doubts.append(Doubt(what, reason, f"see logs/{step.name}.log"))
+            manifest.caveats.append(Caveat(what, reason, f"see logs/{step.name}.log"))
         self.run.save()
         why = next((reason for _, reason, _ in outcome.fallen.values()), "the runner came to no end")
         failed = None if outcome.finished else ProgramFailedError(why, fix=f"see logs/{step.name}.log")

@@ -48,7 +48,7 @@ def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[st
 
 def _known(found: Ratio, spread: float) -> bool:
     """Whether a verdict stands, and what the process itself leaves open is no more than what others are taken to."""
-    return found.verdict != "undecided" and found.within <= spread
+    return found.verdict != "inconclusive" and found.within <= spread
 
 
 def frame(table: Sequence[Sequence[str]]) -> pd.DataFrame:

@@ -88,17 +88,17 @@ def in_order(study: Study) -> list[str]:
 
 
 def headline(study: Study, impl: str) -> str:
-    """Time, floor and what binds an implementation."""
+    """Time, lower bound and what binds an implementation."""
     row = study.analysis.impl(impl)
     if study.stepwise and not study.filtered:
         return _of_step(study, impl)
     said = [f"{impl or say('no_range')}{say('colon')}{units.text(float(row['time']), 's')}"]
-    if math.isfinite(float(row["floor_ratio"])):
-        said.append(say("times_floor", ratio=units.digits(float(row["floor_ratio"]))))
-    own = row["floor_own_time"]
-    if abs(own - row["floor_time"]) > 0.02 * row["floor_time"]:
+    if math.isfinite(float(row["lower_bound_ratio"])):
+        said.append(say("times_lower_bound", ratio=units.digits(float(row["lower_bound_ratio"]))))
+    own = row["lower_bound_own_time"]
+    if abs(own - row["lower_bound_time"]) > 0.02 * row["lower_bound_time"]:
         shown = units.digits(float(row["time"] / own))
-        said.append(say("times_own_floor", ratio=shown, roof=named(str(row["floor_own_bound_by"]))))
+        said.append(say("times_own_lower_bound", ratio=shown, roof=named(str(row["lower_bound_own_bound_by"]))))
     if roof := bound_why(row):
         said.append(say("is_bound_by", roof=roof))
     return say("comma").join(said)

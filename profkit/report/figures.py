@@ -16,11 +16,11 @@ from profkit.errors import ProfkitError
 from profkit.report import sections, units
 from profkit.report.messages import language, named, say, speaking, spoken
 from profkit.report.names import short_names
-from profkit.report.waterfall import WINDOWS, Block, blocks, floor_line, shown_fall, wall_blocks
+from profkit.report.waterfall import WINDOWS, Block, blocks, lower_bound_line, shown_fall, wall_blocks
 from profkit.study.study import Study
 from roofline.ceilings import Roofline
 from roofline.figure import plot
-from roofline.figure.scene import Arrow, FloorPoint, Point, Scene
+from roofline.figure.scene import Arrow, LowerBoundPoint, Point, Scene
 from roofline.figure.steps import Step, Steps
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def steps_of(study: Study) -> Steps | None:
     everything = "all kernels" if len(falls) == 1 else say("no_range")
     where = {"time": units.text(falls[best].time, "s"), "impl": best or everything}
     title = say("fall_title", sample=study.manifest.sample.id, **where)
-    subtitle = ", ".join(part for part in (sections.device(study), floor_line(study, best)) if part)
+    subtitle = ", ".join(part for part in (sections.device(study), lower_bound_line(study, best)) if part)
     return Steps(_steps(say("p_now"), falls[best].time, blocks(study, best)), title, subtitle)
 
 
@@ -105,7 +105,7 @@ def _scene(study: Study, theme: str) -> Scene:
         roofline=study.roofline,
         points=(*(point for point in whole.values() if point is not None), *_kernel_points(study)),
         arrows=tuple(arrows),
-        floors=_floors(study),
+        lower_bounds=_lower_bounds(study),
         order=order_of(study),
         winner=study.best.name if study.best is not None else "",
         theme=theme,
@@ -175,11 +175,11 @@ def _gain(row: Mapping[str, Any]) -> str:
     return f"{value:.3g}x" if math.isfinite(value) else ""
 
 
-def _floors(study: Study) -> tuple[FloorPoint, ...]:
-    """The algorithm at its compulsory traffic, from the work that sets the floor."""
+def _lower_bounds(study: Study) -> tuple[LowerBoundPoint, ...]:
+    """The algorithm at its compulsory traffic, from the work that sets the lower bound."""
     for work in study.analysis.works[:1]:
         if math.isfinite(work.intensity) and work.intensity > 0 and work.flops:
-            return (FloorPoint("floor", work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
+            return (LowerBoundPoint("lower_bound", work.intensity, max(work.flops, key=lambda name: work.flops[name])),)
     return ()
 
 

@@ -148,7 +148,7 @@ def ladder_table(ladder: Ladder, correct: Sequence[str] = ()) -> Table:
         Column(say("c_step"), [step_text(rung) for rung in rungs]),
         Column(say("since"), [shown(rung.total, "ratio") for rung in rungs], 3),
         Column(say("attainable"), [units.percent(rung.attainable_fraction) for rung in rungs], 4),
-        Column(say("x_floor"), [units.digits(rung.floor_ratio) for rung in rungs], 4),
+        Column(say("x_lower_bound"), [units.digits(rung.lower_bound_ratio) for rung in rungs], 4),
         Column(say("bound_by"), [named(rung.bound_by) or units.MISSING for rung in rungs], 2),
     ]
     kept = [one for one in columns if one.cells]
@@ -169,7 +169,7 @@ def interval(one: Rung | Ratio) -> str:
     return f"[{units.digits(one.low)}, {units.digits(one.high)}]"
 
 
-COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
+COLOURS = {"faster": "green", "slower": "red", "inconclusive": "yellow"}
 _UNITS = {
     "bytes": "B",
     "dram_bytes": "B",
@@ -195,12 +195,12 @@ def text(ladder: Ladder) -> str:
     moves = [f"  {rung.label}: {'; '.join(map(moved, rung.moved))}" for rung in ladder.rungs if rung.moved]
     table = terminal_table(ladder_table(ladder), tones=[COLOURS.get(rung.verdict) for rung in ladder.rungs])
     parts = [table, *([f"{say('moved')}:", *moves] if moves else []), say("c_note")]
-    return "\n".join([*parts, *(caveat_line(sections.Said.of(one)) for one in ladder.doubts)])
+    return "\n".join([*parts, *(caveat_line(sections.Said.of(one)) for one in ladder.caveats)])
 
 
 def caveat_line(one: sections.Said) -> str:
     """A caveat of a comparison on the terminal."""
-    return say("c_doubt") + sections.doubt_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
+    return say("c_caveat") + sections.caveat_line(one) + (say("c_fix", fix=one.fix) if one.fix else "")
 
 
 def order_of(chosen: Sequence[Chosen], ladder: Ladder) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def _scene(chosen: Sequence[Chosen], ladder: Ladder, theme: str) -> Scene:
         for a, b, rung in zip(points, points[1:], ladder.rungs[1:], strict=False)
         if a.placed and b.placed
     ]
-    caption = [say("fig_step"), *(sections.doubt_line(sections.Said.of(one)) for one in ladder.doubts)]
+    caption = [say("fig_step"), *(sections.caveat_line(sections.Said.of(one)) for one in ladder.caveats)]
     devices = dict.fromkeys(sections.device(one.study) for one in chosen)
     return Scene(
         roofline=chosen[0].study.roofline,

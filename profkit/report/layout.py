@@ -98,8 +98,8 @@ def terminal_table(table: Table, width: int = 0, tones: Sequence[str | None] = (
     while _width(least, shown) > wide and len(shown) > 1:
         shown.pop()
     for index in (*shown[:0:-1], *shown[:1]):
-        floor = least[index] if len(shown) > 1 else 1
-        sizes[index] = min(sizes[index], max(floor, sizes[index] + wide - _width(sizes, shown)))
+        lower_bound = least[index] if len(shown) > 1 else 1
+        sizes[index] = min(sizes[index], max(lower_bound, sizes[index] + wide - _width(sizes, shown)))
     head, rule, *rows = [_line(row, shown, sizes) for row in [table.head, ["-" * size for size in sizes], *table.rows]]
     if tones and shown:
         rows = [_toned(row, tone, sizes[0]) for row, tone in zip(rows, tones, strict=True)]

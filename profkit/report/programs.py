@@ -60,9 +60,9 @@ class Compared:
             )
         return list(self.found.regressions(limit))
 
-    def undecided(self, limit: float) -> list[Rung]:
+    def inconclusive(self, limit: float) -> list[Rung]:
         """The programs that may be slower by more than this share, or not."""
-        return self.found.undecided(limit) if isinstance(self.found, Programs) else []
+        return self.found.inconclusive(limit) if isinstance(self.found, Programs) else []
 
 
 def compared(named: Sequence[tuple[Study, str]]) -> Compared:
@@ -220,7 +220,7 @@ def _counts(before: float, after: float) -> str:
     return told[0] if told[0] == told[1] else " -> ".join(told)
 
 
-def doubts(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
+def caveats(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
     """Caveats of the comparison, then those of each program."""
     own = [sections.concerning(study, "") for study in studies]
     shared = [one for one in own[0] if all(one in mine for mine in own)]
@@ -230,7 +230,7 @@ def doubts(studies: Sequence[Study], found: Programs) -> list[sections.Said]:
         for one in mine
         if one not in shared
     ]
-    return [*map(sections.Said.of, found.doubts), *shared, *told]
+    return [*map(sections.Said.of, found.caveats), *shared, *told]
 
 
 def text(studies: Sequence[Study], found: Programs) -> str:
@@ -242,5 +242,5 @@ def text(studies: Sequence[Study], found: Programs) -> str:
         table = pieces_table(found, at)
         blocks += [terminal_table(table)] if table.rows else []
     blocks.append(say("st_note"))
-    blocks += [caveat_line(one) for one in doubts(studies, found)]
+    blocks += [caveat_line(one) for one in caveats(studies, found)]
     return "\n".join(blocks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from analyzers.causes import CAUSES
 from analyzers.rules.rule import HOST, TIME, Finding
 from analyzers.timeline.idle import IDLE
-from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK
 from profkit.report import units
 from profkit.report.layout import Column, Table
 from profkit.report.messages import named, of_pair, say
@@ -47,7 +47,7 @@ def shown_fall(study: Study) -> str | None:
 class Block:
     """A step `seconds` long from `top` [s]; `kernels`: how many it stands for.
 
-    `own`: the floor of the implementation's own precision, below the task's.
+    `own`: the lower bound of the implementation's own precision, below the task's.
     """
 
     kind: str
@@ -77,7 +77,7 @@ class Block:
         if self.kernels > 1:
             return say("fall_more", count=str(self.kernels))
         if self.own:
-            return say("fall_own_floor")
+            return say("fall_own_lower_bound")
         return self.short or of_pair(WORDS[self.kind])
 
     def why(self) -> str:
@@ -102,19 +102,19 @@ class Block:
 
 
 def blocks(study: Study, impl: str, findings: Sequence[Finding] = ()) -> list[Block]:
-    """Blocks of a part from the top: gaps, the longest excesses, the floor last."""
+    """Blocks of a part from the top: gaps, the longest excesses, the lower bound last."""
     fall = study.waterfalls.get(impl)
     if fall is None:
         return []
     mine = [one for one in findings if one.impl == impl and one.severity in (TIME, HOST)]
     short = short_names((one.kernel for one in fall.slices if one.kernel), _WIDE)
-    own = fall.floor < float(study.analysis.impl(impl)["floor_time"]) * (1 - ROUNDING)
+    own = fall.lower_bound < float(study.analysis.impl(impl)["lower_bound_time"]) * (1 - ROUNDING)
     top, found = fall.time, []
     for one, kernels in _steps(fall):
         name = one.kernel if kernels == 1 else ""
         against = _finding(one, mine) if kernels < 2 else None
         short_ = short.get(name, "")
-        lower = own and one.kind == FLOOR
+        lower = own and one.kind == LOWER_BOUND
         found.append(Block(one.kind, one.seconds, top, name, short_, one.cause, kernels, against, lower))
         top -= one.seconds
     return found
@@ -141,7 +141,7 @@ def _rest(hidden: Sequence[Slice]) -> Iterator[tuple[Slice, int]]:
 
 def _finding(one: Slice, findings: Iterable[Finding]) -> Finding | None:
     """First finding about the slice's kernel, or of the whole call; of gaps about launching."""
-    if one.kind == FLOOR:
+    if one.kind == LOWER_BOUND:
         return None
     whole = [finding for finding in findings if finding.kernel == one.kernel]
     if one.kernel:
@@ -207,11 +207,11 @@ def table(mine: Sequence[Block], head: str, whole: float) -> Table:
     )
 
 
-def floor_line(study: Study, impl: str) -> str:
-    """ "161 us now, 120 us at the floor: 40.9 us lie between"; "" without a floor."""
+def lower_bound_line(study: Study, impl: str) -> str:
+    """ "161 us now, 120 us at the lower bound: 40.9 us lie between"; "" without a lower bound."""
     fall = study.waterfalls.get(impl)
-    if fall is None or math.isnan(fall.floor):
+    if fall is None or math.isnan(fall.lower_bound):
         return ""
-    room = max(0.0, fall.time - fall.floor)
-    times = {"time": fall.time, "floor": fall.floor, "room": room}
+    room = max(0.0, fall.time - fall.lower_bound)
+    times = {"time": fall.time, "lower_bound": fall.lower_bound, "room": room}
     return say("fall_line", **{name: units.text(value, "s") for name, value in times.items()})

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.errors import ProfkitError
 from profkit.rundir.files import gone
 
@@ -297,7 +297,7 @@ class Manifest(msgspec.Struct):
     ceilings: list[dict[str, Any]] = []
     counters: Counters = msgspec.field(default_factory=Counters)
     commands: list[Command] = []
-    doubts: list[Doubt] = []
+    caveats: list[Caveat] = []
     captures: list[Capture] = []
     program: list[str] = []
     exit_code: int | None = None

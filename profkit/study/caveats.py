@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.study.declared import outside_ranges
 
 if TYPE_CHECKING:
@@ -13,38 +13,38 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 
-def caveats_of(study: Study) -> Iterator[Doubt]:
+def caveats_of(study: Study) -> Iterator[Caveat]:
     """Of launches and timeline, noted while measuring, of ceilings, of each candidate."""
     manifest, launches, frame = study.manifest, study.launches, study.captured.timeline
     if launches is not None and not manifest.impls:
         yield from outside_ranges(launches)
     if frame is not None and frame is not launches and not manifest.impls:
-        yield from frame.attrs.get("doubts", ())
-    yield from manifest.doubts
+        yield from frame.attrs.get("caveats", ())
+    yield from manifest.caveats
     if gone := study.run.gone:
         missing = f"files of this run are gone: {', '.join(gone)}"
-        yield Doubt(missing, "what they held is missing here", "put them back, or measure again")
-    yield from (doubt for one in study.budgets.values() if (doubt := one.doubt()) is not None)
+        yield Caveat(missing, "what they held is missing here", "put them back, or measure again")
+    yield from (caveat for one in study.budgets.values() if (caveat := one.caveat()) is not None)
     yield from _of_ceilings(study)
-    yield from (doubt for name, one in study.whose.items() if (doubt := one.doubt(name)) is not None)
-    yield from (doubt for one in manifest.candidates if (doubt := _fragility(one)) is not None)
-    yield from (one.doubt() for one in study.reduced_precision)
+    yield from (caveat for name, one in study.whose.items() if (caveat := one.caveat(name)) is not None)
+    yield from (caveat for one in manifest.candidates if (caveat := _fragility(one)) is not None)
+    yield from (one.caveat() for one in study.reduced_precision)
 
 
-def _of_ceilings(study: Study) -> Iterator[Doubt]:
+def _of_ceilings(study: Study) -> Iterator[Caveat]:
     """That there are none, or none that was measured."""
     roof = study.roofline
     if not roof.ceilings:
         unnamed = study.manifest.sample.kind == "import" and roof.device.startswith("unknown device")
-        yield Doubt(
+        yield Caveat(
             f"no ceiling is known for {roof.device}",
-            "no roofline, no floor, no share of peak but ncu's own of DRAM",
+            "no roofline, no lower bound, no share of peak but ncu's own of DRAM",
             "name the GPU: `profkit import FILE --device NAME`"
             if unnamed
             else "add it to roofline/devices.toml, with its source",
         )
     elif all(ceiling.source == "datasheet" for ceiling in roof.ceilings):
-        yield Doubt(
+        yield Caveat(
             "all ceilings are datasheet figures, which no kernel reaches",
             "shares of peak read low by 5 to 20 %",
             "`profkit ceilings` measures this device's own once; --ncu gives the peaks at the real clock",
@@ -52,11 +52,11 @@ def _of_ceilings(study: Study) -> Iterator[Doubt]:
         )
 
 
-def _fragility(impl: Impl) -> Doubt | None:
+def _fragility(impl: Impl) -> Caveat | None:
     """Inputs outside the drawn ones on which a right candidate is wrong, fails or refuses."""
     if not impl.fragile or not impl.ok:
         return None
-    return Doubt(
+    return Caveat(
         f"{impl.name}: not right for every input that the task may have",
         "; ".join(impl.fragile),
         "say which inputs come: input_domain() and any_layout in the reference",

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import pandas as pd
 
 from analyzers.counts import by_part, pipe_counts
-from analyzers.floor import Work
-from collectors.doubt import Doubt
+from analyzers.lower_bound import Work
+from collectors.caveat import Caveat
 from profkit.annotation import Declared
 
 
 def declared_works(
     declared: Mapping[str, Declared], launches: pd.DataFrame, *, filtered: bool
-) -> tuple[dict[str, Work], list[Doubt]]:
+) -> tuple[dict[str, Work], list[Caveat]]:
     """Declared work by range; none where the launches are `filtered`."""
     said = {path: one for path, one in declared.items() if one.flops is not None or one.bytes is not None}
     if not said:
@@ -23,19 +23,19 @@ def declared_works(
     if filtered:
         what = "the declared work of ranges is not compared: only some launches were captured"
         fix = "capture without -k and --hot"
-        return {}, [Doubt(what, f"{len(said)} ranges", fix)]
-    works, doubts = {}, []
+        return {}, [Caveat(what, f"{len(said)} ranges", fix)]
+    works, caveats = {}, []
     groups = by_part(launches)
     counts = pipe_counts(groups).groupby(groups["impl"], sort=False, observed=True).sum()
     for path, one in said.items():
         passages = f"{one.passages} passages"
         if path not in counts.index:
             fix = "its kernels run on another thread, or not on the GPU"
-            doubts.append(Doubt(f"range {path}: its declared work has no kernels", passages, fix))
+            caveats.append(Caveat(f"range {path}: its declared work has no kernels", passages, fix))
             continue
         moved = math.nan if one.bytes is None else one.bytes
         works[path] = Work(_pipes(one, counts.loc[path]), moved, "declared", note=f"annotate({path!r}), {passages}")
-    return works, doubts
+    return works, caveats
 
 
 def _pipes(one: Declared, counts: pd.Series[float]) -> dict[str, float]:
@@ -50,8 +50,8 @@ def _pipes(one: Declared, counts: pd.Series[float]) -> dict[str, float]:
     return flops
 
 
-def outside_ranges(launches: pd.DataFrame) -> list[Doubt]:
-    """A doubt about kernels that no range holds, in a program that has ranges."""
+def outside_ranges(launches: pd.DataFrame) -> list[Caveat]:
+    """A caveat about kernels that no range holds, in a program that has ranges."""
     outside = launches["range"] == ""
     if outside.all() or not outside.any() or "time" not in launches:
         return []
@@ -60,4 +60,4 @@ def outside_ranges(launches: pd.DataFrame) -> list[Doubt]:
         return []
     fix = "autograd runs backward in a thread of its own unless profkit.annotate is open round it"
     said = f"{int(outside.sum())} launches, {share:.0%} of the GPU time"
-    return [Doubt("kernels outside every range", said, fix)]
+    return [Caveat("kernels outside every range", said, fix)]

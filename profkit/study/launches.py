@@ -11,18 +11,18 @@ from typing import Any
 import pandas as pd
 
 from collectors import format_of, read
-from collectors.doubt import TARGET_FAILED, Doubt
+from collectors.caveat import TARGET_FAILED, Caveat
 from collectors.frame import distinct, host_of, renamed, set_host, spelt
 from profkit.rundir import harmless
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Capture
 
-NO_LAYER_TIME = Doubt(
+NO_LAYER_TIME = Caveat(
     "not in this export: time",
     "no rates, no shares, no place under the roofs",
     "import what trtexec writes with --exportProfile beside it",
 )
-NO_TIME = Doubt(
+NO_TIME = Caveat(
     "not in this export: time",
     "no rates, no shares, no place under the roofs",
     "ask ncu for `--section SpeedOfLight`, or for gpu__time_duration.sum among its --metrics",
@@ -77,7 +77,7 @@ def _harmless(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     attrs = frame.attrs
     clean: pd.DataFrame = frame.assign(**told)
-    clean.attrs = {**attrs, "doubts": [harmless.struct(one) for one in attrs.get("doubts", ())]}
+    clean.attrs = {**attrs, "caveats": [harmless.struct(one) for one in attrs.get("caveats", ())]}
     return clean
 
 
@@ -94,7 +94,7 @@ def read_capture(run: Run, capture: Capture) -> pd.DataFrame:
         options |= {name: str(run.manifest.device.get(key, "")) for name, key in (("device", "name"), ("cc", "cc"))}
     frame: pd.DataFrame = read(run.path / capture.file, capture.tool, partial=capture.partial, **options)
     if capture.ended:
-        frame.attrs["doubts"] = [one for one in frame.attrs.get("doubts", ()) if one.code != TARGET_FAILED]
+        frame.attrs["caveats"] = [one for one in frame.attrs.get("caveats", ()) if one.code != TARGET_FAILED]
     return frame
 
 
@@ -103,7 +103,7 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
 
     ranged: parts are ranges, of kernels and layers alone; else implementations with copies and fills.
     """
-    parts, doubts = [], []
+    parts, caveats = [], []
     for capture, given in used:
         kernels = frame = given if len(used) == 1 else spelt(given)
         if ranged:
@@ -115,23 +115,23 @@ def together(used: Sequence[tuple[Capture, pd.DataFrame]], every: Sequence[Captu
                 impl = renamed(impl, told)
             kernels = kernels.assign(impl=impl)
         parts.append(kernels)
-        doubts += [row for row in frame.attrs.get("doubts", ()) if row not in doubts]
+        caveats += [row for row in frame.attrs.get("caveats", ()) if row not in caveats]
     merged: pd.DataFrame = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
     if "time" not in merged or merged["time"].isna().all():
         merged = merged.assign(time=math.nan)
-        doubts.append(NO_LAYER_TIME if set(merged["tool"]) == {"trtexec"} else NO_TIME)
-    merged.attrs["doubts"] = [*doubts, *_left_out([capture for capture, _ in used], every)]
+        caveats.append(NO_LAYER_TIME if set(merged["tool"]) == {"trtexec"} else NO_TIME)
+    merged.attrs["caveats"] = [*caveats, *_left_out([capture for capture, _ in used], every)]
     return merged
 
 
-def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Doubt]:
+def _left_out(used: Sequence[Capture], every: Sequence[Capture]) -> list[Caveat]:
     left = [
         one
         for one in every
         if one.origin and one.role not in ("report", "lines") and not any(one is other for other in used)
     ]
     return [
-        Doubt(
+        Caveat(
             f"not added to the kernels: {one.origin}",
             "the same launches may be in it",
             "import it alone for a report of its own",

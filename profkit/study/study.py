@@ -15,10 +15,10 @@ import pandas as pd
 
 from analyzers.counts import at_least
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work, combine, pipe_times
 from analyzers.kernels.precision import Reduced, audit
 from analyzers.kernels.provenance import Provenance, provenance
 from analyzers.kernels.source_lines import Line, lines_of
+from analyzers.lower_bound import Work, combine, pipe_times
 from analyzers.perturbation import Inferred, evidence, infer
 from analyzers.rules.findings import explain
 from analyzers.rules.rule import Finding
@@ -32,8 +32,8 @@ from analyzers.verdicts.analysis import Analysis, Recording, analyze
 from analyzers.verdicts.statistics import Ratio
 from analyzers.verdicts.verdict import Verdict
 from analyzers.waterfall import Waterfall, waterfalls
+from collectors.caveat import RANGES_OVERLAP, Caveat, unique
 from collectors.counters import counter_set
-from collectors.doubt import RANGES_OVERLAP, Doubt, unique
 from collectors.frame import host_of
 from collectors.ncu import source
 from collectors.recipes import capability
@@ -163,7 +163,7 @@ class Study:
     @cached_property
     def _unjudged(self) -> Analysis:
         manifest, launches = self.manifest, self.launches
-        works, doubts = self._works()
+        works, caveats = self._works()
         counters = manifest.counters
         missing = counters.why or (counters.state if manifest.impls else "only times were recorded")
         found = analyze(
@@ -180,16 +180,16 @@ class Study:
                 calls=in_kernels(self.captured.calls, launches) if self.captured.calls is not None else {},
             ),
         )
-        return replace(found, doubts=unique([*found.doubts, *doubts, *caveats_of(self)]))
+        return replace(found, caveats=unique([*found.caveats, *caveats, *caveats_of(self)]))
 
-    def _works(self) -> tuple[Mapping[str, Sequence[Work]] | Sequence[Work], list[Doubt]]:
+    def _works(self) -> tuple[Mapping[str, Sequence[Work]] | Sequence[Work], list[Caveat]]:
         """What the task must do, or each range by itself."""
         if self.manifest.impls:
             return tuple(Work.from_dict(row) for row in self.manifest.work), []
         if self.launches is None or self.launches.empty:
             return {}, []
-        works, doubts = declared_works(self.declared, self.launches, filtered=self.filtered)
-        return {path: (work,) for path, work in works.items()}, doubts
+        works, caveats = declared_works(self.declared, self.launches, filtered=self.filtered)
+        return {path: (work,) for path, work in works.items()}, caveats
 
     @cached_property
     def whose(self) -> Mapping[str, Provenance]:
@@ -281,7 +281,7 @@ class Study:
     @property
     def overlapping(self) -> bool:
         """Whether the ranges of an export count what lies in several of them several times."""
-        return any(doubt.code == RANGES_OVERLAP for doubt in self.analysis.doubts)
+        return any(caveat.code == RANGES_OVERLAP for caveat in self.analysis.caveats)
 
     def _by_rank(self, kernels: pd.DataFrame) -> pd.DataFrame:
         at = {part.name: place for place, part in enumerate(self.ranked)}
@@ -364,7 +364,7 @@ class Study:
 
     @cached_property
     def waterfalls(self) -> Mapping[str, Waterfall]:
-        """Where the time of a call of each part goes, down to its floor."""
+        """Where the time of a call of each part goes, down to its lower bound."""
         return waterfalls(self.analysis)
 
     @cached_property

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analyzers.floor import SLACK
 from analyzers.kernels.precision import Reduced
 from analyzers.kernels.provenance import Provenance
+from analyzers.lower_bound import SLACK
 from analyzers.records import number
 from analyzers.verdicts.analysis import Analysis
 from analyzers.verdicts.implementation import WITHDRAWN
@@ -25,10 +25,10 @@ def verdicts_of(
     """Candidate -> verdict; whose: by candidate, whose kernels its launches are."""
     rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
-    # A floor that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
+    # A lower bound that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
     # held against it.
-    busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.doubts)
-    floored = not busy and all(doubt.code != WITHDRAWN for doubt in analysis.doubts)
+    busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.caveats)
+    floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)
     return {
         impl.name: decide(
             _evidence(manifest, impl, rows.get(impl.name, {}), narrow.get(impl.name), whose.get(impl.name), floored)
@@ -45,9 +45,9 @@ def _evidence(
     whose: Provenance | None,
     floored: bool,
 ) -> Evidence:
-    hard, counted = number(row, "floor_hard"), number(row, "counted_hard")
+    hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
     used, task = _precision(manifest, impl, narrow)
-    unsure = next((d.how_much for d in manifest.doubts if d.code == "busy" and d.about == impl.name), "")
+    unsure = next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == impl.name), "")
     return Evidence(
         impl=impl.name,
         status=impl.status,
@@ -91,5 +91,5 @@ def _precision(manifest: Manifest, impl: Impl, narrow: Reduced | None) -> tuple[
 
 
 def _told(manifest: Manifest, name: str, code: str) -> bool:
-    """Whether a doubt with this code is about an implementation."""
-    return any(one.code == code and one.about == name for one in manifest.doubts)
+    """Whether a caveat with this code is about an implementation."""
+    return any(one.code == code and one.about == name for one in manifest.caveats)

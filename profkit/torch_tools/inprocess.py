@@ -59,7 +59,7 @@ def measure(functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any
     except Exception as error:
         traceback.print_exc()
         out.send(
-            "doubt",
+            "caveat",
             what="the work of the callable could not be modelled",
             how_much=f"{type(error).__name__}: {error}",
             fix="",
@@ -83,7 +83,7 @@ def _checked(functions: Mapping[str, Callable[..., Any]], name: str, arguments: 
     out.send("check", name, seed=0, **asdict(found))
     out.send("impl", name, status=found.status, reason=found.what)
     out.send(
-        "doubt",
+        "caveat",
         what="a callable is compared once, on the arguments it is timed with",
         how_much="no fresh inputs",
         fix="make it a sample: profkit new",

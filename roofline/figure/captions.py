@@ -1,4 +1,4 @@
-"""The words around the plot: title, doubts, and where every roof comes from."""
+"""The words around the plot: title, caveats, and where every roof comes from."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _sheet(ceiling: Ceiling) -> str:
 def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     """Say in the plot itself that there is nothing to see, or nothing to judge it by."""
     parts = []
-    if not any(p.placed for p in scene.points) and not scene.floors:
+    if not any(p.placed for p in scene.points) and not scene.lower_bounds:
         parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
     if not ceilings_of(scene):
         parts.append(told(scene.lang, "no roof known for {device}", device=_device(scene)))

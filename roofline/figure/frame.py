@@ -24,15 +24,15 @@ class View:
 
 
 def view(scene: Scene) -> View:
-    """Limits that hold every point, floor and ridge, with room for the labels above the roofs."""
+    """Limits that hold every point, lower bound and ridge, with room for the labels above the roofs."""
     roofline = scene.roofline
     placed = [p for p in scene.points if p.placed]
     computes, levels = compute_names(scene), level_names(scene)
     ridges = finite(roofline.ridge(c, level) for c in computes for level in levels)
     peaks = finite(roofline.peak(c) for c in computes)
-    xs = [p.intensity for p in placed] + finite(f.intensity for f in scene.floors)
+    xs = [p.intensity for p in placed] + finite(f.intensity for f in scene.lower_bounds)
     ys = [p.flops_per_s for p in placed] + finite(
-        roofline.attainable(f.intensity, f.compute, f.level) for f in scene.floors
+        roofline.attainable(f.intensity, f.compute, f.level) for f in scene.lower_bounds
     )
     if not ys and not peaks:
         bandwidths = finite(roofline.peak(level) for level in levels)

@@ -8,7 +8,7 @@ CHINESE = {
     "Arithmetic intensity [FLOP/byte]": "算术强度 [FLOP/byte]",
     "Performance [FLOP/s]": "性能 [FLOP/s]",
     "{level} intensity": "按 {level} 访存量计",
-    "floor of the task": "任务的理论下限",
+    "lower bound of the task": "任务的理论下限",
     "area: share of time": "面积：占时间的比例",
     "%: of its roof": "%：达到上限的比例",
     "above its roof": "高于上限",

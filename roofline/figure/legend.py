@@ -1,4 +1,4 @@
-"""The row of keys above the plot: implementations, memory levels, floors, line styles."""
+"""The row of keys above the plot: implementations, memory levels, lower bounds, line styles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roofline.figure.language import told
-from roofline.figure.marks import FLOOR, above, terse
+from roofline.figure.marks import LOWER_BOUND, above, terse
 from roofline.figure.scene import Scene, ceilings_of, impls, level_names
 from roofline.figure.sheet import WIDTH, Block, Sheet, fit, measure
 from roofline.figure.style import MARKERS, Theme, colours
@@ -64,15 +64,15 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
             yield Key(
                 told(scene.lang, "{level} intensity", level=roof_name(level)), look.muted, MARKERS.get(level, "D")
             )
-    if any(math.isfinite(f.intensity) for f in scene.floors):
-        yield Key(told(scene.lang, "floor of the task"), look.text, FLOOR, filled=False)
+    if any(math.isfinite(f.intensity) for f in scene.lower_bounds):
+        yield Key(told(scene.lang, "lower bound of the task"), look.text, LOWER_BOUND, filled=False)
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
     if named and terse(scene):
         yield Key(told(scene.lang, "%: of its roof"), look.muted)
     if any(p.placed for p in above(scene)):
         yield Key(told(scene.lang, "above its roof"), look.warning, "o", filled=False)
-    if placed or scene.floors or not any(p.copies for p in scene.points):
+    if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
         yield from _line_keys(scene, look)
 
 

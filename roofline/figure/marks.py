@@ -1,4 +1,4 @@
-"""Draws the points of a scene: markers, floors, arrows, and names placed without overlap."""
+"""Draws the points of a scene: markers, lower bounds, arrows, and names placed without overlap."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from roofline.wording import distinct_names, percent, showable
 NAME = 8.6
 NUMBER = 8.2
 FEW = 4
-FLOOR_AREA = 58.0
-FLOOR = "D"
+LOWER_BOUND_AREA = 58.0
+LOWER_BOUND = "D"
 """Hollow as the ring round a point above its roof is, and of another shape."""
 RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
@@ -157,11 +157,11 @@ def _ring_above(sheet: Sheet, axes: Any, scene: Scene, placed: Sequence[Point]) 
         )
 
 
-def draw_floors(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
+def draw_lower_bounds(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     """Hollow diamonds on the roof: what each algorithm could reach at best."""
     spots = [
         (f.intensity, y)
-        for f in scene.floors
+        for f in scene.lower_bounds
         if math.isfinite(y := scene.roofline.attainable(f.intensity, f.compute, f.level)) and y > 0
     ]
     if not spots:
@@ -170,14 +170,14 @@ def draw_floors(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     axes.scatter(
         xs,
         ys,
-        s=FLOOR_AREA,
-        marker=FLOOR,
+        s=LOWER_BOUND_AREA,
+        marker=LOWER_BOUND,
         facecolors=sheet.look.surface,
         edgecolors=sheet.look.text,
         linewidths=1.1,
         zorder=4,
     )
-    reach = np.full((len(spots), 1), (radius(FLOOR_AREA) + 1.0) * POINT)
+    reach = np.full((len(spots), 1), (radius(LOWER_BOUND_AREA) + 1.0) * POINT)
     board.discs = np.vstack([board.discs, np.hstack([pixels(axes, spots), reach])])
 
 

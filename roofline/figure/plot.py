@@ -17,7 +17,7 @@ from roofline.figure.labels import Board, Box
 from roofline.figure.marks import (
     Tag,
     draw_arrows,
-    draw_floors,
+    draw_lower_bounds,
     draw_points,
     draw_tags,
     name_tags,
@@ -61,7 +61,7 @@ def _compose(scene: Scene, tags: Sequence[Tag], *, complete: bool) -> Any:
     homeless: list[Tag] = []
     blocks = [captions.head(scene), legend.keys(scene, look, named=not numbered)]
     copies = bool(strip.rows(scene))
-    if scene.floors or not copies or any(p.placed for p in scene.points):
+    if scene.lower_bounds or not copies or any(p.placed for p in scene.points):
         axes = Block(AXES_HEIGHT + AXES_FOOT, lambda sheet, top: homeless.extend(_draw_axes(sheet, scene, tags, top)))
         blocks.append(axes)
     if copies:
@@ -78,7 +78,7 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
     axes = draw_axes(sheet, scene, limits, box)
     middle_y = (sheet.height - top - AXES_HEIGHT / 2) * DPI
     board = Board(Box((LEFT + box[2] / 2) * DPI, middle_y, box[2] * DPI, AXES_HEIGHT * DPI))
-    draw_floors(sheet, axes, scene, board)
+    draw_lower_bounds(sheet, axes, scene, board)
     draw_points(sheet, axes, scene, board, tags)
     draw_arrows(sheet, axes, scene, board)
     draw_roofs(sheet, axes, scene, limits, board)

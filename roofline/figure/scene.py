@@ -57,7 +57,7 @@ class Arrow:
 
 
 @dataclass(frozen=True)
-class FloorPoint:
+class LowerBoundPoint:
     """What an algorithm could reach at best: its compulsory intensity [FLOP/B], drawn hollow on the roof."""
 
     label: str
@@ -78,7 +78,7 @@ class Scene:
     roofline: Roofline
     points: tuple[Point, ...] = ()
     arrows: tuple[Arrow, ...] = ()
-    floors: tuple[FloorPoint, ...] = ()
+    lower_bounds: tuple[LowerBoundPoint, ...] = ()
     title: str = ""
     subtitle: str = ""
     caption: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def impls(scene: Scene) -> tuple[str, ...]:
 
 def compute_names(scene: Scene) -> tuple[str, ...]:
     """Compute roofs to draw: those in use, or every known one when nothing is."""
-    used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.floors] + list(scene.roofs)
+    used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds] + list(scene.roofs)
     if not used and not any(p.copies for p in scene.points):
         known = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
         used = [name for name in known if not name.endswith(HELD)]
@@ -106,7 +106,7 @@ def compute_names(scene: Scene) -> tuple[str, ...]:
 
 def level_names(scene: Scene) -> tuple[str, ...]:
     """Memory roofs to draw, DRAM first."""
-    used = set(scene.levels) or {p.level for p in scene.points} | {f.level for f in scene.floors} or {"dram"}
+    used = set(scene.levels) or {p.level for p in scene.points} | {f.level for f in scene.lower_bounds} or {"dram"}
     order = {name: index for index, name in enumerate(BANDWIDTH)}
     return tuple(sorted(used, key=lambda name: (order.get(name, len(order)), name)))
 

@@ -13,7 +13,7 @@ from roofline.figure.style import Theme, theme
 ROW, HEAD, FOOT = 0.38, 0.78, 0.14
 NAMES, AMOUNTS = 3.1, 1.3
 NAME, NOTE, AMOUNT, TITLE, SUBTITLE = 8.8, 7.8, 8.6, 12.5, 9.0
-HATCHES = {"floor": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
+HATCHES = {"lower_bound": "", "work": "", "excess": "///", "kernels": "|||", "gaps": "xxx"}
 """Kinds are told apart without their colour, too."""
 
 

@@ -52,7 +52,13 @@ THEMES = {
         warning="#cf222e",
         reference="#8a929c",
         series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#56b4e9", "#7a5ab8", "#8a6d3b"),
-        kinds={"floor": "#8a929c", "work": "#3b7dd8", "excess": "#c2410c", "kernels": "#7a5ab8", "gaps": "#a16207"},
+        kinds={
+            "lower_bound": "#8a929c",
+            "work": "#3b7dd8",
+            "excess": "#c2410c",
+            "kernels": "#7a5ab8",
+            "gaps": "#a16207",
+        },
     ),
     "dark": Theme(
         background="#0d1117",
@@ -65,7 +71,13 @@ THEMES = {
         warning="#ff7b72",
         reference="#8b949e",
         series=("#56b4e9", "#f28e2b", "#2ec4a0", "#e199c4", "#f0c040", "#9ad1f5", "#b39ddb", "#d8b26e"),
-        kinds={"floor": "#8b949e", "work": "#58a6ff", "excess": "#f28e2b", "kernels": "#b39ddb", "gaps": "#e3b341"},
+        kinds={
+            "lower_bound": "#8b949e",
+            "work": "#58a6ff",
+            "excess": "#f28e2b",
+            "kernels": "#b39ddb",
+            "gaps": "#e3b341",
+        },
     ),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, launches, noisy, samples
 
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.placement import place
 from analyzers.verdicts import counted, implementation, timing
 from analyzers.verdicts.analysis import Analysis, analyze
@@ -22,7 +22,7 @@ MODEL = Work({"fp32": ICVXKH_FLOP}, ICVXKH_BYTES, "modelled", written=131_072)
 
 
 def whats(analysis):
-    return " | ".join(doubt.what for doubt in analysis.doubts)
+    return " | ".join(caveat.what for caveat in analysis.caveats)
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_the_whole_story_by_hand(timings, counters, h200):
     assert row["achieved_flops"] == pytest.approx(ICVXKH_FLOP / row["time"])
     assert row["intensity"] == pytest.approx(ICVXKH_FLOP / (2 * ICVXKH_BYTES))
     assert row["compulsory_ratio"] == pytest.approx(2.0)
-    assert row["floor_time"] == pytest.approx(ICVXKH_BYTES / 4.8e12)
-    assert row["floor_ratio"] == pytest.approx(row["time"] / row["floor_time"])
+    assert row["lower_bound_time"] == pytest.approx(ICVXKH_BYTES / 4.8e12)
+    assert row["lower_bound_ratio"] == pytest.approx(row["time"] / row["lower_bound_time"])
     assert (row["kernels"], row["ncu_time"]) == (1, 25e-6)
     assert (row["bound_by"], row["impossible"]) == ("unknown", False)
     reference = result.impl("reference")
@@ -89,7 +89,7 @@ def test_without_counters_the_model_speaks_and_says_so(timings, h200):
     assert (row["bound_by"], row["compute"]) == ("unknown", "fp32")
     assert math.isnan(row["compulsory_ratio"])
     assert result.kernels.empty
-    assert result.doubts[0].how_much == "ncu was not found"
+    assert result.caveats[0].how_much == "ncu was not found"
 
 
 def test_modelled_work_near_a_roof_is_bound_by_it(h200):
@@ -100,10 +100,10 @@ def test_modelled_work_near_a_roof_is_bound_by_it(h200):
 def test_only_counters(counters, h200):
     result = analyze(None, counters, None, h200)
     row = result.impl("cuda")
-    assert (row["time"], row["method"], row["verdict"]) == (25e-6, "ncu", "undecided")
+    assert (row["time"], row["method"], row["verdict"]) == (25e-6, "ncu", "inconclusive")
     assert row["speedup"] == pytest.approx(40 / 25)
     assert math.isnan(row["speedup_low"])
-    assert math.isnan(row["floor_time"])
+    assert math.isnan(row["lower_bound_time"])
 
 
 def test_what_was_not_counted_comes_from_the_model(timings, h200):
@@ -121,7 +121,7 @@ def test_launches_without_times_of_a_call_are_not_called_launch_bound(h200):
     assert math.isnan(row["ncu_time"])
 
 
-def test_kernels_slower_under_the_tool_are_doubted(timings, h200):
+def test_kernels_slower_under_the_tool_are_caveats(timings, h200):
     frame = launches({"impl": "cuda", "time": 80e-6, "dram_bytes": 9e6})
     assert "while they were counted" in whats(analyze(timings, frame, None, h200))
 
@@ -133,7 +133,7 @@ def test_strangers_launches_without_a_reference(h200):
     assert math.isnan(row["speedup"])
 
 
-def test_a_time_below_the_floor_is_impossible_not_faster(h200):
+def test_a_time_below_the_lower_bound_is_impossible_not_faster(h200):
     result = analyze(samples({"reference": noisy(39e-6), "cheat": noisy(0.5e-6)}), None, MODEL, h200)
     row = result.impl("cheat")
     assert row["impossible"]
@@ -159,44 +159,44 @@ def test_without_a_work_a_partial_count_is_a_lower_bound(h200):
     assert (row["flops"], row["flops_lower"]) == (2e9, True)
 
 
-def test_one_floor_a_task_and_beside_it_that_of_the_own_precision(h200):
+def test_one_lower_bound_a_task_and_beside_it_that_of_the_own_precision(h200):
     work = Work({"fp32": 2 * 4096**3}, 3 * 4 * 4096**2, "modelled")
     tf32 = {"impl": "tf32", "time": 310e-6, "op_tensor_tf32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2}
     plain = {"impl": "reference", "time": 2600e-6, "flop_fp32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2}
     timings = samples({"reference": noisy(2700e-6), "tf32": noisy(320e-6)})
     rows = analyze(timings, launches(plain, tf32), work, h200).impls.set_index("impl")
-    assert rows["floor_time"].tolist() == [pytest.approx(2 * 4096**3 / 67e12)] * 2
-    assert rows["floor_own_bound_by"].tolist() == ["fp32", "tensor_tf32"]
-    assert rows["floor_own_time"]["tf32"] == pytest.approx(2 * 4096**3 / 494.7e12)
-    assert rows["floor_ratio"]["tf32"] < rows["floor_ratio"]["reference"]
+    assert rows["lower_bound_time"].tolist() == [pytest.approx(2 * 4096**3 / 67e12)] * 2
+    assert rows["lower_bound_own_bound_by"].tolist() == ["fp32", "tensor_tf32"]
+    assert rows["lower_bound_own_time"]["tf32"] == pytest.approx(2 * 4096**3 / 494.7e12)
+    assert rows["lower_bound_ratio"]["tf32"] < rows["lower_bound_ratio"]["reference"]
 
 
-def test_a_unit_of_the_same_precision_lowers_the_floor_of_all(h200):
+def test_a_unit_of_the_same_precision_lowers_the_lower_bound_of_all(h200):
     work = Work({"fp64": 1e10}, 1e6)
     dmma = {"impl": "reference", "time": 2e-4, "op_tensor_fp64": 1e10, "dram_bytes": 1e6}
     plain = {"impl": "cuda", "time": 4e-4, "flop_fp64": 1e10, "dram_bytes": 1e6}
     rows = analyze(None, launches(dmma, plain), work, h200).impls
-    assert rows["floor_time"].tolist() == [pytest.approx(1e10 / 67e12)] * 2
-    assert rows["floor_own_bound_by"].tolist() == ["tensor_fp64", "fp64"]
+    assert rows["lower_bound_time"].tolist() == [pytest.approx(1e10 / 67e12)] * 2
+    assert rows["lower_bound_own_bound_by"].tolist() == ["tensor_fp64", "fp64"]
 
 
-def test_a_floor_knows_the_launch_where_it_was_measured(h200):
+def test_a_lower_bound_knows_the_launch_where_it_was_measured(h200):
     timings = samples({"reference": noisy(59e-6), "cuda": noisy(1.6e-6)})
     blind = analyze(timings, None, Work({"fp32": 98304.0}, 32864.0), h200)
-    assert blind.impl("cuda")["floor_ratio"] > 200
-    assert [doubt.code for doubt in blind.doubts].count("floor-without-launch") == 1
+    assert blind.impl("cuda")["lower_bound_ratio"] > 200
+    assert [caveat.code for caveat in blind.caveats].count("lower-bound-without-launch") == 1
     line = h200.with_([Ceiling("launch", "time", 1.1e-6, "measured"), Ceiling("gap", "time", 1e-6, "measured")])
     known = analyze(timings, None, Work({"fp32": 98304.0}, 32864.0), line)
     row = known.impl("cuda")
-    assert (row["floor_bound_by"], row["floor_ratio"]) == ("launch", pytest.approx(1.6 / 1.1, rel=1e-2))
-    assert "floor-without-launch" not in {doubt.code for doubt in known.doubts}
+    assert (row["lower_bound_bound_by"], row["lower_bound_ratio"]) == ("launch", pytest.approx(1.6 / 1.1, rel=1e-2))
+    assert "lower-bound-without-launch" not in {caveat.code for caveat in known.caveats}
 
 
-def test_a_reference_below_its_floor_withdraws_it(h200):
+def test_a_reference_below_its_lower_bound_withdraws_it(h200):
     result = analyze(samples({"reference": noisy(0.5e-6), "cuda": noisy(0.4e-6)}), None, MODEL, h200)
-    assert result.impls["floor_time"].isna().all()
+    assert result.impls["lower_bound_time"].isna().all()
     assert not result.impls["impossible"].any()
-    assert [doubt.code for doubt in result.doubts].count("floor-withdrawn") == 1
+    assert [caveat.code for caveat in result.caveats].count("lower-bound-withdrawn") == 1
 
 
 def test_impossible_is_what_the_pipe_that_did_the_work_cannot_do(h200):
@@ -204,7 +204,7 @@ def test_impossible_is_what_the_pipe_that_did_the_work_cannot_do(h200):
     frame = launches({"impl": "tf32", "time": 300e-6, "op_tensor_tf32": 2 * 4096**3, "dram_bytes": 3 * 4 * 4096**2})
     timings = samples({"reference": noisy(2700e-6), "tf32": noisy(320e-6)})
     row = analyze(timings, frame, work, h200).impl("tf32")
-    assert row["floor_own_bound_by"] == "tensor_tf32"
+    assert row["lower_bound_own_bound_by"] == "tensor_tf32"
     assert row["verdict"] == "faster"
     assert "lower precision" in whats(analyze(timings, frame, work, h200))
 
@@ -255,10 +255,10 @@ def of_two_clocks(cupti, event):
 @pytest.mark.parametrize(
     ("cupti", "event", "word"),
     [
-        (1.04, 1.002, "undecided"),  # the other clock's interval includes 1
-        (0.9, 1.05, "undecided"),  # all of it lies on the other side
-        (1.3, 0.9, "undecided"),
-        (0.96, 1.002, "undecided"),
+        (1.04, 1.002, "inconclusive"),  # the other clock's interval includes 1
+        (0.9, 1.05, "inconclusive"),  # all of it lies on the other side
+        (1.3, 0.9, "inconclusive"),
+        (0.96, 1.002, "inconclusive"),
         (1.3, 1.002, "faster"),  # too much to be undone by a wide interval
         (1.05, 1.05, "faster"),
         (0.95, 0.95, "slower"),
@@ -268,7 +268,7 @@ def of_two_clocks(cupti, event):
 def test_a_second_clock_that_contradicts_undoes_the_word(h200, cupti, event, word):
     row = analyze(of_two_clocks(cupti, event), None, None, h200).impl("c")
     assert (row["method"], row["pace"], row["verdict"]) == ("cupti", word, word)
-    assert row["clocks"].partition(", event ")[0] == (f"cupti {cupti:.3g}x" if word == "undecided" else "")
+    assert row["clocks"].partition(", event ")[0] == (f"cupti {cupti:.3g}x" if word == "inconclusive" else "")
     assert row["speedup"] == pytest.approx(cupti)
 
 
@@ -287,7 +287,7 @@ def test_a_second_clock_that_is_only_less_sure_contradicts_nothing(event, contra
 
 def test_a_second_clock_of_another_cache_or_few_rounds_undoes_nothing(h200):
     both = of_two_clocks(1.04, 0.9)
-    assert analyze(both, None, None, h200).impl("c")["pace"] == "undecided"
+    assert analyze(both, None, None, h200).impl("c")["pace"] == "inconclusive"
     few = both[~(both["method"].eq("event") & both["round"].ge(4))]
     assert analyze(few, None, None, h200).impl("c")["pace"] == "faster"
     warm = both.assign(l2=np.where(both["method"].eq("event"), "warm", "cold"))
@@ -303,10 +303,10 @@ def test_unsound_samples_are_left_out_and_counted(h200):
     assert result.impl("reference")["n"] == 47
     assert result.impl("reference")["time"] == pytest.approx(30e-6, rel=1e-2)
     assert "unsound" in whats(result)
-    assert "13 of 60" in " ".join(d.how_much for d in result.doubts)
+    assert "13 of 60" in " ".join(d.how_much for d in result.caveats)
 
 
-def test_doubts_of_a_bad_measurement(h200):
+def test_caveats_of_a_bad_measurement(h200):
     rising = 30e-6 * (1 + 0.03 * np.arange(60) / 60)
     timings = samples({"reference": rising, "c": rising * 2, "d": noisy(30e-6, rel=0.2)}, l2="warm", throttle=4)
     timings["sm_clock"] = np.where(timings["impl"] == "c", 1.5e9, 1.98e9)
@@ -315,13 +315,13 @@ def test_doubts_of_a_bad_measurement(h200):
         assert words in text
 
 
-def test_few_rounds_are_undecided(h200):
+def test_few_rounds_are_inconclusive(h200):
     result = analyze(samples({"reference": noisy(30e-6, 9), "c": noisy(10e-6, 9)}), None, None, h200)
-    assert result.impl("c")["verdict"] == "undecided"
+    assert result.impl("c")["verdict"] == "inconclusive"
     assert "too few interleaved rounds" in whats(result)
 
 
-def test_the_best_of_several_is_doubted(h200):
+def test_the_best_of_several_is_a_caveat(h200):
     many = {f"c{i}": noisy(20e-6, 30, 0.02, i) for i in range(5)}
     assert "luck" in whats(analyze(samples({"reference": noisy(20e-6, 30), **many}), None, None, h200))
 
@@ -375,8 +375,8 @@ def test_document_round_trip(timings, counters, h200):
     back = Analysis.from_dict(json.loads(text))
     pd.testing.assert_frame_equal(plain_texts(result.impls), plain_texts(back.impls))
     pd.testing.assert_frame_equal(plain_texts(result.kernels), plain_texts(back.kernels))
-    assert (back.doubts, back.works, back.method, back.reference) == (
-        result.doubts,
+    assert (back.caveats, back.works, back.method, back.reference) == (
+        result.caveats,
         result.works,
         "event",
         "reference",
@@ -427,7 +427,7 @@ def test_the_reasons_of_nvml_that_slow_a_chip(bit):
 
 
 @pytest.mark.parametrize(("gain", "told"), [(1.09, True), (1.11, False)])
-def test_a_clock_is_not_doubted_from_a_tenth_on(gain, told):
+def test_a_clock_is_not_given_a_caveat_from_a_tenth_on(gain, told):
     claimed = Ratio(gain, gain - 0.01, gain + 0.01, 12, "faster")
     assert timing._contradicts(Ratio(1.01, 0.95, 1.2, 12), claimed) is told
     assert not timing._contradicts(Ratio(1.01, 0.95, 1.2, 5), claimed)

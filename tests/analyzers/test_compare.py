@@ -30,10 +30,10 @@ def test_a_ladder():
     assert (second.step, second.total, second.verdict) == (2.0, 2.0, "faster")
     assert second.changed == ("cuda.py",)
     assert [(m.name, m.before, m.after) for m in second.moved] == [("bytes", 4e9, 2e9)]
-    assert third.verdict == "undecided"
+    assert third.verdict == "inconclusive"
     assert third.moved == ()
     assert first.total == 1.0
-    assert ladder.doubts == ()
+    assert ladder.caveats == ()
     assert ladder.regressions(0.05) == []
     assert ladder.to_dict()["convention"]["formula"] == "old / new"
 
@@ -43,8 +43,8 @@ def test_launches_are_compared_with_launches():
     eight, one = (replace(step(str(n), n * 57e-3, kernels=n), kernel={"kernel": "k"}) for n in (8, 1))
     ladder = compare([eight, one])
     assert ladder.rungs[1].step == ladder.rungs[1].total == pytest.approx(1.0)
-    assert [doubt.code for doubt in ladder.doubts] == ["launches"]
-    assert ladder.doubts[0].how_much == "8: 8, 1: 1"
+    assert [caveat.code for caveat in ladder.caveats] == ["launches"]
+    assert ladder.caveats[0].how_much == "8: 8, 1: 1"
     timed = [replace(each, row={**each.row, "n": 12.0}) for each in (eight, one)]
     assert compare(timed).rungs[1].step == pytest.approx(8.0)
 
@@ -67,8 +67,8 @@ def test_unlike_runs_are_told_apart(fact, value, apart):
     before = step("a", 1e-3, facts={**FACTS, "driver": "2"})
     ladder = compare([before, step("b", 1e-3, facts={**FACTS, "driver": "2", fact: value})])
     assert list(ladder.apart) == apart
-    assert len(ladder.doubts) == 1
-    assert "a: " in ladder.doubts[0].how_much
+    assert len(ladder.caveats) == 1
+    assert "a: " in ladder.caveats[0].how_much
 
 
 def test_what_cannot_be_compared():

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from analyzers.verdicts.analysis import analyze
-from collectors.doubt import Doubt, unique
+from collectors.caveat import Caveat, unique
 from roofline.ceilings import Roofline, datasheet_ceilings
 from roofline.device import find_spec
 
@@ -16,16 +16,16 @@ RECORDED = Path(__file__).parents[3] / "shared" / "data" / "ncu"
 
 
 def test_importing_the_house_is_cheap():
-    code = "import sys, analyzers, collectors.doubt; print({'pandas', 'torch', 'matplotlib'} & set(sys.modules))"
+    code = "import sys, analyzers, collectors.caveat; print({'pandas', 'torch', 'matplotlib'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
 
 
-def test_doubts_survive_as_plain_rows():
-    doubt = Doubt("a", "b", "c")
-    rows = [msgspec.to_builtins(doubt), {"what": "only"}]
-    assert msgspec.convert(rows, list[Doubt]) == [doubt, Doubt("only")]
-    assert unique([doubt, doubt]) == (doubt,)
+def test_caveats_survive_as_plain_rows():
+    caveat = Caveat("a", "b", "c")
+    rows = [msgspec.to_builtins(caveat), {"what": "only"}]
+    assert msgspec.convert(rows, list[Caveat]) == [caveat, Caveat("only")]
+    assert unique([caveat, caveat]) == (caveat,)
 
 
 @pytest.mark.skipif(not (RECORDED / "h200_lean_raw_base.csv").exists(), reason="recorded exports are not here")

@@ -10,7 +10,7 @@ from synthetic import ICVXKH_BYTES, ICVXKH_FLOP, NOTHING, launches
 
 from analyzers.counts import add_up, as_counters, counted, missing_pipes, pipe_counts, without_half_moves
 from analyzers.errors import AnalyzeError
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.metrics import METRICS, View, as_markdown, derive
 from analyzers.pipes import PIPES
 from collectors.counters import COUNTERS
@@ -159,10 +159,10 @@ def test_needs_are_counters_or_metrics_above():
 
 def test_derive_twice_is_derive_once_and_keeps_attrs(h200):
     frame = launches({"time": 1.0, "flop_fp32": 1.0, "dram_bytes": 1.0})
-    frame.attrs["doubts"] = [{"what": "x"}]
+    frame.attrs["caveats"] = [{"what": "x"}]
     once = derive(frame, h200)
     assert derive(once, h200).equals(once)
-    assert once.attrs["doubts"] == [{"what": "x"}]
+    assert once.attrs["caveats"] == [{"what": "x"}]
     assert derive(frame.iloc[:0], h200).empty
 
 
@@ -235,6 +235,6 @@ def test_work_to_counters_and_back():
 def test_constants_moved_by_hfma2_are_no_fp16_work_of_kernels_of_fp32(kernel, halves):
     """An import declares no work: the kernel's own arguments say whether it has halves."""
     frame = launches({"kernel": kernel, "flop_fp16": 1e6, "flop_fp32": 2e6})
-    cleaned, doubts = without_half_moves(frame, {"": ()})
+    cleaned, caveats = without_half_moves(frame, {"": ()})
     assert cleaned["flop_fp16"].tolist() == [halves]
-    assert [one.code for one in doubts] == ["fp16-vectors"] * (not halves)
+    assert [one.code for one in caveats] == ["fp16-vectors"] * (not halves)

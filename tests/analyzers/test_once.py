@@ -9,7 +9,7 @@ import pytest
 from synthetic import launches
 
 import analyzers.metrics
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.rules.findings import explain
 from analyzers.verdicts.analysis import analyze
 from profkit.record.importing import import_files

@@ -169,11 +169,11 @@ def test_a_point_above_a_roof_is_flagged_not_clamped(h200):
         {"kernel": "over", "time": 1.0, "dram_bytes": 6e12},
     )
     assert place(frame, h200)["dram_fraction"].tolist()[1] == 2.0
-    doubts = {d.what.split(" ceiling")[0]: d for d in over_roofs(frame, h200)}
-    assert set(doubts) == {"above the dram", "above the tensor_bf16"}
-    assert "worst and 1 more" in doubts["above the dram"].what
-    assert doubts["above the dram"].how_much == "2.00 of it"
-    assert "sparse" in doubts["above the tensor_bf16"].fix
+    caveats = {d.what.split(" ceiling")[0]: d for d in over_roofs(frame, h200)}
+    assert set(caveats) == {"above the dram", "above the tensor_bf16"}
+    assert "worst and 1 more" in caveats["above the dram"].what
+    assert caveats["above the dram"].how_much == "2.00 of it"
+    assert "sparse" in caveats["above the tensor_bf16"].fix
     assert over_roofs(frame.iloc[:1], h200) == ()
 
 

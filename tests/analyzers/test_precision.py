@@ -40,10 +40,10 @@ def test_a_recorded_bf16_product_beside_a_recorded_fp32_reference_is_named():
     assert (found.used, found.task, found.evidence) == ("bf16", "FP32", "counters")
     assert found.time_share == pytest.approx(1.0)
     assert found.flop_share > 0.95
-    doubt = found.doubt()
-    assert doubt.what.startswith("precision: fast computes in BF16")
-    assert "100% of its kernel time" in doubt.how_much
-    assert "counters" in doubt.how_much
+    caveat = found.caveat()
+    assert caveat.what.startswith("precision: fast computes in BF16")
+    assert "100% of its kernel time" in caveat.how_much
+    assert "counters" in caveat.how_much
 
 
 def test_the_recorded_bf16_task_is_in_order():
@@ -172,7 +172,7 @@ def test_half_is_less_than_the_tf32_of_the_reference_and_the_words_name_the_task
     found = one(named(reference=CONV_TF32, fast=kernel))
     assert (found.used, found.task, found.reference) == (used, "FP32", "TF32")
     assert found.asked == "FP32 (TF32 in the reference)"
-    assert found.doubt().what == f"precision: fast computes in {used.upper()} what the task has in {found.asked}"
+    assert found.caveat().what == f"precision: fast computes in {used.upper()} what the task has in {found.asked}"
     assert one(named(reference=kernel, fast=CONV_TF32)) is None
     assert one(named(reference=kernel, fast=kernel)) is None
 

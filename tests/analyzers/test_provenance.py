@@ -120,23 +120,23 @@ def test_share_of_time_in_own_kernels():
         ("other",),
     )
     assert not p.never_launched
-    assert p.doubt("c") is None
+    assert p.caveat("c") is None
 
 
 def test_a_kernel_that_never_ran():
     p = provenance(frame(("void cublas::gemm<1>(int)", 5.0)), {"mine"})
     assert (p.fraction, p.never_launched) == (0.0, True)
-    assert "mine" in p.doubt("c").how_much
-    assert "gemm" in p.doubt("c").how_much
+    assert "mine" in p.caveat("c").how_much
+    assert "gemm" in p.caveat("c").how_much
 
 
 def test_mostly_library():
     p = provenance(frame(("mine()", 1.0), ("gemm()", 9.0)), {"mine"})
-    assert "10%" in p.doubt("c").how_much
+    assert "10%" in p.caveat("c").how_much
 
 
 def test_nothing_to_say():
-    assert provenance(frame(("gemm()", 1.0)), set()).doubt("c") is None
+    assert provenance(frame(("gemm()", 1.0)), set()).caveat("c") is None
     empty = provenance(frame(("a", 1.0)).iloc[:0], {"mine"})
     assert math.isnan(empty.fraction)
     assert not empty.never_launched

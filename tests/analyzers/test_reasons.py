@@ -10,7 +10,7 @@ import pytest
 from analyzers.verdicts.reasons import in_chinese
 from analyzers.verdicts.verdict import Evidence, decide
 
-RUNNER = Path(__file__).parent.parent.parent / "profkit/runner"
+PROFKIT = Path(__file__).parent.parent.parent / "profkit"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_verdict_says_why_in_the_language_asked_for():
 def test_every_sentence_of_the_judge_is_known():
     """Those that stand in the runner's files as they are said, without values in them."""
     said = []
-    for file in ("claims.py", "subject.py", "trials.py"):
-        text = (RUNNER / file).read_text("utf-8")
+    for file in ("judge/timing/claims.py", "guest/subject.py", "judge/trials.py"):
+        text = (PROFKIT / file).read_text("utf-8")
         said += re.findall(r'(?:ChangedResultError|Verdict)\(\s*(?:"[\w-]+", )?\s*"([a-z][^"{]{20,})"', text)
         said += re.findall(r'what = "([^"{]+)"', text)
     assert len(said) >= 2

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzers.floor import Work
 from analyzers.kernels.names import compiled
+from analyzers.lower_bound import Work
 from analyzers.rules.findings import RULES, examine, explain
 from analyzers.rules.rule import COLLECT, LANGUAGES, TIME, Finding, Subject
 from analyzers.rules.subjects import computing_shares, kernel_subjects
@@ -138,11 +138,11 @@ def rules_of(*subjects):
 
 
 def test_chains_of_launches():
-    chain = call(kernels=24.0, counted_time=40e-6, floor_time=1e-8, bytes=2e6, compulsory_bytes=1e5, distinct=2.0)
+    chain = call(kernels=24.0, counted_time=40e-6, lower_bound_time=1e-8, bytes=2e6, compulsory_bytes=1e5, distinct=2.0)
     assert rules_of(chain)[:2] == ["launch-bound", "fuse"]
-    alone = call(kernels=1.0, counted_time=49e-6, floor_time=4e-5, bytes=1e6, compulsory_bytes=1e6, distinct=1.0)
+    alone = call(kernels=1.0, counted_time=49e-6, lower_bound_time=4e-5, bytes=1e6, compulsory_bytes=1e6, distinct=1.0)
     assert rules_of(alone) == []
-    again = {"floor_time": 1e-8, "bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 1.0}
+    again = {"lower_bound_time": 1e-8, "bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 1.0}
     assert "fuse" in rules_of(call(kernels=128.0, counted_time=40e-6, **again))
     assert "fuse" not in rules_of(call(kernels=2.0, counted_time=40e-6, **again))
 
@@ -168,10 +168,16 @@ def test_what_is_shown_for_a_launch_bound_call_holds_for_it():
     ],
 )
 def test_without_counters_the_kernel_that_takes_the_call_is_named(kernel, share, variant, step):
-    """Said before of a convolution that takes 97 % of four kernels' time: fuse the chain, one kernel near the floor."""
-    values = {"kernels": 4.0, "counted_time": 1e-3, "floor_time": 1e-5, "floor_ratio": 100.0, "longest_share": share}
+    """Said before of a convolution that takes 97 % of four kernels' time: fuse the chain, one kernel near the lower bound."""
+    values = {
+        "kernels": 4.0,
+        "counted_time": 1e-3,
+        "lower_bound_time": 1e-5,
+        "lower_bound_ratio": 100.0,
+        "longest_share": share,
+    }
     subject = Subject("cuda", "", 1e-3, values, text={"source": "modelled", "longest": kernel})
-    (one,) = [f for f in examine([subject], {"cuda": 1e-3}, floors={"cuda": 1e-5}) if f.severity != COLLECT]
+    (one,) = [f for f in examine([subject], {"cuda": 1e-3}, lower_bounds={"cuda": 1e-5}) if f.severity != COLLECT]
     assert (one.rule, one.variant) == ("modelled", variant)
     assert one.kernel == (kernel if variant == "one" else "")
     assert one.next_step.startswith(step)
@@ -243,8 +249,8 @@ def test_what_is_compiled_is_not_told_to_compile(text):
     known = {
         "kernels": 24.0,
         "counted_time": 40e-6,
-        "floor_time": 1e-8,
-        "floor_ratio": 50.0,
+        "lower_bound_time": 1e-8,
+        "lower_bound_ratio": 50.0,
         "attainable_fraction": 0.1,
     }
     known |= {"bytes": 2e6, "compulsory_bytes": 1e5, "distinct": 2.0}
@@ -274,12 +280,12 @@ def test_what_torch_compile_made_is_known_by_its_names(impl, kernels, made):
 
 
 @pytest.mark.parametrize(("time", "variant"), [(8e-6, ""), (24e-6, ""), (25e-6, "long"), (40e-3, "long")])
-def test_a_long_kernel_of_a_small_grid_is_not_near_the_launch_floor(time, variant):
-    """Said before, of 40 ms: start-up and memory latency show, and the time will be near the launch floor."""
+def test_a_long_kernel_of_a_small_grid_is_not_near_the_launch_lower_bound(time, variant):
+    """Said before, of 40 ms: start-up and memory latency show, and the time will be near the launch lower bound."""
     subject = Subject("", "k", time, {"waves": 0.2, "blocks": 200.0, "sm_count": 128.0}, {"dram": 0.1 * time})
     one = next(f for f in examine([subject], {"": time}) if f.rule == "small-grid")
     assert one.variant == variant
-    assert ("launch floor" in one.words()[2]) == (variant == "")
+    assert ("launch lower bound" in one.words()[2]) == (variant == "")
 
 
 def test_one_block_comes_before_its_stores_where_both_win_the_same():
@@ -404,7 +410,7 @@ def test_bounds_rest_on_the_roof_that_is_shown():
     ],
 )
 def test_without_counters_the_work_speaks(values, variant):
-    known = {"floor_time": 1e-6, "floor_ratio": 50.0, **values}
+    known = {"lower_bound_time": 1e-6, "lower_bound_ratio": 50.0, **values}
     subject = Subject("cuda", "", 50e-6, known, text={"source": "declared", "bound_by": "fp32"})
     one = examine([subject], {"cuda": 50e-6})[0]
     assert (one.rule, one.variant) == ("modelled", variant)
@@ -423,14 +429,14 @@ def test_atomics_of_a_tile_scheduler_are_no_finding():
 
 
 def test_fusing_changes_no_precision():
-    """The bound of a chain rests on the floor of the pipe it ran on, not on that of the task's lowest precision."""
+    """The bound of a chain rests on the lower bound of the pipe it ran on, not on that of the task's lowest precision."""
     frame = read(RECORDED).query("kernel.str.startswith('fma_loop') or kernel.str.startswith('doubled_loop')")
     frame = frame.assign(impl="reference", dram_bytes=2e9)
     flops = 0.2 * float(frame[["flop_fp32", "flop_fp64"]].to_numpy().sum())
     peaks = {name: float(frame[name].median()) for name in frame if name.startswith("peak_")}
     roof = Roofline("NVIDIA H200").with_(ncu_ceilings(peaks))
     analysis = analyze(None, frame, (Work({"tensor_bf16": flops}, 1e6),), roof)
-    pipe = str(analysis.impl("reference")["floor_own_bound_by"])
+    pipe = str(analysis.impl("reference")["lower_bound_own_bound_by"])
     fuse = next(one for one in explain(analysis, roof, sms=132) if one.rule == "fuse")
     assert pipe in ("fp32", "fp64")
     total = float(frame["time"].sum())
@@ -445,7 +451,7 @@ def test_fusing_leaves_the_computing_kernels_as_long_as_they_are(computing, vari
         "distinct": 5.0,
         "bytes": 9e6,
         "compulsory_bytes": 1e6,
-        "floor_time": 10e-6,
+        "lower_bound_time": 10e-6,
         "computing_share": computing,
     }
     one = next(f for f in examine([Subject("cuda", "", 100e-6, known)], {"cuda": 100e-6}) if f.rule == "fuse")

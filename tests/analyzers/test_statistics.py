@@ -14,11 +14,11 @@ from analyzers.verdicts.statistics import (
     drift,
     median_interval,
     outliers,
-    precision_doubt,
+    precision_caveat,
     ratio,
     summary,
     verdict,
-    winner_doubt,
+    winner_caveat,
 )
 
 times = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=60)
@@ -77,13 +77,13 @@ def test_median_interval_covers():
     assert hits / 1000 >= 0.94
 
 
-def test_precision_is_reached_or_doubted():
+def test_precision_is_reached_or_given_a_caveat():
     s = summary(1e-3 * (1 + 0.01 * np.random.default_rng(0).standard_normal(40)))
     assert s.reached(0.02)
     assert not s.reached(1e-4)
-    doubt = precision_doubt({"a": s}, 1e-4)
-    assert "a " in doubt.how_much
-    assert precision_doubt({"a": s}, 0.02) is None
+    caveat = precision_caveat({"a": s}, 1e-4)
+    assert "a " in caveat.how_much
+    assert precision_caveat({"a": s}, 0.02) is None
 
 
 def test_outliers_are_counted_not_removed():
@@ -107,13 +107,13 @@ def test_drift_is_seen_and_noise_is_not():
     ("low", "high", "n", "expected"),
     [
         (1.011, 1.2, 12, "faster"),
-        (1.005, 1.2, 12, "undecided"),
+        (1.005, 1.2, 12, "inconclusive"),
         (0.8, 0.989, 12, "slower"),
-        (0.8, 0.995, 12, "undecided"),
+        (0.8, 0.995, 12, "inconclusive"),
         (0.995, 1.005, 12, "same"),
         (1.002, 1.009, 12, "same"),
-        (1.2, 1.3, 5, "undecided"),
-        (math.nan, math.nan, 12, "undecided"),
+        (1.2, 1.3, 5, "inconclusive"),
+        (math.nan, math.nan, 12, "inconclusive"),
     ],
 )
 def test_verdict_rule(low, high, n, expected):
@@ -155,7 +155,7 @@ def test_ratio_is_exact_without_noise_and_deterministic():
 
 def test_ratio_uses_only_rounds_with_both_sides():
     r = ratio([2.0, 2.0, 9.0], [1.0, 1.0], [0, 1, 2], [0, 1])
-    assert (r.value, r.n, r.verdict) == (2.0, 2, "undecided")
+    assert (r.value, r.n, r.verdict) == (2.0, 2, "inconclusive")
     assert ratio([1.0], [1.0], [0], [1]).n == 0
     assert math.isnan(ratio([], [], []).value)
 
@@ -229,15 +229,15 @@ def test_the_best_of_many_equals_looks_better(count, gain):
     assert best_of(count, 0.01) == pytest.approx(drawn, rel=0.03)
 
 
-def test_winner_doubt():
+def test_winner_caveat():
     assert best_of(1, 0.01) == 0.0
-    assert winner_doubt(5, 1e-5) is None
-    assert "5" in winner_doubt(5, 0.01, "c").what
-    assert winner_doubt(5, math.nan) is None
+    assert winner_caveat(5, 1e-5) is None
+    assert "5" in winner_caveat(5, 0.01, "c").what
+    assert winner_caveat(5, math.nan) is None
     luck = best_of(5, 0.01)
-    assert winner_doubt(5, 0.01, "c", 2 * luck).code == "luck"
-    assert winner_doubt(5, 0.01, "c", 10 * luck).code == "luck-below-lead"
-    assert "it leads by" in winner_doubt(5, 0.01, "c", 2 * luck).how_much
+    assert winner_caveat(5, 0.01, "c", 2 * luck).code == "luck"
+    assert winner_caveat(5, 0.01, "c", 10 * luck).code == "luck-below-lead"
+    assert "it leads by" in winner_caveat(5, 0.01, "c", 2 * luck).how_much
 
 
 # --- several processes: an interval that holds for the next run ---------------------------------------------------
@@ -338,6 +338,6 @@ def test_two_processes_that_agree_are_given_three_and_a_half_times_their_rounds(
     assert math.log(twice.high / twice.low) / 2 == pytest.approx(3.5 * twice.within)
 
 
-@pytest.mark.parametrize(("n", "word"), [(5, "undecided"), (6, "faster")])
+@pytest.mark.parametrize(("n", "word"), [(5, "inconclusive"), (6, "faster")])
 def test_six_rounds_decide_and_five_do_not(n, word):
     assert ratio([2.0] * n, [1.0] * n, range(n)).verdict == word

@@ -67,16 +67,16 @@ def test_a_difference_beyond_the_spread_is_told_and_mirrors(rng):
     assert (found.verdict, back.verdict) == ("faster", "slower")
     assert found.low < 1.2 < found.high
     assert (1 / back.high, 1 / back.low) == pytest.approx((found.low, found.high))
-    assert unpaired(before, before * 1.0001).verdict in ("same", "undecided")
+    assert unpaired(before, before * 1.0001).verdict in ("same", "inconclusive")
     assert unpaired(np.full(12, 1.0), np.full(12, 1.001)).verdict == "same"
 
 
 def test_few_steps_have_to_lie_apart_by_more_than_they_differ():
-    assert unpaired([1.0, 1.1, 1.05, 1.02], [0.9, 0.92, 0.95, 0.97]).verdict == "undecided"
+    assert unpaired([1.0, 1.1, 1.05, 1.02], [0.9, 0.92, 0.95, 0.97]).verdict == "inconclusive"
     assert unpaired([1.0, 1.1, 1.05, 1.02], [0.5, 0.52, 0.55, 0.51]).verdict == "faster"
     assert FEWEST == 4 < SERIAL
     alone = unpaired([2.0, 2.0, 2.0], [1.0, 1.0, 1.0])
-    assert (alone.value, alone.verdict) == (2.0, "undecided")
+    assert (alone.value, alone.verdict) == (2.0, "inconclusive")
     assert np.isnan(alone.low)
     with pytest.raises(AnalyzeError, match="not above 0"):
         unpaired([1.0, 0.0], [1.0, 1.0])
@@ -142,13 +142,14 @@ def test_the_gate_fails_for_what_is_slower_for_sure_alone():
     assert rung.verdict == "slower"
     assert found.regressions(0.05) == [rung]
     assert found.regressions(0.5) == []
-    assert found.undecided(0.5) == []
+    assert found.inconclusive(0.5) == []
     unsure = replace(
-        found, rungs=(found.rungs[0], replace(rung, since=replace(rung.since, low=0.5, high=1.2, verdict="undecided")))
+        found,
+        rungs=(found.rungs[0], replace(rung, since=replace(rung.since, low=0.5, high=1.2, verdict="inconclusive"))),
     )
     assert unsure.regressions(0.05) == []
-    assert unsure.undecided(0.05) == list(unsure.rungs[1:])
-    assert unsure.undecided(1.5) == []
+    assert unsure.inconclusive(0.05) == list(unsure.rungs[1:])
+    assert unsure.inconclusive(1.5) == []
 
 
 def test_windows_that_are_not_alike_have_no_speed_up():
@@ -157,12 +158,12 @@ def test_windows_that_are_not_alike_have_no_speed_up():
     assert found.apart == ("window",)
     assert np.isnan(found.rungs[1].total)
     assert found.rungs[1].pieces == ()
-    assert found.doubts[0].how_much == "a: 11 steps; b: the whole record, in which nothing repeats"
+    assert found.caveats[0].how_much == "a: 11 steps; b: the whole record, in which nothing repeats"
     assert found.to_dict()["steps"][1]["total"]["ratio"] is None
     same = compare_steps([record, replace(record, label="c")])
-    assert (same.apart, same.rungs[1].total, same.rungs[1].verdict) == ((), 1.0, "undecided")
+    assert (same.apart, same.rungs[1].total, same.rungs[1].verdict) == ((), 1.0, "inconclusive")
     assert same.unknown == ("c",)
-    assert "too-few-steps" in {one.code for one in same.doubts}
+    assert "too-few-steps" in {one.code for one in same.caveats}
 
 
 def test_passages_compare_with_those_of_the_same_range():
@@ -179,7 +180,7 @@ def test_facts_that_differ_are_told():
         [taken(facts={"device": "H100", "method": "nsys"}), taken("b", facts={"device": "H200", "method": "nsys"})]
     )
     assert found.apart == ("device",)
-    assert found.doubts[0].how_much == "a: H100, b: H200"
+    assert found.caveats[0].how_much == "a: H100, b: H200"
 
 
 def test_other_work_is_told():
@@ -187,7 +188,7 @@ def test_other_work_is_told():
         return work.assign(kernel=["x" + name for name in work["kernel"]])
 
     found = compare_steps([taken(), taken("b", edit=renamed)])
-    assert "other-work" in {one.code for one in found.doubts}
+    assert "other-work" in {one.code for one in found.caveats}
 
 
 def test_one_program_does_not_compare():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analyzers.errors import AnalyzeError
 from analyzers.timeline.summary import Api, DeviceTime, Gaps, device_labels, timeline
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.frame import build
 
 
@@ -23,7 +23,7 @@ def frame_of(rows, **more):
         "start": [row[0] / 1e9 for row in rows],
         "time": [row[1] / 1e9 for row in rows],
     }
-    return build({**columns, **more}, tool="nsys", doubts=[Doubt("w")])
+    return build({**columns, **more}, tool="nsys", caveats=[Caveat("w")])
 
 
 def test_gaps_overlap_and_busy():
@@ -39,7 +39,7 @@ def test_gaps_overlap_and_busy():
     assert device.idle == pytest.approx(140 / 350)
     assert [one.name for one in facts.kernels] == ["a", "b", "c"]
     assert facts.kernels[0].share == pytest.approx(110 / 260)
-    assert facts.doubts[0].what == "w"
+    assert facts.caveats[0].what == "w"
 
 
 def test_work_inside_work_leaves_no_gap():

@@ -36,8 +36,8 @@ FAST = {"impl": "fast", "ratio": "faster", "speedup": 2.0, "low": 1.98, "high": 
         ({"hard": 2e-4, "counted_hard": 2e-4}, "impossible", "0.50 of the least time that its own counted work needs"),
         ({"ratio": "slower"}, "slower", ""),
         ({"ratio": "same"}, "same", ""),
-        ({"ratio": "undecided"}, "undecided", ""),
-        ({"ratio": ""}, "undecided", ""),
+        ({"ratio": "inconclusive"}, "inconclusive", ""),
+        ({"ratio": ""}, "inconclusive", ""),
         ({}, "faster", ""),
     ],
 )
@@ -56,7 +56,7 @@ def test_an_honest_algebraic_win_is_not_impossible():
     assert "0.022" in verdict.text()
 
 
-def test_below_the_floor_without_counters_is_said_and_is_no_win():
+def test_below_the_lower_bound_without_counters_is_said_and_is_no_win():
     verdict = decide(Evidence(**FAST, hard=4e-3))
     assert (verdict.word, [one.code for one in verdict.conditions]) == ("faster", ["unexplained"])
     assert not verdict.wins
@@ -97,10 +97,10 @@ def test_switches_of_its_own_are_a_condition_of_a_win():
     assert decide(known).wins
 
 
-def test_what_load_may_explain_is_undecided():
+def test_what_load_may_explain_is_inconclusive():
     load = "CPU contention 69% (4.4 runnable tasks on 2 cores)"
     busy = decide(Evidence(**FAST, slower=1e3, load=load))
-    assert (busy.word, busy.wins) == ("undecided", False)
+    assert (busy.word, busy.wins) == ("inconclusive", False)
     assert busy.text().endswith(f", machine busy: {load}")
     assert decide(Evidence(**FAST, slower=1.0, load=load)).word == "faster"
 
@@ -127,32 +127,36 @@ def test_every_word_has_a_sentence_in_both_languages(word, lang):
     assert set(catalogue().verdict) == set(WORDS)
     verdict = Verdict("x", word, "crash", "it fell", 2.0, 1.9, 2.1)
     assert verdict.text(lang)
-    assert ("2.00x [1.90, 2.10]" in verdict.text(lang)) is (word in (*PACED, "undecided"))
+    assert ("2.00x [1.90, 2.10]" in verdict.text(lang)) is (word in (*PACED, "inconclusive"))
 
 
 def test_every_condition_can_be_said():
-    values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said"), "X")
+    values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said", "load"), "X")
     for code in catalogue().condition:
         assert Condition(code, values).text("zh") != Condition(code, values).text("en")
 
 
 def test_a_speedup_that_is_not_known_is_not_invented():
-    verdict = decide(Evidence(impl="x", ratio="undecided"))
+    verdict = decide(Evidence(impl="x", ratio="inconclusive"))
     assert math.isnan(verdict.speedup)
-    assert verdict.text() == "undecided"
+    assert verdict.text() == "inconclusive"
     assert set(PACED) < set(WORDS)
 
 
 def test_an_interval_off_one_that_decides_nothing_says_why():
-    known = Evidence(impl="x", ratio="undecided", threshold=0.01, time=1.0, speedup=1.07, low=1.04, high=1.1)
+    known = Evidence(impl="x", ratio="inconclusive", threshold=0.01, time=1.0, speedup=1.07, low=1.04, high=1.1)
     few = decide(known)
-    assert few.text() == "undecided: 1.07x [1.04, 1.10], too few rounds to decide"
+    assert few.text() == "inconclusive: 1.07x [1.04, 1.10], too few rounds to decide"
     two = decide(msgspec.structs.replace(known, clocks="cupti 1.07x, event 0.99x"))
-    assert two.text() == "undecided: 1.07x, two clocks disagree: cupti 1.07x, event 0.99x"
-    near = decide(Evidence(impl="x", ratio="undecided", threshold=0.01, time=1.0, speedup=1.01, low=1.005, high=1.02))
-    assert near.text() == "undecided: 1.01x [1.00, 1.02]"
-    below = decide(Evidence(impl="x", ratio="undecided", threshold=0.01, time=1.0, speedup=0.98, low=0.953, high=0.994))
-    assert below.text() == "undecided: 0.980x [0.953, 0.994]", "without 1, and not sure of 1 %"
+    assert two.text() == "inconclusive: 1.07x, two clocks disagree: cupti 1.07x, event 0.99x"
+    near = decide(
+        Evidence(impl="x", ratio="inconclusive", threshold=0.01, time=1.0, speedup=1.01, low=1.005, high=1.02)
+    )
+    assert near.text() == "inconclusive: 1.01x [1.00, 1.02]"
+    below = decide(
+        Evidence(impl="x", ratio="inconclusive", threshold=0.01, time=1.0, speedup=0.98, low=0.953, high=0.994)
+    )
+    assert below.text() == "inconclusive: 0.980x [0.953, 0.994]", "without 1, and not sure of 1 %"
     assert below.text("zh") == "未定：0.980x [0.953, 0.994]"
 
 

@@ -1,4 +1,4 @@
-"""The time of a call adds up, and no finding promises more than lies above the floor. On recorded runs, and by hand."""
+"""The time of a call adds up, and no finding promises more than lies above the lower bound. On recorded runs, and by hand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from recorded import opened, some_slow
 from synthetic import launches, noisy, samples
 
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.rules.findings import examine
 from analyzers.rules.rule import HOST, TIME, Finding, Subject
 from analyzers.verdicts.analysis import analyze
-from analyzers.waterfall import EXCESS, FLOOR, GAPS, KERNELS, WORDS, WORK, waterfalls
+from analyzers.waterfall import EXCESS, GAPS, KERNELS, LOWER_BOUND, WORDS, WORK, waterfalls
 from roofline.ceilings import Ceiling
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ RUNS = sorted(
 
 @pytest.mark.xdist_group("recorded")
 @pytest.mark.parametrize("run", some_slow(RUNS, keep=4), ids=lambda path: path.name)
-def test_recorded_runs_add_up_and_no_win_passes_the_floor(run):
+def test_recorded_runs_add_up_and_no_win_passes_the_lower_bound(run):
     study = opened(run)
     told = study.waterfalls
     assert set(told) == set(study.analysis.impls["impl"])
@@ -39,11 +39,11 @@ def test_recorded_runs_add_up_and_no_win_passes_the_floor(run):
     wins: Counter[str] = Counter()
     for finding in study.findings():
         if finding.severity == TIME:
-            room = told[finding.impl].time - told[finding.impl].floor
+            room = told[finding.impl].time - told[finding.impl].lower_bound
             assert 0 <= finding.win <= finding.upper_bound <= room * (1 + 1e-9), finding.title
             wins[finding.impl] += finding.win
     for name, won in wins.items():
-        assert won <= (told[name].time - told[name].floor) * (1 + 1e-9), name
+        assert won <= (told[name].time - told[name].lower_bound) * (1 + 1e-9), name
 
 
 def test_each_slice_by_hand(h200):
@@ -52,11 +52,11 @@ def test_each_slice_by_hand(h200):
     analysis = analyze(samples({"a": noisy(5e-6, rel=0)}), launches(copy), work, h200, reference="")
     one = waterfalls(analysis)["a"]
     seconds = {part.kind: part.seconds for part in one.slices}
-    assert seconds == pytest.approx({FLOOR: 1e-6, WORK: 1e-6, EXCESS: 1e-6, GAPS: 2e-6})
+    assert seconds == pytest.approx({LOWER_BOUND: 1e-6, WORK: 1e-6, EXCESS: 1e-6, GAPS: 2e-6})
     (excess,) = [part for part in one.slices if part.kind == EXCESS]
     assert (excess.kernel, excess.cause) == ("copy", "dram")
     assert json.dumps(one.to_dict(), allow_nan=False)
-    assert set(WORDS) == {FLOOR, WORK, EXCESS, KERNELS, GAPS}
+    assert set(WORDS) == {LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS}
 
 
 def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):
@@ -85,7 +85,9 @@ def test_a_kernel_at_its_l2_roof_is_at_a_roof(h200):
     assert (row["bound_by"], row["roof"], row["roof_share"]) == ("l2", "l2", pytest.approx(0.8))
     assert row["attainable_fraction"] == pytest.approx(0.1)
     one = waterfalls(analysis)["a"]
-    assert {part.kind: part.seconds for part in one.slices} == pytest.approx({FLOOR: 1e-6, WORK: 7e-6, EXCESS: 2e-6})
+    assert {part.kind: part.seconds for part in one.slices} == pytest.approx(
+        {LOWER_BOUND: 1e-6, WORK: 7e-6, EXCESS: 2e-6}
+    )
     call = analysis.impl("a")
     assert (call["roof"], call["roof_share"]) == ("l2", pytest.approx(0.8))
 
@@ -101,19 +103,19 @@ def test_a_launch_that_cannot_go_is_no_loss(h200):
     tiny = {"impl": "a", "time": 1.5e-6, "dram_bytes": 4.8e3, "blocks": 4.0, "sm_count": 132.0}
     analysis = analyze(samples({"a": noisy(1.6e-6, rel=0)}), launches(tiny), Work({}, 4.8e3), line, reference="")
     one = waterfalls(analysis)["a"]
-    assert one.of(FLOOR) == pytest.approx(1.2e-6)
+    assert one.of(LOWER_BOUND) == pytest.approx(1.2e-6)
     assert one.of(EXCESS) + one.of(GAPS) == pytest.approx(0.4e-6)
 
 
-def test_without_counters_or_floor_the_rest_is_said_to_be_unknown(h200):
+def test_without_counters_or_lower_bound_the_rest_is_said_to_be_unknown(h200):
     one = waterfalls(analyze(samples({"a": noisy(5e-6, rel=0)}), None, None, h200, reference=""))["a"]
-    assert math.isnan(one.floor)
-    assert one.to_dict()["floor"] is None
+    assert math.isnan(one.lower_bound)
+    assert one.to_dict()["lower_bound"] is None
     assert [part.kind for part in one.slices] == [KERNELS]
 
 
-def test_a_bound_is_capped_at_the_floor_and_wins_do_not_overlap():
-    """44 us were promised where the floor is 41 us away."""
+def test_a_bound_is_capped_at_the_lower_bound_and_wins_do_not_overlap():
+    """44 us were promised where the lower bound is 41 us away."""
     kernel = Subject(
         "cuda",
         "k",
@@ -121,7 +123,7 @@ def test_a_bound_is_capped_at_the_floor_and_wins_do_not_overlap():
         {"blocks": 4.0, "sm_count": 132.0, "atomic_requests": 9.0, "reduction_requests": 0.0},
         {"dram": 1e-7},
     )
-    found = [one for one in examine([kernel], {"cuda": 44e-6}, floors={"cuda": 3e-6}) if one.severity == TIME]
+    found = [one for one in examine([kernel], {"cuda": 44e-6}, lower_bounds={"cuda": 3e-6}) if one.severity == TIME]
     assert [one.upper_bound for one in found] == pytest.approx([41e-6] * len(found))
     assert [one.win for one in found] == pytest.approx([41e-6] + [0.0] * (len(found) - 1))
     assert len(found) > 1
@@ -133,8 +135,10 @@ def test_what_a_kernel_could_win_is_claimed_once():
     slow_ = Subject("c", "gemm", 80e-6, values, {"tensor_bf16": 40e-6})
     moves = Subject("c", "move", 90e-6, {"dram_fraction": 0.7, "occupancy": 0.9}, {"dram": 63e-6}, {"dram": 4e12})
     known = {"kernels": 9.0, "distinct": 2.0, "bytes": 9e6, "compulsory_bytes": 1e6, "computing_share": 0.4}
-    call = Subject("c", "", 200e-6, {**known, "floor_time": 10e-6}, moving=frozenset({"move"}))
-    found = [one for one in examine([call, slow_, moves], {"c": 200e-6}, floors={"c": 10e-6}) if one.severity == TIME]
+    call = Subject("c", "", 200e-6, {**known, "lower_bound_time": 10e-6}, moving=frozenset({"move"}))
+    found = [
+        one for one in examine([call, slow_, moves], {"c": 200e-6}, lower_bounds={"c": 10e-6}) if one.severity == TIME
+    ]
     told = {one.rule: one.win for one in found}
     assert [one.rule for one in found] == ["fuse", "tensor-idle", "stalls", "dram-bound"]
     assert told == pytest.approx({"fuse": 120e-6, "tensor-idle": 40e-6, "stalls": 0.0, "dram-bound": 0.0})

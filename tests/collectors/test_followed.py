@@ -122,7 +122,7 @@ def lost(path, together):
         frame = read(path)
     except CollectError as error:
         return not error.fix or str(path) not in str(error)
-    named = any(re.search(r"line \d+", doubt.what) and doubt.fix for doubt in frame.attrs["doubts"])
+    named = any(re.search(r"line \d+", caveat.what) and caveat.fix for caveat in frame.attrs["caveats"])
     return not named and len(frame) != together
 
 
@@ -147,8 +147,8 @@ def test_the_second_is_named_with_its_line_and_how_to_part_them(tmp_path, partia
     if partial:
         frame = read(path, partial=True)
         assert len(frame) == len(LAUNCHES)
-        (doubt,) = (one for one in frame.attrs["doubts"] if "is not read" in one.what)
-        said, fix = doubt.what, doubt.fix
+        (caveat,) = (one for one in frame.attrs["caveats"] if "is not read" in one.what)
+        said, fix = caveat.what, caveat.fix
     else:
         with pytest.raises(CollectError) as caught:
             read(path)
@@ -189,20 +189,22 @@ def test_a_second_part_behind_many_blocks_is_seen(tmp_path):
         read(path)
 
 
-def test_what_a_watched_program_printed_is_a_doubt(tmp_path):
+def test_what_a_watched_program_printed_is_a_caveat(tmp_path):
     path = tmp_path / "run.log"
     path.write_text(PARTS["trtexec summary"] + PARTS["ncu log"])
     frame = read(path)
     assert len(frame) == len(LAUNCHES)
-    assert any("ncu's CSV in a file that begins with what trtexec printed" in one.what for one in frame.attrs["doubts"])
+    assert any(
+        "ncu's CSV in a file that begins with what trtexec printed" in one.what for one in frame.attrs["caveats"]
+    )
 
 
-def test_a_summary_of_another_capture_is_doubted(tmp_path):
+def test_a_summary_of_another_capture_is_a_caveat(tmp_path):
     path = tmp_path / "stats.csv"
     path.write_text(gpu_trace(OPS) + "\n" + kern_sum(OPS[:2]))
-    assert not any("two captures" in one.what for one in read(path).attrs["doubts"])
+    assert not any("two captures" in one.what for one in read(path).attrs["caveats"])
     path.write_text(gpu_trace(OPS) + "\n" + kern_sum(OPS[:1]))
-    assert any("two captures" in one.what for one in read(path).attrs["doubts"])
+    assert any("two captures" in one.what for one in read(path).attrs["caveats"])
 
 
 def test_what_stands_behind_a_database_is_refused(tmp_path):

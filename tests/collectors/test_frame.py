@@ -6,19 +6,21 @@ import pytest
 from frames import validate
 
 from collectors import CollectError
+from collectors.caveat import Caveat
 from collectors.counters import COUNTERS
-from collectors.doubt import Doubt
 from collectors.frame import KEYS, OPTIONAL, build, host_of, key_order, set_host, uncollected
 
 
-def test_build_fills_keys_orders_columns_and_keeps_doubts():
-    frame = build({"time": [1.0, 2.0], "kernel": ["a", "b"], "stream": "7"}, tool="nsys", doubts=[Doubt("x", "y", "z")])
+def test_build_fills_keys_orders_columns_and_keeps_caveats():
+    frame = build(
+        {"time": [1.0, 2.0], "kernel": ["a", "b"], "stream": "7"}, tool="nsys", caveats=[Caveat("x", "y", "z")]
+    )
     assert list(frame.columns) == [*KEYS, "stream", "time"]
     assert frame["launch"].tolist() == [0, 1]
     assert frame["kind"].tolist() == ["kernel", "kernel"]
     assert frame["impl"].tolist() == ["", ""]
     assert frame["time"].dtype == np.float64
-    assert frame.attrs["doubts"] == [Doubt("x", "y", "z")]
+    assert frame.attrs["caveats"] == [Caveat("x", "y", "z")]
 
 
 def test_integers_become_floats_and_none_becomes_nan():

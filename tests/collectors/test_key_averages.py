@@ -34,7 +34,7 @@ def test_kernels_and_copies_are_rows_and_operators_are_not(tmp_path):
     assert frame["kind"].tolist() == ["kernel", "memcpy"]
     assert frame["instances"].tolist() == [3, 2]
     assert frame["time"].tolist() == pytest.approx([1e-3, 5e-4])
-    assert frame.attrs["doubts"] == []
+    assert frame.attrs["caveats"] == []
 
 
 def test_a_table_of_an_old_version_has_operators_alone(tmp_path):
@@ -42,7 +42,7 @@ def test_a_table_of_an_old_version_has_operators_alone(tmp_path):
     path.write_text(table(OPERATOR))
     frame = read(path)
     assert frame["kernel"].tolist() == ["aten::mm"]
-    said = " ".join(one.what for one in frame.attrs["doubts"])
+    said = " ".join(one.what for one in frame.attrs["caveats"])
     assert "75.0 % of the GPU time" in said
     assert "operators and no kernels" in said
 
@@ -52,7 +52,7 @@ def test_of_two_tables_the_one_with_most_gpu_time_is_read(tmp_path):
     path.write_text(table(OPERATOR, COPY) + "\n" + TABLE)
     frame = read(path)
     assert len(frame) == 2
-    assert any("2 tables" in one.what for one in frame.attrs["doubts"])
+    assert any("2 tables" in one.what for one in frame.attrs["caveats"])
 
 
 def test_a_table_without_gpu_time_or_with_a_damaged_row_is_refused(tmp_path):

@@ -93,7 +93,7 @@ def test_raw_page(tmp_path, name):
     assert frame["process"].tolist() == ["4711"] * 2
     assert frame["impl"].tolist() == (["candidate"] * 2 if dialect.nvtx else ["", ""])
     assert frame["range"].tolist() == (["S1/candidate/measure"] * 2 if dialect.nvtx else ["", ""])
-    assert frame.attrs["doubts"] == []
+    assert frame.attrs["caveats"] == []
 
 
 @pytest.mark.parametrize("locale", ["C", "en_US", "de_DE", "fr_FR"])
@@ -104,7 +104,7 @@ def test_details_page(tmp_path, locale, auto, body):
     dialect = Dialect(page="details", locale=locale, auto=auto, body_labels=body, rules=rules)
     frame = read(put(tmp_path, write(TWO, dialect)))
     check(frame, TWO, 5e-3 if auto else 1e-9)
-    assert [one.what for one in frame.attrs["doubts"]] == ["the details page rounds to two decimals of a scaled unit"]
+    assert [one.what for one in frame.attrs["caveats"]] == ["the details page rounds to two decimals of a scaled unit"]
 
 
 @pytest.mark.parametrize("missing", ["n/a", "", "no data", "(!) n/a"])
@@ -115,11 +115,11 @@ def test_missing_values_are_nan(tmp_path, missing):
         assert frame["flop_fp32"].notna().tolist() == [True, False]
 
 
-def test_counters_without_any_value_are_a_doubt(tmp_path):
+def test_counters_without_any_value_are_a_caveat(tmp_path):
     without = tuple(launch(**{SASS.format("fmul"): None, CLOCK: None}) for _ in range(2))
     frame = read(put(tmp_path, write(without, Dialect())))
     assert frame["flop_fp32"].isna().all()
-    (found,) = frame.attrs["doubts"]
+    (found,) = frame.attrs["caveats"]
     assert "flop_fp32" in found.what
     assert "sm_clock" in found.what
 
@@ -145,17 +145,17 @@ def test_output_without_a_line_end_before_header_and_row(tmp_path):
     check(read(put(tmp_path, glued)), TWO)
 
 
-def test_no_row_of_units_is_a_doubt(tmp_path):
+def test_no_row_of_units_is_a_caveat(tmp_path):
     frame = read(put(tmp_path, write(TWO, Dialect(units_row=False))))
     check(frame, TWO)
-    assert frame.attrs["doubts"][0].what == "the export has no row of units"
+    assert frame.attrs["caveats"][0].what == "the export has no row of units"
 
 
-def test_an_unknown_unit_leaves_the_metric_out_with_a_doubt(tmp_path):
+def test_an_unknown_unit_leaves_the_metric_out_with_a_caveat(tmp_path):
     data = write(TWO, Dialect()).replace(b'"byte"', b'"furlong"')
     frame = read(put(tmp_path, data))
     assert frame["dram_bytes"].isna().all()
-    assert "furlong" in frame.attrs["doubts"][0].what
+    assert "furlong" in frame.attrs["caveats"][0].what
 
 
 def test_numbers_that_could_be_read_two_ways_are_refused(tmp_path):
@@ -203,12 +203,12 @@ def test_ranges_and_implementation(tmp_path, ranges, impl, path, coloured):
     assert frame["range"].tolist() == [path]
 
 
-def test_the_applications_failure_is_a_doubt_when_the_table_is_whole(tmp_path):
+def test_the_applications_failure_is_a_caveat_when_the_table_is_whole(tmp_path):
     dialect = Dialect(before=("==ERROR== The application returned an error code (11).",))
     frame = read(put(tmp_path, write(TWO, dialect)))
     check(frame, TWO)
-    assert "error code (11)" in frame.attrs["doubts"][0].what
-    assert any(one.code == "ncu-target" for one in frame.attrs["doubts"])
+    assert "error code (11)" in frame.attrs["caveats"][0].what
+    assert any(one.code == "ncu-target" for one in frame.attrs["caveats"])
 
 
 @pytest.mark.parametrize(
@@ -437,19 +437,19 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path, page):
         read(put(tmp_path, "\n".join([*lines, ""]).encode()))
 
 
-def test_a_summary_that_stands_in_a_file_twice_is_doubted(tmp_path):
+def test_a_summary_that_stands_in_a_file_twice_is_a_caveat(tmp_path):
     head = (
         "Process ID,Process Name,Host Name,Kernel Name,Device,Invocations,Section Name,Metric Name,Metric Unit,Average"
     )
     row = "7,python3,127.0.0.1,k(int),0,12,GPU Speed,Duration,us,2.00"
     table = "".join(",".join(f'"{cell}"' for cell in line.split(",")) + "\n" for line in (head, row))
     once, twice = (read(put(tmp_path, (table * count).encode())) for count in (1, 2))
-    assert not [one for one in once.attrs["doubts"] if "in the file twice" in one.what]
-    assert [one.how_much for one in twice.attrs["doubts"] if "in the file twice" in one.what] == ["1 rows"]
+    assert not [one for one in once.attrs["caveats"] if "in the file twice" in one.what]
+    assert [one.how_much for one in twice.attrs["caveats"] if "in the file twice" in one.what] == ["1 rows"]
 
 
-def test_a_time_below_0_is_refused_and_another_counter_doubted(tmp_path):
+def test_a_time_below_0_is_refused_and_another_counter_given_a_caveat(tmp_path):
     with pytest.raises(CollectError, match="launch 1 takes less time than none"):
         read(put(tmp_path, write((launch(), launch(ns=-5.0)), Dialect())))
-    (doubt,) = read(put(tmp_path, write((launch(size=-5.0),), Dialect()))).attrs["doubts"]
-    assert (doubt.what, doubt.how_much) == ("counters below 0, or shares above 100 %", "dram_bytes -5")
+    (caveat,) = read(put(tmp_path, write((launch(size=-5.0),), Dialect()))).attrs["caveats"]
+    assert (caveat.what, caveat.how_much) == ("counters below 0, or shares above 100 %", "dram_bytes -5")

@@ -77,7 +77,7 @@ def test_cut_at_every_byte(tmp_path: Path, name: str, step: int):
 
 @pytest.mark.parametrize("step", [29, pytest.param(13, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DIALECTS)
-def test_partial_reading_gives_a_prefix_with_a_doubt(tmp_path: Path, name: str, step: int):
+def test_partial_reading_gives_a_prefix_with_a_caveat(tmp_path: Path, name: str, step: int):
     dialect = DIALECTS[name]
     data = write(LAUNCHES, dialect)
     path = tmp_path / "cut.csv"
@@ -93,7 +93,7 @@ def test_partial_reading_gives_a_prefix_with_a_doubt(tmp_path: Path, name: str, 
         assert is_prefix(part, whole, last_may_lack=dialect.page == "details"), size
         seen.add(len(part))
         if not data[:size].endswith((b'"', b"\n", b'",')) and data[:size].rsplit(b"\n", 1)[-1].startswith(b'"'):
-            assert any("breaks off" in one.what for one in part.attrs["doubts"]), size
+            assert any("breaks off" in one.what for one in part.attrs["caveats"]), size
     assert seen >= {1}
 
 
@@ -101,7 +101,7 @@ def test_a_details_page_cut_at_a_row_end_shows_in_its_last_launch(tmp_path: Path
     lines = write(LAUNCHES, Dialect(page="details")).splitlines(keepends=True)
     path = tmp_path / "cut.csv"
     path.write_bytes(b"".join(lines[:-1]))
-    assert any("2 metrics, the one before 3" in one.what for one in read(path).attrs["doubts"])
+    assert any("2 metrics, the one before 3" in one.what for one in read(path).attrs["caveats"])
 
 
 def test_two_tables_cut_in_the_second(tmp_path: Path):
@@ -136,7 +136,7 @@ def test_a_missing_quote_never_loses_a_launch(tmp_path: Path, name: str):
         assert found["time"].equals(whole["time"]), data[at - 40 : at + 40]
 
 
-def test_rows_taken_out_or_put_in_twice_are_doubted(tmp_path: Path):
+def test_rows_taken_out_or_put_in_twice_are_caveats(tmp_path: Path):
     lines = write((*LAUNCHES, *LAUNCHES), DIALECTS["raw"]).splitlines(keepends=True)
     first = next(at for at, line in enumerate(lines) if line.startswith(b'"ID"')) + 2
     for kept, what in (
@@ -145,23 +145,23 @@ def test_rows_taken_out_or_put_in_twice_are_doubted(tmp_path: Path):
         ([*lines, lines[-1]], "twice"),
     ):
         (tmp_path / "x.csv").write_bytes(b"".join(kept))
-        assert [what in one.what for one in read(tmp_path / "x.csv").attrs["doubts"]].count(True) == 1
+        assert [what in one.what for one in read(tmp_path / "x.csv").attrs["caveats"]].count(True) == 1
 
 
-def test_a_metric_that_one_launch_of_a_details_page_lost_is_doubted(tmp_path: Path):
+def test_a_metric_that_one_launch_of_a_details_page_lost_is_a_caveat(tmp_path: Path):
     rows = write((*LAUNCHES, *LAUNCHES), DIALECTS["details"]).splitlines(keepends=True)
     for kept, what in ((rows[:2] + rows[3:], "every other launch has"), ([*rows[:3], *rows[2:]], "there twice")):
         (tmp_path / "x.csv").write_bytes(b"".join(kept))
-        assert any(what in one.what for one in read(tmp_path / "x.csv").attrs["doubts"]), what
+        assert any(what in one.what for one in read(tmp_path / "x.csv").attrs["caveats"]), what
     (tmp_path / "x.csv").write_bytes(b"".join(rows))
-    said = [one.what for one in read(tmp_path / "x.csv").attrs["doubts"]]
+    said = [one.what for one in read(tmp_path / "x.csv").attrs["caveats"]]
     assert not [one for one in said if "twice" in one or "every other" in one]
 
 
-def test_shares_above_one_are_doubted(tmp_path: Path):
+def test_shares_above_one_are_caveats(tmp_path: Path):
     odd = Launch("k", {**METRICS, "sm__warps_active.avg.pct_of_peak_sustained_active": 140.0})
     (tmp_path / "x.csv").write_bytes(write((odd,), DIALECTS["raw"]))
-    assert any("above 100 %" in one.what for one in read(tmp_path / "x.csv").attrs["doubts"])
+    assert any("above 100 %" in one.what for one in read(tmp_path / "x.csv").attrs["caveats"])
 
 
 @pytest.mark.parametrize("name", ["raw", "details"])

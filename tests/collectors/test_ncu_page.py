@@ -108,16 +108,16 @@ def test_a_page_cut_in_a_table_is_refused(tmp_path, text):
         assert found["time"].tolist() == whole["time"].tolist()[: len(found)]
 
 
-def test_metrics_without_their_launch_are_doubted(tmp_path):
+def test_metrics_without_their_launch_are_caveats(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW[NEW.index("    Section") :] + NEW)
-    (doubt,) = [one for one in read(path).attrs["doubts"] if "before the first launch" in one.what]
-    assert doubt.how_much == "4 rows left out"
+    (caveat,) = [one for one in read(path).attrs["caveats"] if "before the first launch" in one.what]
+    assert caveat.how_much == "4 rows left out"
 
 
-def doubts(path, text):
+def caveats(path, text):
     path.write_text(text)
-    return {one.what: one.how_much for one in read(path).attrs["doubts"]}
+    return {one.what: one.how_much for one in read(path).attrs["caveats"]}
 
 
 TWICE = "launches stand in the file twice, to the last digit"
@@ -167,13 +167,13 @@ def test_metrics_that_no_counter_is_made_of_are_named(tmp_path):
         (" (864, 1, 1)x(256, 1, 1)", ""),
     ],
 )
-def test_a_damaged_shape_is_doubted(tmp_path, whole, damaged):
+def test_a_damaged_shape_is_a_caveat(tmp_path, whole, damaged):
     path = tmp_path / "notes.txt"
-    assert doubts(path, NEW.replace(whole, damaged))[SHAPE] == "1 rows"
-    assert SHAPE not in doubts(path, OLD)
+    assert caveats(path, NEW.replace(whole, damaged))[SHAPE] == "1 rows"
+    assert SHAPE not in caveats(path, OLD)
 
 
 @pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("Stream 7", "Stream")])
-def test_sections_whose_launch_has_lost_its_line_are_doubted(tmp_path, whole, damaged):
-    found = doubts(tmp_path / "notes.txt", NEW + NEW.replace(whole, damaged))
+def test_sections_whose_launch_has_lost_its_line_are_caveats(tmp_path, whole, damaged):
+    found = caveats(tmp_path / "notes.txt", NEW + NEW.replace(whole, damaged))
     assert found[LOST] == "2 sections left out"

@@ -30,7 +30,7 @@ def test_the_default_set(name):
     assert frame["passes"].max() <= planned_passes(counter_set("default"), "9.0") == 8
     missing = [one for one in uncollected(frame, counter_set("default")) if not one.startswith("peak_mma")]
     assert missing == ["l2_write"]  # asked for since; these pages are older
-    assert frame.attrs["doubts"] == []
+    assert frame.attrs["caveats"] == []
 
 
 def test_a_matrix_product_is_counted_exactly():
@@ -45,7 +45,7 @@ def test_a_matrix_product_is_counted_exactly():
 def test_the_target_failed_after_its_kernels(name, code):
     frame = read(recorded(name))
     assert (frame["time"] > 0).all()
-    assert f"error code ({code})" in frame.attrs["doubts"][0].what
+    assert f"error code ({code})" in frame.attrs["caveats"][0].what
 
 
 def test_no_kernels():

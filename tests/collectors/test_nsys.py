@@ -223,7 +223,7 @@ def test_stdout_of_several_reports(tmp_path):
     assert nsys.sniff(text, path)
     frame = nsys.read(path)
     assert frame.attrs["report"] == "gpu_trace"
-    assert any("NVTX" in one.what for one in frame.attrs["doubts"])
+    assert any("NVTX" in one.what for one in frame.attrs["caveats"])
 
 
 def test_kernels_and_copies_of_a_stdout_are_one_frame(tmp_path):
@@ -243,7 +243,7 @@ def test_a_damaged_secondary_table_costs_itself_alone(tmp_path):
     path = write(tmp_path / "out.txt", stdout(*parts))
     frame = nsys.read(path)
     assert len(frame) == len(OPS)
-    assert any("kern_sum table is left out" in one.what for one in frame.attrs["doubts"])
+    assert any("kern_sum table is left out" in one.what for one in frame.attrs["caveats"])
     with pytest.raises(CollectError, match="line"):
         nsys.read(write(tmp_path / "alone.txt", stdout(("cuda_gpu_kern_sum", broken))))
 
@@ -259,7 +259,7 @@ def test_error_line_refuses_unless_partial(tmp_path):
     path = write(tmp_path / "out.txt", text)
     with pytest.raises(CollectError, match="gpukernsums"):
         nsys.read(path)
-    assert any("gpukernsums" in one.what for one in nsys.read(path, partial=True).attrs["doubts"])
+    assert any("gpukernsums" in one.what for one in nsys.read(path, partial=True).attrs["caveats"])
 
 
 def test_calls_of_the_system_are_no_calls_of_cuda(tmp_path):
@@ -293,14 +293,14 @@ def test_a_side_of_the_grid_that_is_missing_is_no_shape(tmp_path):
         assert len(frame) == len(OPS)
 
 
-def test_kernels_outside_every_range_are_doubted(tmp_path):
+def test_kernels_outside_every_range_are_caveats(tmp_path):
     text = (
         "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),"
         "Kernel Name\n,,441,441,0,2,300,150.0,150.0,100,200,0.0,relu\n"
     )
     frame = nsys.read(write(tmp_path / "n.csv", text))
     assert frame["process"].tolist() == ["441"]
-    assert any("no kernel lies in an NVTX range" in one.what for one in frame.attrs["doubts"])
+    assert any("no kernel lies in an NVTX range" in one.what for one in frame.attrs["caveats"])
 
 
 def test_none_and_default_domain(tmp_path):
@@ -368,11 +368,11 @@ def test_damaged_rows_name_the_line(tmp_path):
         nsys.read(write(tmp_path / "d.csv", "".join(blank)))
 
 
-def test_times_without_unit_are_doubted(tmp_path):
+def test_times_without_unit_are_caveats(tmp_path):
     text = "Time(%),Total Time,Instances,Average,Minimum,Maximum,Name\n100.0,500,1,500.0,500,500,k\n"
     frame = nsys.read(write(tmp_path / "k.csv", text))
     assert frame["time"].tolist() == [5e-7]
-    assert any("no unit" in one.what for one in frame.attrs["doubts"])
+    assert any("no unit" in one.what for one in frame.attrs["caveats"])
 
 
 def test_other_time_units(tmp_path):
@@ -393,7 +393,7 @@ def test_missing_shares_are_noticed(tmp_path):
     path = write(tmp_path / "k.csv", lost)
     with pytest.raises(CollectError, match=r"60\.0%"):
         nsys.read(path)
-    assert nsys.read(path, partial=True).attrs["doubts"]
+    assert nsys.read(path, partial=True).attrs["caveats"]
 
 
 # ---- cut anywhere ------------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ def check_cut(path: Path, data: bytes, at: int, whole, partial: bool) -> None:
         if column in frame:
             assert frame[column].tolist() == same[column].tolist(), (at, column)
     on_row = at == len(data) or data[at - 1 : at] == b"\n" or data[:at].endswith(b"]") or data[:at].endswith(b"\r")
-    assert on_row or frame.attrs["doubts"], at
+    assert on_row or frame.attrs["caveats"], at
 
 
 FEW = [OPS[0], Op(7000, 10, 'said "x, y", z')]
@@ -560,12 +560,12 @@ def test_the_unit_in_a_title_of_2021_counts(tmp_path, unit, scale):
     frame = nsys.read(path)
     assert frame["kernel"].tolist() == ["conv_forward_kernel", "relu", "[CUDA memcpy HtoD]"]
     assert frame["time"].tolist() == [45000 / scale, 30000 / scale, 89602913 / 2 / scale]
-    assert frame.attrs["doubts"] == []
+    assert frame.attrs["caveats"] == []
 
 
 def test_percents_that_were_cut_to_whole_ones_lose_no_rows(tmp_path):
     path = write(tmp_path / "out.txt", STATS_2021.format(unit="nanoseconds").replace("25.0  ", "24.0  "))
-    assert nsys.read(path).attrs["doubts"] == []
+    assert nsys.read(path).attrs["caveats"] == []
 
 
 def test_aligned_text_of_a_locale_with_decimal_commas(tmp_path):
@@ -585,4 +585,4 @@ def test_a_row_that_stands_twice_makes_more_than_the_whole(tmp_path):
     path = write(tmp_path / "k.csv", "".join([*rows, rows[-1]]))
     with pytest.raises(CollectError, match="stand here twice"):
         nsys.read(path)
-    assert any("stand here twice" in one.what for one in nsys.read(path, partial=True).attrs["doubts"])
+    assert any("stand here twice" in one.what for one in nsys.read(path, partial=True).attrs["caveats"])

@@ -49,7 +49,7 @@ def test_the_launches_stay_and_the_machine_goes(export):
     after = read(export)
     pd.testing.assert_frame_equal(before, after)
     assert before.attrs["devices"] == after.attrs["devices"]
-    assert len(before.attrs["doubts"]) == len(after.attrs["doubts"])
+    assert len(before.attrs["caveats"]) == len(after.attrs["caveats"])
     data = export.read_bytes()
     assert not [word for word in SECRETS if word.encode() in data]
     assert b"2025.3" in data

@@ -1,4 +1,4 @@
-"""The sqlite export: launches with their ranges, what is missing as a doubt, cut files refused."""
+"""The sqlite export: launches with their ranges, what is missing as a caveat, cut files refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "data" / "nsys"
 
 
 def whats(frame) -> str:
-    return "\n".join(one.what for one in frame.attrs["doubts"])
+    return "\n".join(one.what for one in frame.attrs["caveats"])
 
 
 def test_kernels_copies_and_memsets_by_start(tmp_path):
@@ -46,7 +46,7 @@ def test_kernels_copies_and_memsets_by_start(tmp_path):
     assert sorted(frame["bytes"].dropna()) == [16, 65536]
     assert frame.attrs["devices"][0]["sms"] == 132
     assert frame.attrs["api"]["calls"] == 3
-    assert frame.attrs["doubts"] == []
+    assert frame.attrs["caveats"] == []
 
 
 def test_ranges_are_half_open_and_nested(tmp_path):
@@ -134,7 +134,7 @@ def test_unclosed_range_counts_to_the_end(tmp_path):
     assert "never closed" in whats(frame)
 
 
-def test_partial_capture_is_doubted(tmp_path):
+def test_partial_capture_is_a_caveat(tmp_path):
     early = [Op(100, 5, call=10)]
     path = sqlite_export(tmp_path / "a.sqlite", early, [Nvtx(5000, 6000, "a"), Nvtx(7000, 8000, "b")])
     assert "before the first NVTX range" in whats(read_sqlite(path))
@@ -142,13 +142,13 @@ def test_partial_capture_is_doubted(tmp_path):
     assert "the GPU trace stops before the program does" in whats(read_sqlite(lost))
 
 
-def test_range_without_gpu_work_at_the_end_is_no_doubt(tmp_path):
+def test_range_without_gpu_work_at_the_end_is_no_caveat(tmp_path):
     ops = [Op(100, 5, call=10), Op(9000, 5, call=8000)]
     path = sqlite_export(tmp_path / "r.sqlite", ops, [Nvtx(0, 50, "a"), Nvtx(7500, 9500, "save")])
-    assert read_sqlite(path).attrs["doubts"] == []
+    assert read_sqlite(path).attrs["caveats"] == []
 
 
-def test_missing_calls_and_warnings_are_doubts(tmp_path):
+def test_missing_calls_and_warnings_are_caveats(tmp_path):
     more = Base(with_calls=False, warnings=("Not all CUDA events might have been collected.", "Dwarf collected."))
     frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [Op(100, 5)], [Nvtx(0, 50, "a")], more))
     assert frame["range"].tolist() == [""]
@@ -157,7 +157,7 @@ def test_missing_calls_and_warnings_are_doubts(tmp_path):
     assert "Dwarf" not in whats(frame)
 
 
-def test_whole_graphs_are_named_and_doubted(tmp_path):
+def test_whole_graphs_are_named_and_given_a_caveat(tmp_path):
     frame = read_sqlite(sqlite_export(tmp_path / "r.sqlite", [Op(100, 50, graph=True, call=5)], [Nvtx(0, 50, "a")]))
     assert frame["kernel"].tolist() == ["[CUDA graph 1]"]
     assert frame["range"].tolist() == ["a"]

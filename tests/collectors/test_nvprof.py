@@ -107,7 +107,7 @@ def test_trace_as_text_with_unified_memory(tmp_path):
     assert frame["start"].tolist() == pytest.approx([0.2105, 0.211, 0.213])
     assert frame["time"].tolist() == pytest.approx([1.5e-6, 2e-5, 5.792e-6])
     assert sorted(frame["bytes"].dropna()) == [4e3, 48e3]
-    assert "1 page faults" in frame.attrs["doubts"][0].what
+    assert "1 page faults" in frame.attrs["caveats"][0].what
     path.write_text(TEXT_TRACE.replace("(16 2 1)   ", "(16777216 2 1)   "))
     with pytest.raises(CollectError, match="line 4: a row of another width"):
         collectors.read(path)
@@ -265,9 +265,9 @@ def test_a_kernel_that_lacks_metrics_of_others_has_lost_rows(tmp_path):
     (tmp_path / "m.txt").write_text(cut)
     with pytest.raises(CollectError, match="rows are missing"):
         nvprof.read(tmp_path / "m.txt")
-    assert any("rows are missing" in one.what for one in nvprof.read(tmp_path / "m.txt", partial=True).attrs["doubts"])
+    assert any("rows are missing" in one.what for one in nvprof.read(tmp_path / "m.txt", partial=True).attrs["caveats"])
     (tmp_path / "m.txt").write_text(f"{cut}==97== Warning: One or more events or metrics can't be profiled.\n")
-    assert any("could not profile" in one.what for one in nvprof.read(tmp_path / "m.txt").attrs["doubts"])
+    assert any("could not profile" in one.what for one in nvprof.read(tmp_path / "m.txt").attrs["caveats"])
 
 
 @pytest.mark.parametrize(

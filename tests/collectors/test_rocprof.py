@@ -34,11 +34,11 @@ def test_a_dispatch_is_one_row_with_its_counters():
 
 
 def test_nothing_is_invented():
-    """What AMD does not count as NVIDIA does stays out, and what it does count is doubted where it must be."""
+    """What AMD does not count as NVIDIA does stays out, and what it does count is given a caveat where it must be."""
     frame = read(COUNTED)
     known = {"time", "dram_read", "dram_write", "l2_hit_rate", "registers", "shared_memory", "threads", "block_size"}
     assert {name for name in frame if name in COUNTERS} == known
-    assert [one.code for one in frame.attrs["doubts"]] == ["amd-fabric"]
+    assert [one.code for one in frame.attrs["caveats"]] == ["amd-fabric"]
 
 
 def test_a_grid_counts_work_items_and_becomes_blocks():

@@ -1,4 +1,4 @@
-"""Exports that another program wrote again, or that are damaged by hand: right, refused or doubted, never a wrong number."""
+"""Exports that another program wrote again, or that are damaged by hand: right, refused or given a caveat, never a wrong number."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_column_that_is_not_as_the_tool_wrote_it(tmp_path, name, how):
     elif name == "ncu raw" and how in ("lost", "renamed"):
         frame = read(path)
         assert "time" not in frame
-        assert ("Column1" in "".join(doubt.what for doubt in frame.attrs["doubts"])) == (how == "renamed")
+        assert ("Column1" in "".join(caveat.what for caveat in frame.attrs["caveats"])) == (how == "renamed")
     else:
         refused(path)
 

@@ -59,7 +59,7 @@ def files(tmp_path, rows, layers):
 
 
 def whats(frame) -> str:
-    return "\n".join(one.what for one in frame.attrs["doubts"])
+    return "\n".join(one.what for one in frame.attrs["caveats"])
 
 
 def test_layer_times_bytes_and_flop(tmp_path):
@@ -177,7 +177,7 @@ def test_layers_match_by_name_when_the_order_differs(tmp_path):
         trtexec.read(*other)
 
 
-def test_zero_time_count_one_and_fused_layers_are_doubted(tmp_path):
+def test_zero_time_count_one_and_fused_layers_are_caveats(tmp_path):
     layers = [conv("a"), {"Name": "{ForeignNode[x...y]}", "LayerType": "Myelin"}]
     profile, graph = files(tmp_path, [("a", 0), ("{ForeignNode[x...y]}", 3.0)], layers)
     profile.write_text(profile.read_text().replace('"count" : 100', '"count" : 1'))
@@ -256,7 +256,7 @@ def test_recorded_a100_fp32():
     )
     assert len(frame) == 32
     assert (frame["time"] == 0).sum() == 8
-    assert "sum / median latency = 1.067" in [one.how_much for one in frame.attrs["doubts"]]
+    assert "sum / median latency = 1.067" in [one.how_much for one in frame.attrs["caveats"]]
     row = frame[frame["kernel"] == "Conv_26"].iloc[0]
     assert row["op_tensor_tf32"] == pytest.approx(7.40e9, rel=1e-3)
     assert row["op_tensor_tf32"] / row["time"] == pytest.approx(96.3e12, rel=1e-3)

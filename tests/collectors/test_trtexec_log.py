@@ -92,17 +92,17 @@ def test_the_mean_has_more_digits_than_are_printed(write):
 
 def test_the_layers_are_checked_against_it(write):
     frame = collectors.read(write(log(SUMMARY, heading(), table(10))))
-    assert not any("do not add up" in doubt.what for doubt in frame.attrs["doubts"])
+    assert not any("do not add up" in caveat.what for caveat in frame.attrs["caveats"])
     slow = [line.replace("median = 0.95", "median = 2.95") for line in SUMMARY]
     frame = collectors.read(write(log(slow, heading(), table(10))))
-    assert any("do not add up" in doubt.what for doubt in frame.attrs["doubts"])
+    assert any("do not add up" in caveat.what for caveat in frame.attrs["caveats"])
 
 
-def test_a_summary_alone_is_one_row_with_a_doubt(write):
+def test_a_summary_alone_is_one_row_with_a_caveat(write):
     frame = collectors.read(write(log(SUMMARY)))
     assert list(frame["kernel"]) == ["whole network"]
     assert frame["time"].iloc[0] == pytest.approx(0.941e-3)
-    assert any("no layers" in doubt.what and "--dumpProfile" in doubt.fix for doubt in frame.attrs["doubts"])
+    assert any("no layers" in caveat.what and "--dumpProfile" in caveat.fix for caveat in frame.attrs["caveats"])
 
 
 def test_a_summary_in_the_log_of_another_tool(write):
@@ -114,8 +114,8 @@ def test_layer_information_joins_a_log(write):
     layers = {"Layers": [{"Name": name, "LayerType": "Convolution", "Inputs": [], "Outputs": []} for name, _ in ROWS]}
     info = write(json.dumps(layers), "layers.json")
     frame = trtexec.read(write(log(heading(), table(10))), layers=info)
-    assert not any("not in the layer information" in one.what for one in frame.attrs["doubts"])
-    assert any("modelled" in one.what for one in frame.attrs["doubts"])
+    assert not any("not in the layer information" in one.what for one in frame.attrs["caveats"])
+    assert any("modelled" in one.what for one in frame.attrs["caveats"])
 
 
 def test_a_log_of_powershell(write):
@@ -143,13 +143,13 @@ def test_a_cut_log_is_refused_or_whole(write, style):
         assert frame["time"].tolist() == pytest.approx([mean * 1e-3 for _, mean in ROWS], rel=2e-3)
 
 
-def test_partial_reads_the_rows_there_are_with_a_doubt(write):
+def test_partial_reads_the_rows_there_are_with_a_caveat(write):
     path = write(log(heading(), table(10, total=False)[:3]))
     with pytest.raises(CollectError, match="no Total row"):
         collectors.read(path)
     frame = collectors.read(path, partial=True)
     assert len(frame) == 2
-    assert any("was cut" in doubt.what for doubt in frame.attrs["doubts"])
+    assert any("was cut" in caveat.what for caveat in frame.attrs["caveats"])
 
 
 def test_a_lost_row_is_noticed(write):
@@ -200,8 +200,8 @@ def test_every_run_of_a_log_of_several_is_a_range(write, layers):
     assert frame.groupby("range")["time"].sum()[names].tolist() == pytest.approx(times, rel=2e-3)
     assert frame["launch"].tolist() == [*range(len(frame))]
     assert frame.attrs["runs"] == names
-    told = [doubt for doubt in frame.attrs["doubts"] if doubt.what.startswith("several runs")]
-    assert [doubt.how_much for doubt in told] == ["3 runs"]
+    told = [caveat for caveat in frame.attrs["caveats"] if caveat.what.startswith("several runs")]
+    assert [caveat.how_much for caveat in told] == ["3 runs"]
 
 
 def test_runs_that_nothing_tells_apart_are_numbered(write):
@@ -213,7 +213,7 @@ def test_a_run_without_times_and_one_that_failed_are_said(write):
     text, _ = batches(1, 4)
     silent = log(["Building engine"]).replace("PASSED", "FAILED")
     frame = collectors.read(write(silent + text + log(scaled(2)).replace("PASSED", "FAILED")))
-    said = {doubt.what: doubt.how_much for doubt in frame.attrs["doubts"]}
+    said = {caveat.what: caveat.how_much for caveat in frame.attrs["caveats"]}
     assert frame["range"].nunique() == 3
     assert said["runs of trtexec that told no times are left out"] == "lines 1"
     assert "trtexec says that the run failed" in said
@@ -237,7 +237,7 @@ def test_a_cut_table_among_several_runs_is_refused(write):
         same = frame["time"].tolist() == whole["time"].tolist()
         assert same or len(frame) < len(whole), cut
         # What is left of the second run is none, or its summary alone, which says so.
-        assert same or frame["range"].nunique() == 1 or any("no layers" in one.what for one in frame.attrs["doubts"])
+        assert same or frame["range"].nunique() == 1 or any("no layers" in one.what for one in frame.attrs["caveats"])
 
 
 @pytest.mark.parametrize("dress", ["    {}", "\t{}", "{}\n"])

@@ -16,7 +16,7 @@ _HEADER = re.compile(r"^# (\w+): (.*)$", re.M)
 
 @dataclass(frozen=True)
 class Entry:
-    """A candidate of a corpus. `expect`: "no win", "status NAME words of the reason" or "doubt NAME"; `runs`: cpu, gpu, ..."""
+    """A candidate of a corpus. `expect`: "no win", "status NAME words of the reason" or "caveat NAME"; `runs`: cpu, gpu, ..."""
 
     file: Path
     expect: str
@@ -180,20 +180,20 @@ RUN = {"device": "cpu", "counters": "off", "l2": "warm", "budget": 0.02, "trials
 
 
 def held(run: Study, name: str) -> set[str]:
-    """What a run holds against a candidate: its status where that is not ok, doubt:CODE of each doubt about it. What it says
+    """What a run holds against a candidate: its status where that is not ok, caveat:CODE of each caveat about it. What it says
     of unusual inputs (fragile) is told of and held against nobody.
     """
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
     named = re.compile(rf"\b{name}\b")
-    doubts = {f"doubt:{d.code or d.what}" for d in run.manifest.doubts if d.about == name or named.search(d.what)}
+    caveats = {f"caveat:{d.code or d.what}" for d in run.manifest.caveats if d.about == name or named.search(d.what)}
     # Load is told of and held against nobody.
-    return {*(() if impl.ok else (impl.status,)), *doubts} - {"doubt:busy"}
+    return {*(() if impl.ok else (impl.status,)), *caveats} - {"caveat:busy"}
 
 
 def wins(run: Study, name: str) -> bool:
     """Whether a run says that a candidate is faster, and nothing against that."""
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
-    untold = any(doubt.about == name and doubt.code == "busy" for doubt in run.manifest.doubts)
+    untold = any(caveat.about == name and caveat.code == "busy" for caveat in run.manifest.caveats)
     return run.verdicts[name].word == "faster" and not (held(run, name) or impl.fragile or untold)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 H200 = Path(__file__).parents[2] / "examples/h200"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-TIMES = ("time", "time_low", "time_high", "floor_ratio")
+TIMES = ("time", "time_low", "time_high", "lower_bound_ratio")
 
 
 def recorded(sample="ICFSMX"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from analyzers.verdicts.analysis import analyze
 from collectors.frame import build
 from profkit.rundir.directory import Run

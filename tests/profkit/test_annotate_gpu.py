@@ -116,10 +116,10 @@ def test_in_a_thread_of_its_own_backward_escapes_a_bare_ncu(counter, program, tm
     assert frame is None or len(frame) < STEPS * LEAST
 
 
-def test_backward_in_a_thread_of_its_own_is_a_doubt_under_ncu(counter, program, tmp_path, monkeypatch):
+def test_backward_in_a_thread_of_its_own_is_a_caveat_under_ncu(counter, program, tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_AUTOGRAD", "threads")
     run = profile(Program.of(program), runs=tmp_path / "runs", counters="ncu")
-    assert any(doubt.what == "kernels outside every range" for doubt in run.analysis.doubts)
+    assert any(caveat.what == "kernels outside every range" for caveat in run.analysis.caveats)
 
 
 def under_nsys(tool, program, tmp_path, **environment):
@@ -142,7 +142,7 @@ def whole(frame):
     return (frame["kind"] == "kernel").sum() >= STEPS * 2 * LEAST
 
 
-def test_backward_has_its_range_under_a_bare_nsys_or_a_doubt_says_what_is_missing(recorder, program, tmp_path):
+def test_backward_has_its_range_under_a_bare_nsys_or_a_caveat_says_what_is_missing(recorder, program, tmp_path):
     file, said = under_nsys(recorder, program, tmp_path)
     frame = read_or_refused(file, "no GPU work")
     if frame is None:
@@ -151,13 +151,13 @@ def test_backward_has_its_range_under_a_bare_nsys_or_a_doubt_says_what_is_missin
     if whole(frame):
         assert len(backward) >= STEPS * LEAST
     else:
-        assert frame.attrs["doubts"] or nsys.doubts(said), said
+        assert frame.attrs["caveats"] or nsys.caveats(said), said
 
 
-def test_backward_in_a_thread_of_its_own_is_a_doubt_under_nsys(recorder, program, tmp_path):
+def test_backward_in_a_thread_of_its_own_is_a_caveat_under_nsys(recorder, program, tmp_path):
     file, said = under_nsys(recorder, program, tmp_path, PROFKIT_AUTOGRAD="threads")
     frame = read_or_refused(file, "no GPU work")
     if frame is None:
         return
-    what = " ".join(doubt.what for doubt in frame.attrs["doubts"])
-    assert "launches of threads without ranges" in what if whole(frame) else what or nsys.doubts(said)
+    what = " ".join(caveat.what for caveat in frame.attrs["caveats"])
+    assert "launches of threads without ranges" in what if whole(frame) else what or nsys.caveats(said)

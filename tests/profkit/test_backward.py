@@ -99,7 +99,7 @@ def test_gradients_are_compared(run, name):
     assert impl.status == status
     assert impl.reason.startswith(reason)
     assert run.verdicts[name].word == ("wrong" if reason else run.verdicts["right"].word)
-    assert not [doubt for doubt in run.manifest.doubts if doubt.code in ("forged", "no-gradients")]
+    assert not [caveat for caveat in run.manifest.caveats if caveat.code in ("forged", "no-gradients")]
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_sample_asks_by_a_word_and_else_nothing_is_compared(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_reference_without_gradients_is_a_doubt(tmp_path, monkeypatch, capsys):
+def test_a_reference_without_gradients_is_a_caveat(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     folder = sample(tmp_path, "right")

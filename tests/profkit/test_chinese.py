@@ -1,4 +1,4 @@
-"""What the Chinese reports say is Chinese: every doubt of the source is known to the catalogue, and of recorded runs no
+"""What the Chinese reports say is Chinese: every caveat of the source is known to the catalogue, and of recorded runs no
 report, write-up or page holds an English sentence."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHINESE = re.compile(r"[一-鿿]")
 EXPONENT = re.compile(r"\d[eE][+-]\d\d")
 """A number as machines write it: 5.36871e+08."""
 
-# ---- every doubt that the source can make
+# ---- every caveat that the source can make
 
 PLACE, FIELDS = "\0", ("what", "how_much", "fix")
 SAME = {"-t cuda,nvtx", "--exportProfile"}
@@ -92,7 +92,7 @@ def assigned(body):
 
 
 def made(node):
-    """The fields of a doubt that is made here: Doubt(...), self._doubt(...), send("doubt", ...), {"what": ..., ...}."""
+    """The fields of a caveat that is made here: Caveat(...), self._caveat(...), send("caveat", ...), {"what": ..., ...}."""
     if isinstance(node, ast.Dict):
         pairs = {
             key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
@@ -100,15 +100,15 @@ def made(node):
         return pairs if {"what", "how_much"} <= set(pairs) else {}
     if not isinstance(node, ast.Call):
         return {}
-    said = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == "doubt"
-    if getattr(node.func, "id", "") != "Doubt" and getattr(node.func, "attr", "") != "_doubt" and not said:
+    said = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value == "caveat"
+    if getattr(node.func, "id", "") != "Caveat" and getattr(node.func, "attr", "") != "_caveat" and not said:
         return {}
     named = {one.arg: one.value for one in node.keywords if one.arg in FIELDS}
     return named if said else dict(zip(FIELDS, node.args, strict=False)) | named
 
 
 def sentences(file):
-    """(line, sentence) of every doubt a file makes."""
+    """(line, sentence) of every caveat a file makes."""
     tree = ast.parse(file.read_text("utf-8"))
 
     def walk(node, scopes):
@@ -122,10 +122,10 @@ def sentences(file):
     return walk(tree, [assigned(tree)])
 
 
-def test_every_doubt_of_the_source_stands_in_the_catalogue():
+def test_every_caveat_of_the_source_stands_in_the_catalogue():
     seen, missing = 0, []
     for file in (path for house in HOUSES for path in sorted((ROOT / house).rglob("*.py"))):
-        if not re.search(r"[Dd]oubt", file.read_text("utf-8")):
+        if not re.search(r"[Cc]aveat", file.read_text("utf-8")):
             continue
         for line, sentence in sentences(file):
             # Numbers fill any place but that of a name in front; what is but numbers and signs needs no words.
@@ -224,7 +224,7 @@ def shown(text):
 def prose(document):
     """The sentences of the facts for an agent, without the commands in them."""
     held = json.loads(document)
-    said = [held["next"], held["not_checked"], *held["says"], *held["doubts"]]
+    said = [held["next"], held["not_checked"], *held["says"], *held["caveats"]]
     said += [one[key] for one in held["findings"] for key in ("title", "next", "expect")]
     said += [text for one in held["results"] for text in (one.get("kind", ""), one.get("why", ""))]
     return "\n".join(re.sub(r"profkit (?:profile|explain) [^，；）]*", "", text) for text in said)
@@ -246,7 +246,7 @@ def run(name):
 @pytest.mark.parametrize("name", ["ICJTRP", "ICGRMS"])
 def test_reports_of_a_run_hold_no_english_sentence(name):
     study = run(name)
-    assert study.analysis.doubts
+    assert study.analysis.caveats
     for dialect, text in written(study).items():
         assert english(text) == [], dialect
         assert not EXPONENT.search(text), dialect

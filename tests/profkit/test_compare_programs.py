@@ -98,7 +98,7 @@ def test_a_step_not_the_record_is_compared(said):
         "- the host launched too late",
         "verdict",
         "another start may differ by more",
-        "doubt: gpt: the steady state has 5 steps: they took 20.5 to 25.6 ms (fix: record more of them)",
+        "caveat: gpt: the steady state has 5 steps: they took 20.5 to 25.6 ms (fix: record more of them)",
     ):
         assert words in text.out
     assert text.out.count("torch's profiler ran along") == 1
@@ -112,7 +112,7 @@ def test_in_chinese(said, opened):
     )
     for words in ("GPU 空闲", "主机下发过慢", "不再出现", "存疑：", "（办法："):
         assert words in out
-    assert not re.search(r"\b(doubt|fix|step|gone|steady)\b", out)
+    assert not re.search(r"\b(caveat|fix|step|gone|steady)\b", out)
     assert "统计窗口不同" in in_each(lambda: lead(of(opened, "gpt", "cut").found))[1]
 
 
@@ -123,7 +123,7 @@ def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
     gone = [one for one in rung.pieces if one.word == "gone"]
     assert len(gone) == 2
     assert all(SOFTMAX in one.name.lower() for one in gone)
-    assert rung.verdict == "undecided"
+    assert rung.verdict == "inconclusive"
     assert rung.busy.verdict == "faster"
     assert rung.taken.budget.launches == found.rungs[0].taken.budget.launches - 2 * 5
 
@@ -133,7 +133,7 @@ def test_a_kernel_that_is_gone_is_told_though_the_step_is_not_shorter(opened):
     [
         ("gpt", "fast", 0, ""),
         ("fast", "gpt", 1, "regression: gpt takes +100.0% of BEFORE's time more"),
-        ("gpt", "less", 0, "undecided: less: the limit lies inside its interval"),
+        ("gpt", "less", 0, "inconclusive: less: the limit lies inside its interval"),
         ("gpt", "cut", 2, "cannot gate: the runs differ in window"),
         ("cut", "cut", 2, "cannot gate: too few steps for an interval"),
     ],
@@ -156,10 +156,10 @@ def test_json_has_both_sides_and_the_work(said):
     assert one["window"] == {"kind": "steps", "count": 5, "range": ""}
     assert sum(one["slices"].values()) == pytest.approx(one["time"])
     assert one["busy"] + one["idle"] == pytest.approx(one["time"])
-    assert (other["total"]["verdict"], other["gpu"]["verdict"]) == ("undecided", "faster")
+    assert (other["total"]["verdict"], other["gpu"]["verdict"]) == ("inconclusive", "faster")
     assert other["total"]["low"] < 1 < other["total"]["high"]
     assert {one["word"] for one in found["work"]} >= {"gone", "same"}
-    assert found["gate"] == {"limit": 0.05, "regressions": [], "undecided": ["less"]}
+    assert found["gate"] == {"limit": 0.05, "regressions": [], "inconclusive": ["less"]}
     assert len(json.loads(_short(found))["steps"]) == 2  # an agent is told less of the work, and not of the steps
 
 
@@ -204,7 +204,7 @@ def test_a_pull_request_is_judged_by_the_step(runs, opened, tmp_path, capsys):
         r"train.step \|.*11\.6.ms \| 23\.3.ms.*\*\*slower\*\*: at least 29\.\d% slower, 5\.0% allowed", out
     )
     assert invoke(["gate", str(tmp_path / "after"), str(tmp_path / "later")]) == 0
-    assert "undecided: the limit lies inside the interval" in capsys.readouterr().out
+    assert "inconclusive: the limit lies inside the interval" in capsys.readouterr().out
 
 
 def test_the_page(opened):
@@ -213,8 +213,8 @@ def test_the_page(opened):
         re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r'<span lang="zh-CN">.*?</span>', "", text, flags=re.S)))
     )
     for words in (
-        "less: a step takes 23.3 ms, gpt's took 23.3 ms: 1x as fast, undecided [0.646, 1.55], by 5 and 5 steps",
-        "Gate undecided: the limit of 5.00% lies inside the interval of less.",
+        "less: a step takes 23.3 ms, gpt's took 23.3 ms: 1x as fast, inconclusive [0.646, 1.55], by 5 and 5 steps",
+        "Gate inconclusive: the limit of 5.00% lies inside the interval of less.",
         "1.17x [1.17, 1.18] faster",
         "softmax forward (ATen)",
         "the host launched too late",

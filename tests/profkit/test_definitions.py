@@ -205,7 +205,7 @@ def test_a_trace_set_is_measured(traces, tmp_path, monkeypatch):
     assert {i.name: i.status for i in run.manifest.impls} == {"reference": "ok", "clamp": "ok"}, [
         i.reason for i in run.manifest.impls
     ]
-    said = {doubt.code: f"{doubt.what}: {doubt.how_much}" for doubt in run.manifest.doubts}
+    said = {caveat.code: f"{caveat.what}: {caveat.how_much}" for caveat in run.manifest.caveats}
     assert "tvm-ffi" in said["solution-left-out"]
     assert "workload w2" in said["workload-left-out"]
     assert "1 of 1 workloads passed, 2x as fast, on NVIDIA_H100" in said["claimed"]
@@ -216,7 +216,7 @@ def test_a_claim_is_found_by_the_name_that_is_published(traces):
         file.write_text(file.read_text().replace('"clamp"', '"clamp-1.0"'))
     found = trace_set.read(traces / "definitions/act/relu_h16.json", "cpu")
     assert set(found.candidates) == {"clamp_1_0"}
-    (claim,) = [d.what for d in found.doubts if d.code == "claimed"]
+    (claim,) = [d.what for d in found.caveats if d.code == "claimed"]
     assert claim.startswith("clamp-1.0: the trace set says 1 of 1 workloads passed")
 
 
@@ -253,12 +253,12 @@ def test_other_runs_have_no_records(tmp_path):
         open_run(H200 / "ICJTRP").report("records")
 
 
-def test_the_sol_score_is_one_at_the_floor_and_a_half_at_the_reference(tmp_path):
+def test_the_sol_score_is_one_at_the_lower_bound_and_a_half_at_the_reference(tmp_path):
     run = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 1e-4, "far": 5e-4})
-    floor = 1e-4
+    lower_bound = 1e-4
     rows = {part.name: part.row for part in run.parts}
     assert records.sol_score(run, rows["reference"]) == pytest.approx(0.5)
-    assert rows["cuda"]["floor_time"] == pytest.approx(floor, rel=0.1)
+    assert rows["cuda"]["lower_bound_time"] == pytest.approx(lower_bound, rel=0.1)
     assert records.sol_score(run, rows["cuda"]) == pytest.approx(1.0, abs=0.02)
     assert records.sol_score(run, rows["far"]) == pytest.approx(1 / (1 + 4 / 2), abs=0.01)
     assert records.sol_score(run, {"time": 1e-4}) is None
@@ -324,8 +324,8 @@ def test_what_cannot_be_a_sample_is_said(folder, change, message):
 def test_a_solution_that_cannot_run_is_left_out_and_said(folder, one, why):
     (folder / "solution_9.json").write_text(json.dumps(one))
     found = problem.read(folder, "cpu")
-    (doubt,) = [d for d in found.doubts if d.code == "solution-left-out"]
-    assert why in doubt.how_much
+    (caveat,) = [d for d in found.caveats if d.code == "solution-left-out"]
+    assert why in caveat.how_much
     assert "a" not in found.candidates
 
 
@@ -334,7 +334,7 @@ def test_outputs_that_no_input_tells_the_size_of_are_not_guessed(folder):
     (folder / "definition.json").write_text(json.dumps(DEFINITION | {"outputs": outputs}))
     found = problem.read(folder, "cpu")
     assert set(found.candidates) == {"returns_it"}
-    assert all("whose B the shapes" in d.how_much for d in found.doubts if d.code == "solution-left-out")
+    assert all("whose B the shapes" in d.how_much for d in found.caveats if d.code == "solution-left-out")
 
 
 def test_a_cut_file_names_its_line(folder, traces):

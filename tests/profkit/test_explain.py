@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_runs import DRAM, kernel, make_run
 
-from analyzers.floor import Work
+from analyzers.lower_bound import Work
 from profkit.cli.explain import command
 from profkit.errors import ProfkitError
 from profkit.report import explain
@@ -73,7 +73,7 @@ def test_the_command(run, monkeypatch):
     assert isinstance(command, click.Command)
 
 
-def test_without_counters_the_floor_is_all(tmp_path):
+def test_without_counters_the_lower_bound_is_all(tmp_path):
     run = make_run(tmp_path / "r", {"reference": 3e-4, "cuda": 2e-4})
     found = run.findings()
     assert found[0].rule == "modelled"

@@ -474,7 +474,7 @@ def test_who_goes_on_without_the_extension_that_the_compiler_refused_is_told(tmp
     (folder / "honest.py").write_text(f"{candidate('honest')}\n{guarded}")
     assert said_nothing_wrong("profile", folder, *QUICK)
     study = open_study(next((tmp_path / "profkit-runs" / folder.name).iterdir()))
-    (found,) = (doubt for doubt in study.manifest.doubts if doubt.code == "not-built")
+    (found,) = (caveat for caveat in study.manifest.caveats if caveat.code == "not-built")
     assert (found.about, found.what) == ("honest", "honest: its own extension does not compile here")
     assert "expected" in found.how_much
 

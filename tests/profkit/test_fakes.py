@@ -95,7 +95,7 @@ def test_a_failing_target_leaves_a_whole_table(capture, mode, code):
     assert got == code
     frame = read(csv)
     assert set(frame["impl"]) == {"reference", "cuda", "triton"}
-    assert any(f"({code})" in doubt.what for doubt in frame.attrs["doubts"])
+    assert any(f"({code})" in caveat.what for caveat in frame.attrs["caveats"])
 
 
 @pytest.mark.parametrize("mode", ["truncated", "garbage", "empty"])

@@ -149,8 +149,8 @@ def test_layers_without_times_are_told_of_the_export_that_has_them(tmp_path):
     (tmp_path / "layers.json").write_text(json.dumps({"Layers": [layer], "Bindings": []}))
     study = Study(import_files([tmp_path / "layers.json"], tmp_path / "run").run)
     assert sections.first_lines(study) == ["1 launch of 1 layer, without a time"]
-    (doubt,) = [one for one in study.analysis.doubts if one.what == "not in this export: time"]
-    assert "--exportProfile" in doubt.fix
+    (caveat,) = [one for one in study.analysis.caveats if one.what == "not in this export: time"]
+    assert "--exportProfile" in caveat.fix
 
 
 def test_a_program_that_failed_is_told_in_the_first_line(tmp_path):

@@ -67,7 +67,7 @@ def same_first_step(study, found):
     verdict = study.verdicts.get(found["subject"])
     if verdict is not None and verdict.word == "void":
         assert found["next"].startswith("mend the task first: void: ")
-        assert found["at_floor"] is None
+        assert found["at_lower_bound"] is None
     if not study.manifest.impls:
         return
     report, mine = explain.text(study, study.findings()), [f for f in study.findings() if f.impl == found["subject"]]
@@ -82,7 +82,7 @@ def same_first_step(study, found):
         assert said_in(told["expect"], first.words()[2])
         assert told["kernel"] is None or told["kernel"] == short_name(first.kernel, 40)
         assert told["evidence"] == [cut(explain.proof(one), 60) for one in first.evidence[:3]]
-        if found["at_floor"] is False:
+        if found["at_lower_bound"] is False:
             assert said_in(found["next"], step)
         if not first.ratio < explain.MINOR:
             assert full.split("  1. ")[1].startswith(f"{explain.gain(first)}: {first.title}\n")

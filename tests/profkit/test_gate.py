@@ -90,7 +90,7 @@ def test_what_is_slower_for_sure_fails(before, tmp_path, capsys):
 def test_a_limit_inside_the_interval_passes_and_says_so(before, tmp_path, capsys):
     after = runs(tmp_path / "after", "ICJTRP", slower=1.02)
     assert invoke(["gate", str(before), str(after), "--fail-on-regression", "2%"]) == 0
-    assert "undecided: the limit lies inside the interval" in capsys.readouterr().out
+    assert "inconclusive: the limit lies inside the interval" in capsys.readouterr().out
 
 
 def test_what_is_gone_fails_unless_it_may(tmp_path, capsys):

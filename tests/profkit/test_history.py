@@ -135,7 +135,7 @@ def test_what_is_wrong_or_unfinished_is_no_point_of_the_series(tmp_path):
     assert len(one.rows) == 5
 
 
-def test_devices_are_series_of_their_own_compared_by_the_floor(tmp_path, capsys):
+def test_devices_are_series_of_their_own_compared_by_the_lower_bound(tmp_path, capsys):
     series(tmp_path, noisy(20))
     for hour in range(100, 120):
         write(tmp_path, *recorded("ICFSMX"), hour=hour, scale=2.0, device={"name": "NVIDIA H100", "uuid": "GPU-2"})
@@ -143,7 +143,7 @@ def test_devices_are_series_of_their_own_compared_by_the_floor(tmp_path, capsys)
     assert [(one.device, one.changes) for one in found] == [("NVIDIA H100", ()), ("NVIDIA H200", ())]
     code, out, _ = run(capsys, "history", "ICFSMX", "--runs", tmp_path)
     assert code == 0
-    assert "ICFSMX cuda over the floor of each device: NVIDIA H100 2.09x, NVIDIA H200 1.05x" in out
+    assert "ICFSMX cuda over the lower bound of each device: NVIDIA H100 2.09x, NVIDIA H200 1.05x" in out
 
 
 def test_since_shows_later_changes_alone_and_looks_at_all_runs(tmp_path):

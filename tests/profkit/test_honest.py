@@ -1,4 +1,4 @@
-"""Honest candidates, however they compute, are never called anything but ok, and no doubt names them."""
+"""Honest candidates, however they compute, are never called anything but ok, and no caveat names them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def flags(run, name: str, expected: str = "") -> list[str]:
     is `expected` of it, as its file says.
     """
     impl = next(impl for impl in run.manifest.impls if impl.name == name)
-    told = [doubt for doubt in run.manifest.doubts if name in doubt.what and doubt.code != "busy"]
-    doubts = [doubt.what for doubt in told if f"doubt {doubt.code}" != expected]
-    return doubts if impl.ok else [f"{impl.status}: {impl.reason}", *doubts]
+    told = [caveat for caveat in run.manifest.caveats if name in caveat.what and caveat.code != "busy"]
+    caveats = [caveat.what for caveat in told if f"caveat {caveat.code}" != expected]
+    return caveats if impl.ok else [f"{impl.status}: {impl.reason}", *caveats]
 
 
 def run_of(task, chosen, root, device="cpu"):

@@ -189,7 +189,7 @@ def test_counters_come_before_times_and_the_timeline_stays(tmp_path, sqlite):
     assert [one.role for one in run.manifest.captures] == ["times", "counters"]
     assert run.kernels["tool"].eq("ncu").all()
     assert run.captured.timeline is not None
-    assert any("not added to the kernels: trace.sqlite" in doubt.what for doubt in run.analysis.doubts)
+    assert any("not added to the kernels: trace.sqlite" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_the_same_launches_in_two_exports_count_once(tmp_path, sqlite, ops):
@@ -288,7 +288,7 @@ def test_an_unreadable_file_costs_itself_alone(tmp_path, capsys):
     assert "none.csv does not exist" in shown.err
     run = profkit.open_run(tmp_path / "run")
     assert len(run.manifest.captures) == 1
-    assert sum("could not be imported" in doubt.what for doubt in run.analysis.doubts) == 2
+    assert sum("could not be imported" in caveat.what for caveat in run.analysis.caveats) == 2
 
 
 def test_when_nothing_can_be_read_nothing_is_made(tmp_path, capsys):
@@ -298,13 +298,13 @@ def test_when_nothing_can_be_read_nothing_is_made(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_partial_reads_to_the_last_whole_row_with_a_doubt(tmp_path):
+def test_partial_reads_to_the_last_whole_row_with_a_caveat(tmp_path):
     (tmp_path / "cut.csv").write_text(NCU.read_text()[:-40])
     with pytest.raises(CollectError):
         import_files([tmp_path / "cut.csv"], tmp_path / "refused")
     run = Study(import_files([tmp_path / "cut.csv"], tmp_path / "run", partial=True).run)
     assert len(run.captured.launches) == 8
-    assert any("breaks off" in doubt.what for doubt in run.analysis.doubts)
+    assert any("breaks off" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_a_run_is_never_overwritten(tmp_path):
@@ -326,7 +326,7 @@ def test_the_device_may_be_said_where_the_export_does_not(tmp_path, ops):
     (tmp_path / "sum.csv").write_text(kern_sum(ops))
     assert Study(import_files([tmp_path / "sum.csv"], tmp_path / "a").run).manifest.device["name"] == "unknown device"
     run = Study(import_files([tmp_path / "sum.csv"], tmp_path / "b", device="NVIDIA H200").run)
-    assert not any("no ceiling is known" in doubt.what for doubt in run.analysis.doubts)
+    assert not any("no ceiling is known" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_layers_of_an_engine(tmp_path):
@@ -377,7 +377,7 @@ def test_recorded_exports_are_imported(tmp_path, names):
     if names[0].endswith("ncu-rep"):
         assert [one.role for one in found.run.manifest.captures] == ["counters", "lines"]
         assert {one.kernel for one in study.lines} <= set(study.kernels["kernel"])
-        assert not any("not added" in one.what for one in study.analysis.doubts)
+        assert not any("not added" in one.what for one in study.analysis.caveats)
 
 
 @pytest.mark.slow

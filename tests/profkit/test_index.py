@@ -53,9 +53,13 @@ def test_a_row_says_what_the_files_say(tmp_path):
     assert (row.time, row.speedup, row.low, row.high) == tuple(
         own[name] for name in ("time", "speedup", "speedup_low", "speedup_high")
     )
-    assert (row.floor, row.share, row.bound) == (own["floor_ratio"], own["attainable_fraction"], own["bound_by"])
+    assert (row.lower_bound, row.share, row.bound) == (
+        own["lower_bound_ratio"],
+        own["attainable_fraction"],
+        own["bound_by"],
+    )
     assert row.source == run_json["sample"]["files"]["cuda"]["sha256"]
-    assert len(row.doubts) == len(metrics["doubts"])
+    assert len(row.caveats) == len(metrics["caveats"])
     with Index(tmp_path) as index:
         facts = index.facts("ICVXKH")[row.path, "cuda"]
     assert facts["its registers"] == 100.0

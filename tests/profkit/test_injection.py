@@ -15,7 +15,7 @@ from ptys import on_a_terminal
 from rich.console import Console
 from synthetic_runs import make_run
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from collectors.frame import build, host_of, set_host
 from profkit.campaign.progress import Count
 from profkit.campaign.progress import Screen as Board
@@ -86,12 +86,12 @@ def measured(folder):
     for word in NASTY.values():
         tail = f"first\n{word}\nlast"
         manifest.impls.append(Impl(f"bad{word}", "candidate", f"{word}.py", "", "crash", f"it {word} fell", tail))
-        manifest.doubts.append(Doubt(f"a doubt {word}", word, f"do {word}"))
+        manifest.caveats.append(Caveat(f"a caveat {word}", word, f"do {word}"))
         manifest.versions[word] = word
         manifest.commands.append(Command("measure", ["python", word], note=word))
     for at, word in enumerate(OPENINGS):
         manifest.impls.append(Impl(f"begins{at}", "candidate", "a.py", "", "crash", word))
-        manifest.doubts.append(Doubt(word))
+        manifest.caveats.append(Caveat(word))
     manifest.device["name"] = f"Test GPU {''.join(NASTY.values())}"
     made.run.save()
     return folder
@@ -239,7 +239,7 @@ def test_a_comment_below_a_pull_request_is_harmless(tmp_path, capsys):
     invoke(["gate", str(tmp_path / "before"), str(tmp_path / "after"), "-o", str(tmp_path / "out")])
     text = (tmp_path / "out/comment.md").read_text()
     check_rendered("comment", text)
-    ours = r"<!-- profkit -->|</?details>|<summary>\d+ doubts</summary>|</?sub>"
+    ours = r"<!-- profkit -->|</?details>|<summary>\d+ caveats</summary>|</?sub>"
     assert not re.search(r"<[a-z/!]", outside_code(re.sub(ours, "", text)), re.I)
     assert text.count("@&#8203;someone") >= 2
     assert not UNSEEN.search(text + capsys.readouterr().out)

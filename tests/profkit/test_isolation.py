@@ -200,7 +200,7 @@ def test_a_time_that_its_process_shortens_is_bounded_from_outside(tmp_path, monk
         )
     )
     run = measure(folder, tmp_path)
-    told = {doubt.about: doubt for doubt in run.manifest.doubts if doubt.code in ("outside", "busy")}
+    told = {caveat.about: caveat for caveat in run.manifest.caveats if caveat.code in ("outside", "busy")}
     claimed, least = (float(n) for n in re.findall(r"([\d.e+-]+) us", told["liar"].how_much))
     assert claimed < 1000
     assert least > 3000

@@ -141,7 +141,7 @@ def test_every_method_judges_both_processes(gallery):
     found = times(gallery)
     for name in ("reference", "honest"):
         assert {method for impl, method in found if impl == name} >= {"event", "cupti", "host", "outside"}
-    assert not [d for d in gallery.manifest.doubts if "CUPTI" in d.what], gallery.manifest.doubts
+    assert not [d for d in gallery.manifest.caveats if "CUPTI" in d.what], gallery.manifest.caveats
 
 
 def test_the_same_work_takes_the_same_time_on_both_sides(gallery):

@@ -63,7 +63,7 @@ def test_who_never_loads_is_overdue_by_the_limit_it_had(tmp_path):
     assert events.of("overdue") == [("silent", {"phase": "build", "limit": pytest.approx(0.2)})]
 
 
-@pytest.mark.parametrize("answer", [{}, {"seconds": "soon"}, {"seconds": 1, "doubts": 3}, {"failed": "yes"}])
+@pytest.mark.parametrize("answer", [{}, {"seconds": "soon"}, {"seconds": 1, "caveats": 3}, {"failed": "yes"}])
 def test_an_answer_that_is_none_is_laid_at_its_own_door(tmp_path, answer):
     events = Told()
     lines = [Line(name, tmp_path, events, start=1.0, build=1.0) for name in ("odd", "fine")]

@@ -146,7 +146,7 @@ def rows_for(runtime, stats=None, own=None):
 
 
 @pytest.mark.parametrize(
-    ("rated", "sure", "undecided"),
+    ("rated", "sure", "inconclusive"),
     [
         (rows_for(0.5, {"mean": 0.5, "std": 0.005, "num_trials": 100}), 1, 0),
         (rows_for(0.999, {"mean": 0.999, "std": 0.05, "num_trials": 100}), 0, 1),
@@ -171,10 +171,10 @@ def rows_for(runtime, stats=None, own=None):
         ),
     ],
 )
-def test_ties(rated, sure, undecided):
+def test_ties(rated, sure, inconclusive):
     at_one = fastp.tie_aware([rated])["1.0"]
-    assert (at_one["sure"], at_one["undecided"]) == (sure, undecided)
-    assert at_one["possible"] == sure + undecided
+    assert (at_one["sure"], at_one["inconclusive"]) == (sure, inconclusive)
+    assert at_one["possible"] == sure + inconclusive
 
 
 def test_times_are_rounded_as_there():

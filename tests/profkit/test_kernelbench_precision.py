@@ -164,24 +164,24 @@ def test_casting_keeps_layout_integers_and_nesting():
 
 class Heard:
     def __init__(self):
-        self.doubts = []
+        self.caveats = []
 
     def send(self, kind, impl="", **data):
-        self.doubts.append(data)
+        self.caveats.append(data)
 
 
 def test_a_candidate_cannot_switch_the_precision_of_the_reference():
     before, heard = precision.switches(), Heard()
     precision.keep(before, "fast", heard)
-    assert heard.doubts == []
+    assert heard.caveats == []
     try:
         torch.set_float32_matmul_precision("high")
         precision.keep(before, "fast", heard)
         assert torch.get_float32_matmul_precision() == before["float32 matmul precision"]
     finally:
         torch.set_float32_matmul_precision(before["float32 matmul precision"])
-    assert heard.doubts[0]["what"].startswith("precision: fast switches it")
-    assert "high" in heard.doubts[0]["how_much"]
+    assert heard.caveats[0]["what"].startswith("precision: fast switches it")
+    assert "high" in heard.caveats[0]["how_much"]
 
 
 def test_the_compiled_baseline_is_compiled_once_for_all_inputs():

@@ -70,7 +70,7 @@ def test_names_change_where_they_stand_for_the_class():
     assert '"""Gate of something."""' in pair.reference
     assert "# Gate stays" in pair.reference
     assert "class ModelNew(" in pair.candidates["candidate"]
-    assert pair.doubts == ()
+    assert pair.caveats == ()
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_rows_that_cannot_be_pairs(changes, message):
         adapt(row(**changes))
 
 
-def test_doubts():
+def test_caveats():
     found = adapt(row(triton_code="import torch._inductor\n" + NEW + "\nextern_kernels = 1\n"))
-    assert len(found.doubts) == 2
+    assert len(found.caveats) == 2
 
 
 @pytest.mark.parametrize("lines", [False, True])

@@ -105,7 +105,7 @@ def test_a_task_is_measured(task, tmp_path, monkeypatch, trust):
     right = next(i for i in run.manifest.impls if i.name == "submission")
     assert len(right.checks) == 2 + 3, "every other case is checked as well"
     assert {"reference.py", "submission.py", "wrong.py", "task.py", "utils.py"} <= {f.name for f in run.path.iterdir()}
-    codes = {doubt.code for doubt in run.manifest.doubts}
+    codes = {caveat.code for caveat in run.manifest.caveats}
     assert {"one-case-timed", "own-tolerance", "moved-to-cpu"} <= codes
     assert run.manifest.inputs[0] == "float32 [64, 32]"
 
@@ -126,7 +126,7 @@ def test_the_largest_benchmark_is_timed(task):
     assert [(case["rows"], case["cols"]) for case in found] == [(64, 32), (16, 32), (64, 16), (3, 5)]
     assert json.dumps(found[0]["flat"]) == "false"
     assert 'device="cuda"' in made.reference
-    assert "moved-to-cpu" not in {doubt.code for doubt in made.doubts}
+    assert "moved-to-cpu" not in {caveat.code for caveat in made.caveats}
 
 
 @pytest.mark.parametrize(

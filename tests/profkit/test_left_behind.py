@@ -150,24 +150,24 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_a_cache_that_cannot_be_written_is_replaced_with_a_doubt(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_replaced_with_a_caveat(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     assert cache.root() == tmp_path / "cache"
-    assert cache.doubts() == []
+    assert cache.caveats() == []
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert cache.root().parent == tmp_path
-    (doubt,) = cache.doubts()
-    assert doubt.code == "cache"
-    assert str(tmp_path / "file" / "cache") in doubt.what
-    assert "PROFKIT_CACHE" in doubt.fix
+    (caveat,) = cache.caveats()
+    assert caveat.code == "cache"
+    assert str(tmp_path / "file" / "cache") in caveat.what
+    assert "PROFKIT_CACHE" in caveat.fix
 
 
-def test_a_full_cache_is_replaced_with_a_doubt(tmp_path, monkeypatch):
+def test_a_full_cache_is_replaced_with_a_caveat(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
-    assert "no room" in cache.doubts()[0].what
+    assert "no room" in cache.caveats()[0].what
 
 
 def said(argv, tmp_path, **options):

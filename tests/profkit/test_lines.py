@@ -56,8 +56,8 @@ def test_one_start_of_ncu_counts_and_samples_and_its_report_becomes_a_page(progr
 def test_without_a_page_the_run_says_why_and_keeps_its_counters(program):
     study, _ = program(page="h200_no_kernels.csv")
     assert study.manifest.counters.state == "collected"
-    (doubt,) = [one for one in study.manifest.doubts if "source lines" in one.what]
-    assert "no instructions" in doubt.how_much
+    (caveat,) = [one for one in study.manifest.caveats if "source lines" in one.what]
+    assert "no instructions" in caveat.how_much
 
 
 @pytest.fixture

@@ -83,9 +83,9 @@ def test_chinese_reports_hold_no_english_sentence(plain, which):
     with speaking("zh"):
         told = reports(plain[which], "zh")
     for name, text in told.items():
-        # Doubts come from every house as they are; the page and the readme say so by their place.
-        for doubt in plain[which].analysis.doubts:
-            for part in (doubt.what, doubt.how_much, doubt.fix):
+        # Caveats come from every house as they are; the page and the readme say so by their place.
+        for caveat in plain[which].analysis.caveats:
+            for part in (caveat.what, caveat.how_much, caveat.fix):
                 text = text.replace(part, "")
         assert [piece for piece in ENGLISH_SIDE if piece in text] == [], name
         assert re.search(r"[一-鿿]", text), name

@@ -103,7 +103,7 @@ def test_every_shape_is_timed_and_compared(tmp_path, monkeypatch):
         "几何平均",
     ]
     assert "geometric mean" in summary(run)
-    assert not [doubt for doubt in run.manifest.doubts if doubt.code == "forged"]
+    assert not [caveat for caveat in run.manifest.caveats if caveat.code == "forged"]
 
 
 @pytest.mark.slow

@@ -72,10 +72,10 @@ def test_the_fake_takes_both_command_lines(found, fake_nsys, tmp_path):
         ("Generated: report.nsys-rep", ""),
     ],
 )
-def test_what_nsys_says_becomes_a_doubt(said, words):
-    doubts = nsys.doubts(f"Processing events...\n{said}\n")
-    assert [words in one.what for one in doubts] == ([True] if words else [])
-    assert all(one.fix for one in doubts)
+def test_what_nsys_says_becomes_a_caveat(said, words):
+    caveats = nsys.caveats(f"Processing events...\n{said}\n")
+    assert [words in one.what for one in caveats] == ([True] if words else [])
+    assert all(one.fix for one in caveats)
 
 
 def test_why_there_is_no_report(tmp_path):
@@ -153,7 +153,7 @@ def test_kernels_get_the_range_of_the_launching_call(tmp_path):
     assert frame["time"].tolist() == pytest.approx([1e-7] * 3)
     assert frame["start"].tolist() == pytest.approx([0, 1e-7, 3e-7])
     assert set(frame["tool"]) == {"cupti"}
-    assert frame.attrs["doubts"]
+    assert frame.attrs["caveats"]
     host = host_of(frame)
     assert host["call"].tolist() == [
         "process",
@@ -231,7 +231,7 @@ def test_a_sample_without_nsys_says_whose_timeline_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
     run = sample_run(tmp_path)
     Activities().record(Session(None, Request(), run))
-    assert "CUPTI" in run.manifest.doubts[0].what
+    assert "CUPTI" in run.manifest.caveats[0].what
     (run.path / "cupti.csv").write_text(
         "impl,kernel,launch,start,time,stream,kind\nfast,k,0,0.0,0.000002,7,kernel\nfast,k,1,0.000003,0.000002,7,kernel\n"
     )
@@ -290,7 +290,7 @@ def test_a_callable_is_profiled_in_this_process(tmp_path):
     assert (row["impl"], row["work_source"]) == ("gelu_times", "modelled")
     assert row["time"] > 0
     assert row["flops"] == 2 * 64 * 64
-    assert math.isfinite(row["floor_time"])
+    assert math.isfinite(row["lower_bound_time"])
     text = terminal.summary(run)
     assert "not checked" in text
     assert "no candidate" not in text

@@ -33,7 +33,7 @@ def test_a_sample_is_timed_under_other_conditions_and_the_run_keeps_the_seconds(
 
 
 @pytest.mark.slow
-def test_what_could_not_be_tried_is_not_in_the_run_and_a_doubt(tmp_path, monkeypatch):
+def test_what_could_not_be_tried_is_not_in_the_run_and_a_caveat(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     sample = write_sample(tmp_path, "honest")
     fixed = "return torch.clamp_min(x @ self.weight, 0) if len(x) == 8 else 1 / 0"
@@ -44,7 +44,7 @@ def test_what_could_not_be_tried_is_not_in_the_run_and_a_doubt(tmp_path, monkeyp
     assert "half_size" in known["reference"].seconds
     assert "half_size" not in known["honest"].seconds
     assert study.manifest.impls[1].ok
-    assert [one.about for one in study.manifest.doubts if one.code == "perturb"] == ["honest"]
+    assert [one.about for one in study.manifest.caveats if one.code == "perturb"] == ["honest"]
 
 
 def test_half_of_the_data_is_taken_where_the_tensors_are_as_long_as_the_first():

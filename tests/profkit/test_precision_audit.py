@@ -49,10 +49,10 @@ def recorded(tmp_path, sample, *, kernel=None, reference=None, task=FP32):
 def test_a_tf32_kernel_reaches_the_report_and_the_metadata(tmp_path):
     run = recorded(tmp_path, "ICVXKH", kernel=TF32)
     impl = next(one for one in run.manifest.candidates if one.ok)
-    doubts = [doubt for doubt in run.analysis.doubts if doubt.what.startswith("precision:")]
-    assert [doubt.what for doubt in doubts] == [f"precision: {impl.name} computes in TF32 what the task has in FP32"]
-    assert "100% of its kernel time (kernel names)" in doubts[0].how_much
-    assert doubts[0].what in report(run)
+    caveats = [caveat for caveat in run.analysis.caveats if caveat.what.startswith("precision:")]
+    assert [caveat.what for caveat in caveats] == [f"precision: {impl.name} computes in TF32 what the task has in FP32"]
+    assert "100% of its kernel time (kernel names)" in caveats[0].how_much
+    assert caveats[0].what in report(run)
     own = pairs.own(run, impl)["reduced_precision"]
     assert (own["used"], own["task"], own["evidence"], own["flop_share"]) == (
         "tf32",

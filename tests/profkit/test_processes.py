@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from candidates import REFERENCE, write_sample
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.launch import process
@@ -119,7 +119,7 @@ def test_a_trusted_run_says_what_it_leaves_out(tmp_path):
     assert {impl.name: impl.status for impl in apart.manifest.impls} == {
         impl.name: impl.status for impl in together.manifest.impls
     }
-    assert [[d.code for d in one.manifest.doubts].count("trusted") for one in (apart, together)] == [0, 1]
+    assert [[d.code for d in one.manifest.caveats].count("trusted") for one in (apart, together)] == [0, 1]
     assert "each candidate in a process of its own" in sections.timing_line(apart)
     assert "all in one process" in sections.timing_line(together)
 
@@ -161,9 +161,9 @@ def test_isolate_is_understood_and_is_the_default(tmp_path):
 def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about, held):
     impl = Impl("honest", "candidate", "honest.py", status="ok")
     run = Manifest(SampleInfo("ITESTS", "."), "", impls=[impl], device={"kind": kind})
-    run.doubts = [Doubt("the machine was busy", "", "", code, about)]
-    row = {"impl": "honest", "pace": "faster", "speedup": 3.0, "time": 1e-3, "floor_hard": 2e-3}
-    analysis = SimpleNamespace(impls=pd.DataFrame([row]), rows={"honest": row}, doubts=[])
+    run.caveats = [Caveat("the machine was busy", "", "", code, about)]
+    row = {"impl": "honest", "pace": "faster", "speedup": 3.0, "time": 1e-3, "lower_bound_hard": 2e-3}
+    analysis = SimpleNamespace(impls=pd.DataFrame([row]), rows={"honest": row}, caveats=[])
     verdict = verdicts_of(run, analysis, [], {})["honest"]
     assert ("unexplained" in [one.code for one in verdict.conditions]) is held
     assert verdict.wins is not held
@@ -173,7 +173,7 @@ def test_roofs_measured_beside_other_work_hold_against_nobody(kind, code, about,
 def test_where_one_process_takes_long_it_is_the_only_one_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "PATIENCE", 0.0)
     run = profile(write_sample(tmp_path, "honest"), runs=tmp_path / "runs", **{**QUICK, "budget": 3.0})
-    assert [doubt.code for doubt in run.manifest.doubts if doubt.code == "one-process"] == ["one-process"]
+    assert [caveat.code for caveat in run.manifest.caveats if caveat.code == "one-process"] == ["one-process"]
     assert run.manifest.timing.processes == 1
 
 

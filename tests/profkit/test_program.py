@@ -201,10 +201,10 @@ def test_an_nsys_without_a_report_says_why(with_nsys, runs, mode, word):
         profile_program(OK, runs=runs, nsys=True)
 
 
-def test_a_partial_import_is_a_doubt(with_nsys, runs):
+def test_a_partial_import_is_a_caveat(with_nsys, runs):
     with_nsys("partial")
     run = profile_program(OK, runs=runs, nsys=True)
-    assert any("imported its own record with errors" in doubt.what for doubt in run.analysis.doubts)
+    assert any("imported its own record with errors" in caveat.what for caveat in run.analysis.caveats)
 
 
 @pytest.mark.parametrize(("there", "why"), [(True, "no GPU work"), (False, "there is no CUDA device here")])
@@ -239,7 +239,7 @@ def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_pa
     assert {one.tool for one in run.manifest.captures} == {"nsys", "ncu"}
     assert sections.again(run).startswith("profkit profile --hot 2 -- ")
     # The recording holds other kernels, which must not go unnoticed.
-    assert any("hot kernel not captured" in doubt.what for doubt in run.analysis.doubts)
+    assert any("hot kernel not captured" in caveat.what for caveat in run.analysis.caveats)
     assert run.analysis.kernels["tool"].eq("ncu").all()
 
 
@@ -265,7 +265,7 @@ def test_hot_ends_the_program_when_its_launches_are_captured(with_nsys, with_ncu
     assert "on purpose after 6 launches" in step.note
     capture = next(one for one in manifest.captures if one.tool == "ncu")
     assert (capture.ended, capture.partial, capture.rows) == (True, False, 6)
-    assert not any("error code" in doubt.what for doubt in run.analysis.doubts)
+    assert not any("error code" in caveat.what for caveat in run.analysis.caveats)
 
 
 @pytest.mark.parametrize("ops", [None, []])
@@ -276,7 +276,7 @@ def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu
     with_ncu("ok")
     if ops is None:
         run = profile_program(OK, runs=runs, hot=2)
-        assert any("ranked by CUPTI" in doubt.what for doubt in run.analysis.doubts)
+        assert any("ranked by CUPTI" in caveat.what for caveat in run.analysis.caveats)
     else:
         # This program launches nothing, whoever looks.
         with pytest.raises(ProfkitError, match="no kernels were captured"):
@@ -291,7 +291,7 @@ def test_where_nsys_could_not_import_all_kernels_are_ranked_by_torch(with_nsys, 
     with_nsys("partial")
     with_ncu("ok")
     run = profile_program(OK, runs=runs, hot=2)
-    assert any("ranked by CUPTI" in doubt.what for doubt in run.analysis.doubts)
+    assert any("ranked by CUPTI" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_what_nsys_says_of_the_machine_is_not_kept(with_nsys, runs, tmp_path):
@@ -388,7 +388,7 @@ def test_declared_work_meets_the_launches(with_ncu, runs, tmp_path):
     code = "from profkit import annotate\nwith annotate('outer', flops=1e9): pass"
     run = profile_program([sys.executable, "-c", code], runs=runs, counters="ncu")
     # The recording has no such range: its work is said to be without kernels, not dropped.
-    assert any("outer" in doubt.what and "no kernels" in doubt.what for doubt in run.analysis.doubts)
+    assert any("outer" in caveat.what and "no kernels" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_both_a_sample_and_a_command_are_too_much(capsys):

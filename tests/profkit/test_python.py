@@ -26,7 +26,7 @@ def run():
 def test_a_run_shows_itself(run):
     html = run._repr_html_()
     assert "faster: 2.86x" in html
-    assert "floor of the task 120 us" in html
+    assert "lower bound of the task 120 us" in html
     assert "data:image/png;base64," in html
     assert "<script" not in html
     assert repr(run).startswith("<Run ICJTRP on NVIDIA H200: ")
@@ -87,8 +87,8 @@ def test_measure_against_a_reference(tmp_path):
     run = profkit.measure(ours, torch.randn(64, 64), reference=torch.relu, runs=tmp_path, **QUICK)
     verdict = run.verdicts["ours"]
     assert verdict.right
-    assert verdict.word in ("faster", "slower", "same", "undecided")
-    assert any(one.code == "compared-once" for one in run.analysis.doubts)
+    assert verdict.word in ("faster", "slower", "same", "inconclusive")
+    assert any(one.code == "compared-once" for one in run.analysis.caveats)
     assert "ours: correct" in run._repr_html_()
     again = profkit.open_run(tmp_path)
     assert again.verdicts["ours"].word == verdict.word

@@ -102,4 +102,4 @@ def test_energy_that_was_asked_for_and_is_not_there_is_said(asked, joules, said)
     manifest.timing.rounds, manifest.timing.energy = 3, joules
     session = SimpleNamespace(run=SimpleNamespace(manifest=manifest), request=Request(energy=asked), target=None)
     profile._close(session, {})
-    assert sum("energy" in doubt.what for doubt in manifest.doubts) == said
+    assert sum("energy" in caveat.what for caveat in manifest.caveats) == said

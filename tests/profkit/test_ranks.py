@@ -107,7 +107,7 @@ def test_ranks_come_together_on_one_clock(two):
     host = host_of(frame)
     asked = host[host["launch"] >= 0]
     assert (frame["process"].to_numpy()[asked["launch"]] == asked["process"]).all()
-    assert not [one for one in frame.attrs["doubts"] if "children" in one.what]
+    assert not [one for one in frame.attrs["caveats"] if "children" in one.what]
 
 
 def test_each_rank_has_its_budget_with_what_nccl_takes_and_hides(two):
@@ -153,7 +153,7 @@ def test_nccl_is_never_counted(fake_ncu, tmp_path, monkeypatch):
     pattern = argv[argv.index("-k") + 1].removeprefix("regex:")
     names = ["ncclDevKernel_AllReduce_Sum", "nchwToNhwcKernel", "gemm", "n", "void nccl_like"]
     assert [re.search(pattern, name) is not None for name in names] == [False, True, True, True, True]
-    assert [one.code for one in study.manifest.doubts if one.code == "nccl"] == ["nccl"]
+    assert [one.code for one in study.manifest.caveats if one.code == "nccl"] == ["nccl"]
     # Nothing asked for by name: times, not counters.
     lines = plan(program, Request(runs=tmp_path))
     assert any("profkit.torch_tools.trace" in line for line in lines)

@@ -104,7 +104,7 @@ def test_a_candidate_over_its_memory_is_told_by_the_counters(session, monkeypatc
     with pytest.raises(ProfkitError):
         Ncu().record(made)
     assert made.run.manifest.counters.why == reason
-    assert [(one.what, one.how_much) for one in made.run.manifest.doubts] == [
+    assert [(one.what, one.how_much) for one in made.run.manifest.caveats] == [
         ("honest ran alone but not under ncu", reason)
     ]
     assert all(impl.ok for impl in made.run.manifest.impls)

@@ -49,8 +49,8 @@ def test_a_run_that_lost_its_files_keeps_what_its_metrics_say(tmp_path, name):
     assert str(run / name) in str(refused.exception)
     assert "put the file back" in refused.exception.fix
     assert (run / "metrics.json").read_bytes() == before
-    told = [doubt for doubt in open_study(run).analysis.doubts if "are gone" in doubt.what]
-    assert [doubt.what for doubt in told] == [f"files of this run are gone: {name}"]
+    told = [caveat for caveat in open_study(run).analysis.caveats if "are gone" in caveat.what]
+    assert [caveat.what for caveat in told] == [f"files of this run are gone: {name}"]
     shutil.copy(RECORDED / name, run)
     assert report(run).return_value == 0
 

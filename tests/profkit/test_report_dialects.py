@@ -10,7 +10,7 @@ import pytest
 from synthetic_runs import kernel, make_run
 
 from analyzers.verdicts.shapes import Shape
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.contests.hackathon import encoder_table
 from profkit.errors import ProfkitError
 from profkit.report.dialects import paddle, pr, tensorrt
@@ -49,11 +49,11 @@ def test_the_picture_of_a_pr_survives_and_has_the_name_that_is_asked_for(run):
             pr.OPTIONS[0].callback(None, None, bad)
 
 
-def test_a_pr_holds_the_findings_of_the_best_alone_and_doubts_that_matter(run):
-    doubts = (Doubt("noise", "1 %"), Doubt("declared and counted differ", "3e+08", code="work-differs"))
-    object.__setattr__(run.analysis, "doubts", doubts)
+def test_a_pr_holds_the_findings_of_the_best_alone_and_caveats_that_matter(run):
+    caveats = (Caveat("noise", "1 %"), Caveat("declared and counted differ", "3e+08", code="work-differs"))
+    object.__setattr__(run.analysis, "caveats", caveats)
     text = pr.snippet(run)
-    assert "- doubt: noise: 1 %" in text
+    assert "- caveat: noise: 1 %" in text
     assert "3e+08" not in text
     assert "minor, without effect on the result: declared and counted differ" in text
     assert not re.search(r"^- reference: ", text, re.M)

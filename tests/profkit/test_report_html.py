@@ -77,7 +77,7 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
     for card in (
         "yes 5 of 5 fresh inputs agree with the reference",
         "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
-        "161 us 1.34x the floor of 120 us",
+        "161 us 1.34x the lower bound of 120 us",
         "dram 71.7% of its roof",
         "no caveats on this result 1 minor (they do not affect the result); 6 possible reasons for lost time not looked for: their counters are missing",
         "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
@@ -108,16 +108,16 @@ def test_what_is_not_right_says_so_first(tmp_path):
     assert "mismatch: out: 3 of 9 elements differ" in top
 
 
-def test_a_doubt_matters_when_the_answer_rests_on_it():
+def test_a_caveat_matters_when_the_answer_rests_on_it():
     study = open_study(H200 / "ICFSMX")
     assert [one.what for one in sections.that_matter(study)] == ["reference: the time drifts during the measurement"]
-    assert {one.code for one in sections.doubts(study)} == {"", "work-differs", "fp16-vectors"}
+    assert {one.code for one in sections.all_caveats(study)} == {"", "work-differs", "fp16-vectors"}
     text = page(study)
-    assert "1 doubt that matters" in text
-    listed = part_of(text, '<section id="doubts"', "</section>")
+    assert "1 caveat that matters" in text
+    listed = part_of(text, '<section id="caveats"', "</section>")
     assert listed.index("the time drifts") < listed.index("more, about other implementations")
-    # What is said of the distance to the floor alone, or of a beaten candidate, is no doubt about the answer.
-    assert sections.doubts(open_study(H200 / "ICVXKH"))
+    # What is said of the distance to the lower bound alone, or of a beaten candidate, is no caveat about the answer.
+    assert sections.all_caveats(open_study(H200 / "ICVXKH"))
     assert sections.that_matter(open_study(H200 / "ICVXKH")) == []
 
 
@@ -130,7 +130,7 @@ def test_the_waterfall_of_the_page_is_the_studys():
     assert shown == [
         ("time now", "161 us"),
         ("transpose_kernel", "40.9 us"),
-        ("floor of the task", "120 us"),
+        ("lower bound of the task", "120 us"),
     ]
     total = sum(one.seconds for one in blocks(study, "cuda"))
     assert total == pytest.approx(study.waterfalls["cuda"].time)
@@ -141,7 +141,7 @@ def test_what_rounding_leaves_is_no_block():
     fall = study.waterfalls["cuda"]
     residue = msgspec.structs.replace(fall, slices=(*fall.slices, Slice("kernels", 1e-20, "nothing")))
     study.__dict__["waterfalls"] = {"cuda": residue}
-    assert [one.kind for one in blocks(study, "cuda")] == ["excess", "floor"]
+    assert [one.kind for one in blocks(study, "cuda")] == ["excess", "lower_bound"]
 
 
 def test_findings_of_the_winner_stand_open_and_the_others_behind_a_fold():

@@ -1,4 +1,4 @@
-"""Tables that fit, columns that say something, each doubt once, and names that people use."""
+"""Tables that fit, columns that say something, each caveat once, and names that people use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_runs import two_parts
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.cli.group import cli
 from profkit.report import sections, units
 from profkit.report.layout import Column, Table, pipe_table, terminal_table
@@ -204,15 +204,15 @@ def study(tmp_path):
     return two_parts(tmp_path / "r")
 
 
-def test_each_doubt_is_told_once_with_whom_it_concerns(study):
-    doubts = (
-        Doubt("cuda: declared and counted bytes disagree", "2 x", "look"),
-        Doubt("reference: declared and counted bytes disagree", "3 x", "look"),
-        Doubt("too fast", "9 x", "check", about="cuda"),
-        Doubt("noise", "1 %"),
+def test_each_caveat_is_told_once_with_whom_it_concerns(study):
+    caveats = (
+        Caveat("cuda: declared and counted bytes disagree", "2 x", "look"),
+        Caveat("reference: declared and counted bytes disagree", "3 x", "look"),
+        Caveat("too fast", "9 x", "check", about="cuda"),
+        Caveat("noise", "1 %"),
     )
-    object.__setattr__(study.analysis, "doubts", doubts)
-    said = [(one.what, one.how_much) for one in sections.doubts(study)]
+    object.__setattr__(study.analysis, "caveats", caveats)
+    said = [(one.what, one.how_much) for one in sections.all_caveats(study)]
     assert said == [
         ("declared and counted bytes disagree", "cuda 2 x; reference 3 x"),
         ("cuda: too fast", "9 x"),
@@ -264,9 +264,9 @@ def test_seconds_are_written_in_one_way(value):
 
 def test_where_nothing_is_placed_no_roof_is_spoken_of(study, monkeypatch):
     assert sections.placed(study)
-    object.__setattr__(study.analysis, "doubts", (Doubt("all datasheet", "", "", "datasheet-roofs"),))
-    assert "datasheet-roofs" in {one.code for one in sections.doubts(study)}
+    object.__setattr__(study.analysis, "caveats", (Caveat("all datasheet", "", "", "datasheet-roofs"),))
+    assert "datasheet-roofs" in {one.code for one in sections.all_caveats(study)}
     for where in ("sections", "sections.caveats"):
         monkeypatch.setattr(f"profkit.report.{where}.placed", lambda _: False)
-    assert "datasheet-roofs" not in {one.code for one in sections.doubts(study)}
+    assert "datasheet-roofs" not in {one.code for one in sections.all_caveats(study)}
     assert '<section id="roofline" aria-labelledby="h-roof" hidden>' in page(study)

@@ -120,24 +120,24 @@ def program_run(tmp_path, lines, filtered=False):
 def test_declared_work_is_compared_with_what_was_counted(tmp_path, capsys):
     run = program_run(tmp_path, [("ICVXKH/reference", 1e11, 1e6, 2), ("ICVXKH", None, None, 1)])
     row = run.metrics.set_index("impl").loc["ICVXKH/reference"]
-    assert row["floor_time"] > 0
-    assert row["floor_ratio"] == pytest.approx(row["time"] / row["floor_time"])
+    assert row["lower_bound_time"] > 0
+    assert row["lower_bound_ratio"] == pytest.approx(row["time"] / row["lower_bound_time"])
     (work,) = run.analysis.works
     assert sum(work.flops.values()) == 2e11
     assert work.bytes == 2e6
     assert invoke(["report", str(run.path)]) == 0
     shown = capsys.readouterr().out
     assert "declared [TFLOP]" in shown or "declared [GFLOP]" in shown
-    assert "x floor" in shown
+    assert "x lower bound" in shown
     assert "python x.py" in (run.path / "report.md").read_text()
 
 
 def test_declared_work_is_not_compared_with_a_part_of_the_launches(tmp_path):
     run = program_run(tmp_path, [("ICVXKH/reference", 1e11, 1e6, 2)], filtered=True)
     assert run.analysis.works == ()
-    assert any("only some launches were captured" in doubt.what for doubt in run.analysis.doubts)
+    assert any("only some launches were captured" in caveat.what for caveat in run.analysis.caveats)
 
 
-def test_an_impossible_declaration_is_doubted(tmp_path):
+def test_an_impossible_declaration_is_a_caveat(tmp_path):
     run = program_run(tmp_path, [("ICVXKH/reference", {"fp32": 1e15}, None, 1)])
-    assert any("ICVXKH/reference" in doubt.what for doubt in run.analysis.doubts)
+    assert any("ICVXKH/reference" in caveat.what for caveat in run.analysis.caveats)

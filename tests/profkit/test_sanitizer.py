@@ -56,10 +56,10 @@ def test_findings_are_told_everywhere_and_fail_the_run(on_gpu, fake, tmp_path, c
     for place in (out, (run.path / "report.md").read_text()):
         assert "memcheck: Invalid __global__ write of size 4 bytes in scale" in place
         assert "racecheck: Race between write and read" in place
-    assert [d for d in run.manifest.doubts if "library kernels" in d.what]
+    assert [d for d in run.manifest.caveats if "library kernels" in d.what]
     assert run.manifest.versions["compute-sanitizer"] == "2025.3.0"
     assert sum(command.step == "sanitize" for command in run.manifest.commands) == 2 * 4
-    assert not [d for d in run.manifest.doubts if d.code == "unsound-once"]
+    assert not [d for d in run.manifest.caveats if d.code == "unsound-once"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_findings_are_told_everywhere_and_fail_the_run(on_gpu, fake, tmp_path, c
         ("found,silent,found", 1, 3),
     ],
 )
-def test_what_a_second_look_does_not_find_is_a_doubt(on_gpu, fake, tmp_path, capsys, looks, code, starts):  # noqa: F811
+def test_what_a_second_look_does_not_find_is_a_caveat(on_gpu, fake, tmp_path, capsys, looks, code, starts):  # noqa: F811
     fake(looks)
     assert invoke(["profile", sample(tmp_path), "--events", "-q", "--sanitize", "memcheck"]) == code
     run = open_study(tmp_path / "profkit-runs")
@@ -79,9 +79,9 @@ def test_what_a_second_look_does_not_find_is_a_doubt(on_gpu, fake, tmp_path, cap
     assert (one.state, len(one.findings)) == ("findings", 2)
     assert bool(run.manifest.impls[1].unsound) == (code == 1)
     assert (run.verdicts["honest"].kind == "unsound") == (code == 1)
-    doubts = [(d.about, d.fix) for d in run.manifest.doubts if d.code == "unsound-once"]
+    caveats = [(d.about, d.fix) for d in run.manifest.caveats if d.code == "unsound-once"]
     fix = "run it again with --sanitize memcheck when nothing else runs"
-    assert doubts == ([] if code else [("honest", fix)])
+    assert caveats == ([] if code else [("honest", fix)])
     assert ("seen once" in capsys.readouterr().out) == (code == 0)
 
 
@@ -115,7 +115,7 @@ def test_clean_is_said(on_gpu, fake, tmp_path, capsys):  # noqa: F811
 @pytest.mark.parametrize(
     ("mode", "why"), [("untracked", "Internal Sanitizer Error"), ("cut", ""), ("silent", "No such file")]
 )
-def test_what_was_not_checked_is_a_doubt_and_not_clean(on_gpu, fake, tmp_path, capsys, mode, why):  # noqa: F811
+def test_what_was_not_checked_is_a_caveat_and_not_clean(on_gpu, fake, tmp_path, capsys, mode, why):  # noqa: F811
     fake(mode)
     assert invoke(["profile", sample(tmp_path), "--events", "-q", "--sanitize", "memcheck"]) in (0, 1)
     out = capsys.readouterr().out

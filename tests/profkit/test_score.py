@@ -39,7 +39,7 @@ def scored(id_="IAAAAA", contestant="a", accepted=True, base=14, bonus=0, case="
         ((1.0, 0.99, 1.01), (1.2, 1.18, 1.22), "improved"),
         ((1.2, 1.18, 1.22), (1.0, 0.99, 1.01), "similar"),
         ((1.2, 1.199, 1.201), (1.2, 1.199, 1.201), "similar"),
-        ((1.2, 1.1, 1.3), (1.25, 1.15, 1.35), "undecided"),
+        ((1.2, 1.1, 1.3), (1.25, 1.15, 1.35), "inconclusive"),
         ((1.2, 1.1, 1.3), (1.25,), "unknown"),
     ],
 )
@@ -50,10 +50,10 @@ def test_similar(earlier, later, verdict):
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (2.0, 2.2, "undecided"),
+        (2.0, 2.2, "inconclusive"),
         (2.0 * (1 + 1e-9), 2.2, "improved"),
         (0.5, 1.009, "similar"),
-        (0.5, 1.011, "undecided"),
+        (0.5, 1.011, "inconclusive"),
         (math.nan, 3.0, "unknown"),
         (3.0, math.nan, "unknown"),
     ],
@@ -207,7 +207,7 @@ def test_the_best_speedup_that_counts():
     run = measured(rows, [], words)
     assert scoring._speedup(run) == Speedup(3.0, 2.9, 3.1)
     assert not scoring._speedup(measured({}, [], words)).known
-    assert scoring._speedup(measured(rows, [], {"fast": "undecided"})).value == 2.0
+    assert scoring._speedup(measured(rows, [], {"fast": "inconclusive"})).value == 2.0
 
 
 @pytest.mark.parametrize(

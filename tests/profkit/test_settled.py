@@ -98,16 +98,16 @@ def test_what_one_process_says_three_say_too_and_its_interval_holds(quotient, ap
     for _ in range(100):
         every = [quotient * np.exp(chance.normal(0, apart) + chance.normal(0, 0.006, 24)) for _ in range(3)]
         first = ratio(every[0], one, rounds, spread=settled.SPREAD["cuda"], resamples=400)
-        if first.verdict != "undecided":
+        if first.verdict != "inconclusive":
             whole = np.concatenate(every)
             all_ = ratio(whole, np.ones(72), np.arange(72), processes=np.repeat([0, 1, 2], 24), resamples=400)
             missed.append(not first.low <= quotient <= first.high)
-            assert all_.verdict in (first.verdict, "undecided")
+            assert all_.verdict in (first.verdict, "inconclusive")
     assert sum(missed) <= max(2, 0.12 * len(missed))
 
 
 def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options):
-    """(processes that were started, the first's target, the spread, codes of doubts) for a candidate that is `quotient` times faster."""
+    """(processes that were started, the first's target, the spread, codes of caveats) for a candidate that is `quotient` times faster."""
     from profkit.rundir.manifest import Impl
 
     class Here:
@@ -131,7 +131,7 @@ def _asked(monkeypatch, tmp_path, campaign, quotient=3.0, noise=0.002, **options
 
     monkeypatch.setattr(measure, "_start", start)
     Measure().record(Here)
-    codes = [doubt.code for doubt in run.manifest.doubts]
+    codes = [caveat.code for caveat in run.manifest.caveats]
     return len(started), started[0].target, run.manifest.timing.spread, codes
 
 

@@ -127,7 +127,7 @@ def test_fast_p_knows_ties_and_what_counts_as_no_win(tmp_path):
     cases = {
         "sure": ("faster", 1.6, 1.8, ()),
         "tie": ("faster", 0.9, 1.7, ()),
-        "open": ("undecided", 0.9, 1.6, ()),
+        "open": ("inconclusive", 0.9, 1.6, ()),
         "narrow": ("faster", 2.1, 2.2, ("reduced",)),
         "void": ("void", 5.0, 6.0, ()),
         "wrong": ("wrong", 5.0, 6.0, ()),
@@ -138,8 +138,8 @@ def test_fast_p_knows_ties_and_what_counts_as_no_win(tmp_path):
         write(tmp_path, *said(named, metrics, word, low, high, conditions))
     (one,) = fast_p(best(tmp_path))
     assert (one["device"], one["count"]) == ("NVIDIA H200", 6)
-    assert one["shares"]["1.0"] == {"sure": 1 / 6, "possible": 3 / 6, "undecided": 2}
-    assert one["shares"]["2.0"] == {"sure": 0.0, "possible": 0.0, "undecided": 0}
+    assert one["shares"]["1.0"] == {"sure": 1 / 6, "possible": 3 / 6, "inconclusive": 2}
+    assert one["shares"]["2.0"] == {"sure": 0.0, "possible": 0.0, "inconclusive": 0}
 
 
 def test_a_season_is_ranked_by_the_contests_rules(tmp_path, capsys):
@@ -201,9 +201,9 @@ def test_two_thousand_runs_in_a_browser(tmp_path):
         assert tab.js("document.getElementById('count').textContent") == "200 of 2501 shown"
         tab.js("document.getElementById('more').click()")
         assert len(tab.js(cells)) == 400
-        tab.js("document.querySelector('th[data-name=floor] button').click()")
-        floors = [float(row[7]) for row in tab.js(cells)]
-        assert floors == sorted(floors)
+        tab.js("document.querySelector('th[data-name=lower bound] button').click()")
+        lower_bounds = [float(row[7]) for row in tab.js(cells)]
+        assert lower_bounds == sorted(lower_bounds)
         find = "document.getElementById('find')"
         tab.js(f"{find}.value = 'icmtny ori'; {find}.dispatchEvent(new Event('input'))")
         assert {tuple(row[1:3]) for row in tab.js(cells)} == {("ICMTNY", "ori")}
@@ -220,7 +220,7 @@ def test_two_thousand_runs_in_a_browser(tmp_path):
 
 
 def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
-    """Said before: sentences and doubts in English on the Chinese page."""
+    """Said before: sentences and caveats in English on the Chinese page."""
     run_json, metrics = recorded("ICJTRP")
     write(tmp_path / "runs/one", run_json, metrics)
     build(tmp_path / "runs", tmp_path / "site", pages=0)
@@ -229,7 +229,7 @@ def test_what_the_runs_say_stands_in_chinese_beside_it(tmp_path):
     assert lines["cuda"] == "更快：2.86x [2.86, 2.88]"
     assert lines["ori"].startswith("更慢：0.482x")
     assert document["chinese"]["latency"] == "延迟"
-    assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["doubts"])
+    assert all(re.search("[一-鿿]", document["chinese"].get(one, one)) for one in document["caveats"])
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_a_name_in_a_table_has_the_colour_of_its_verdict(study):
     assert terminal.tone("skipped") is terminal.tone("reference") is None
 
 
-def test_what_is_fragile_is_counted_first_and_told_with_the_doubts(study):
+def test_what_is_fragile_is_counted_first_and_told_with_the_caveats(study):
     notes = [f"inputs {how}: RuntimeError: x must be contiguous" for how in ("with gaps between the elements", "x")]
     study.manifest.impls[1].fragile = notes
     for name in ("verdicts", "_unjudged", "analysis"):
@@ -121,8 +121,8 @@ def test_what_is_fragile_is_counted_first_and_told_with_the_doubts(study):
     assert first.startswith("cuda: correct, faster: 1.50x")
     assert "fragile: refuses 1 layout" in first
     assert "contiguous" not in first
-    (doubt,) = [one for one in sections.that_matter(study) if one.code == "fragile"]
-    assert doubt.how_much == "; ".join(notes)
+    (caveat,) = [one for one in sections.that_matter(study) if one.code == "fragile"]
+    assert caveat.how_much == "; ".join(notes)
 
 
 # ---- progress

@@ -69,7 +69,7 @@ def status(run, name):
     return next((impl.status, impl.reason) for impl in run.manifest.impls if impl.name == name)
 
 
-TIMED = ("faster", "slower", "same", "undecided")
+TIMED = ("faster", "slower", "same", "inconclusive")
 
 
 def test_a_copy_is_a_task_and_to_copy_is_its_work(runs):

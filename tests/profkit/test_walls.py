@@ -166,7 +166,7 @@ def test_a_candidate_stays_within_its_walls(tmp_path, monkeypatch):
     assert impl(run, "honest").status == "ok"
     assert (folder / "honest.py").read_text() == before
     assert not packages.exists()
-    assert not [doubt for doubt in run.manifest.doubts if doubt.code == "walls"]
+    assert not [caveat for caveat in run.manifest.caveats if caveat.code == "walls"]
 
 
 def test_a_kernel_that_lacks_walls_is_told_of(monkeypatch):

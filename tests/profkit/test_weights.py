@@ -294,7 +294,7 @@ def test_who_follows_its_weights_is_right(tmp_path):
     run, chosen = run_of("honest", tmp_path)
     assert {impl.name: impl.reason for impl in run.manifest.candidates if not impl.ok} == {}
     assert len(chosen) == len(run.manifest.candidates)
-    assert not [doubt for doubt in run.manifest.doubts if doubt.code.startswith("weights")]
+    assert not [caveat for caveat in run.manifest.caveats if caveat.code.startswith("weights")]
 
 
 def test_weights_that_go_by_another_name_by_now_are_missing():

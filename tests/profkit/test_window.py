@@ -172,7 +172,7 @@ def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
     assert argv[argv.index("--profile-from-start") + 1] == "off"
     assert run.manifest.window.taken == 3
     assert run.manifest.captures[0].filtered
-    assert any(one.what.startswith("3 of the 5 passages") for one in run.manifest.doubts)
+    assert any(one.what.startswith("3 of the 5 passages") for one in run.manifest.caveats)
     fake_ncu("no_kernels", log=log)
     with pytest.raises(ProfkitError, match=r"range 'other': 0 passages recorded; .*: step \(3\)"):
         profile(Program.of([sys.executable, str(script)]), counters="ncu", range="other", runs=tmp_path / "r")

@@ -80,7 +80,7 @@ def test_the_best_of_three_candidates_is_timed_again(run):
     others = set.union(*(rounds[name] for name in ("one", "two", "three") if name != best))
     assert min(rounds[best]) > max(others)
     assert rounds[best] <= rounds["reference"]
-    # Another one may look faster now, by samples that have not been taken again: that stays a doubt.
-    assert not any(doubt.what.startswith(f"{best} was picked") for doubt in run.analysis.doubts)
+    # Another one may look faster now, by samples that have not been taken again: that stays a caveat.
+    assert not any(caveat.what.startswith(f"{best} was picked") for caveat in run.analysis.caveats)
     row = run.metrics.set_index("impl").loc[best]
     assert row["rounds"] == len(rounds[best])

@@ -4,7 +4,7 @@ import math
 import random
 from dataclasses import replace
 
-from roofline import Arrow, Ceiling, FloorPoint, Point, Roofline, Scene, datasheet_ceilings, find_spec
+from roofline import Arrow, Ceiling, LowerBoundPoint, Point, Roofline, Scene, datasheet_ceilings, find_spec
 
 NAN = math.nan
 SHEET = Roofline("NVIDIA H200", datasheet_ceilings(find_spec("NVIDIA H200")))
@@ -32,8 +32,8 @@ OPERATORS = (
 
 
 def operators(count: int) -> Scene:
-    """Reference and candidate of so many operators, joined by arrows, with their floors."""
-    points, arrows, floors = [], [], []
+    """Reference and candidate of so many operators, joined by arrows, with their lower bounds."""
+    points, arrows, lower_bounds = [], [], []
     for name, intensity, before, after, compute in OPERATORS[:count]:
         slow = MEASURED.attainable(intensity * 0.75, compute) * before
         fast = MEASURED.attainable(intensity, compute) * after
@@ -41,9 +41,9 @@ def operators(count: int) -> Scene:
         end = Point(name, intensity, fast, compute=compute, impl="candidate", share=0.08)
         points += [start, end]
         arrows.append(Arrow(start, end, f"{after / before / 0.75:.1f}x"))
-        floors.append(FloorPoint(name, intensity * 1.05, compute))
+        lower_bounds.append(LowerBoundPoint(name, intensity * 1.05, compute))
     subtitle = "NVIDIA H200, SM 1980 MHz, cold L2, median of 50 trials"
-    return Scene(MEASURED, tuple(points), tuple(arrows), tuple(floors), "Ten operators", subtitle)
+    return Scene(MEASURED, tuple(points), tuple(arrows), tuple(lower_bounds), "Ten operators", subtitle)
 
 
 def many(count: int, seed: int = 3) -> Scene:
@@ -85,7 +85,7 @@ COPIES = (
 SINGLE = Scene(
     SHEET,
     (Point("softmax_kernel", 0.62, 2.4e12, share=1.0),),
-    floors=(FloorPoint("softmax", 0.625),),
+    lower_bounds=(LowerBoundPoint("softmax", 0.625),),
     title="One kernel",
 )
 ABOVE = Scene(

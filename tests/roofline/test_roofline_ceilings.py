@@ -143,7 +143,7 @@ def test_fields_of_a_later_version_are_ignored():
     assert Roofline.from_dict({"device": "x", "ceilings": [row]}).peak("fp32") == 1.0
 
 
-def test_datasheet_ceilings_carry_source_and_doubt():
+def test_datasheet_ceilings_carry_source_and_caveat():
     found = {c.name: c for c in datasheet_ceilings(H200)}
     assert found["dram"].peak == 4.8e12
     assert found["tensor_bf16"].clock == 1.83e9

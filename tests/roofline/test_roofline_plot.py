@@ -207,7 +207,7 @@ def test_names_gains_and_percents_are_written():
     assert "softmax  2.9x  88 % of roof" in words
     assert "reference" in words
     assert "candidate" in words
-    assert "floor of the task" in words
+    assert "lower bound of the task" in words
 
 
 def test_crowded_figures_number_their_kernels_in_a_table():
@@ -321,7 +321,7 @@ def test_the_winner_is_labelled_first_and_lies_in_front():
     assert tuple(front.get_facecolor()[0][:3]) == to_rgb(THEMES["light"].series[0])
 
 
-def test_a_caption_has_two_lines_and_the_floor_a_shape_of_its_own():
+def test_a_caption_has_two_lines_and_the_lower_bound_a_shape_of_its_own():
     long = tuple(f"caption {n} " + "of many words " * 12 for n in range(5))
     figure = draw(replace(SCENES["three"], caption=long))
     low = [text for text in figure.texts if text.get_fontsize() == CAPTION and text.get_position()[0] < 0.05]

@@ -23,13 +23,13 @@ const word = (row) => (row.word ? say(row.word) : row.status);
 const columns = [
   ["place", null, (row) => row.place ?? ""], ["sample", false, (row) => row.sample, true], ["impl", false, (row) => row.impl, true],
   ["device", false, (row) => row.device, true], ["verdict", false, word, true], ["speedup", true, pace], ["share", true, (row) => percent(row.share)],
-  ["floor", false, (row) => digits(row.floor)], ["time", false, (row) => seconds(row.time)], ["bound", false, (row) => told(row.bound), true],
-  ["created", true, (row) => row.created, true], ["doubts", false, (row) => row.doubts.length || ""],
+  ["lower_bound", false, (row) => digits(row.lower_bound)], ["time", false, (row) => seconds(row.time)], ["bound", false, (row) => told(row.bound), true],
+  ["created", true, (row) => row.created, true], ["caveats", false, (row) => row.caveats.length || ""],
 ];
 const state = { sort: "speedup", down: true, find: "", device: "", word: "", newest: true, count: 200 };
 const STEP = 200;
 
-const value = (row, name) => (name === "verdict" ? row.word : name === "doubts" ? row.doubts.length : row[name]);
+const value = (row, name) => (name === "verdict" ? row.word : name === "caveats" ? row.caveats.length : row[name]);
 const chosen = () => rows.filter((row) => (!state.newest || row.newest) && (!state.device || row.device === state.device)
   && (!state.word || row.word === state.word) && (!state.find || row.text.includes(state.find)));
 const spoiled = (row) => state.sort === "speedup" && row.word === "faster" && !row.wins;
@@ -100,8 +100,8 @@ const detail = () => {
   const row = rows.find((one) => one.path === path && (impl === undefined || one.impl === impl));
   if (!row) return;
   const facts = [["sample", row.sample], ["impl", row.impl], ["verdict", told(row.line) || word(row)], ["time", `${seconds(row.time)} (${row.method || "-"})`],
-    ["speedup", pace(row)], ["share", percent(row.share)], ["floor", digits(row.floor)], ["bound", told(row.bound) || "-"], ["device", row.device],
-    ["created", row.created], ["status", `${row.path} (${row.status})`], ["doubts", row.doubts.map((at) => told(site.doubts[at])).join(" · ") || "-"]];
+    ["speedup", pace(row)], ["share", percent(row.share)], ["lower_bound", digits(row.lower_bound)], ["bound", told(row.bound) || "-"], ["device", row.device],
+    ["created", row.created], ["status", `${row.path} (${row.status})`], ["caveats", row.caveats.map((at) => told(site.caveats[at])).join(" · ") || "-"]];
   box.replaceChildren(element("h2", { textContent: `${row.sample} ${row.impl}` }),
     element("dl", {}, ...facts.flatMap(([name, text]) => [element("dt", { textContent: say(name) }), element("dd", { textContent: text })])),
     element("p", { className: "note" }, row.page ? element("a", { href: row.page, textContent: say("whole") }) : say("unmade", { path: row.path })),

@@ -229,7 +229,7 @@ def analyze_(
 def _ties(ties: dict[str, dict[str, float]], rows: list[Rated]) -> list[str]:
     columns = [Column("p", [f"{float(p):.1f}" for p in ties])]
     columns += [Column(key, [f"{t[key]:.3f}" for t in ties.values()]) for key in ("sure", "possible")]
-    columns.append(Column("undecided", [f"{t['undecided']:.0f}" for t in ties.values()]))
+    columns.append(Column("inconclusive", [f"{t['inconclusive']:.0f}" for t in ties.values()]))
     lines = ["With intervals (a speed-up counts when its whole interval is above p):"]
     lines.append(terminal_table(Table.of(columns)).rstrip())
     shares = sorted(row.attainable_share for row in rows if row.attainable_share == row.attainable_share)
@@ -305,12 +305,12 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
     chosen = next(filter(None, (baseline_file, *bases)), None)
     base = wrapper.read_wrapper_baseline(chosen) if chosen is not None else None
     rows = [row for file in given if file not in bases for row in wrapper.read_wrapper_results(file, base)]
-    doubts = [*(base.doubts if base else ()), *(doubt for row in rows for doubt in row.doubts)]
+    caveats = [*(base.caveats if base else ()), *(caveat for row in rows for caveat in row.caveats)]
     if as_json:
         results = [row.to_dict() for row in rows]
         document = {"schema": "profkit-wrapper/1", "baseline": asdict(base) if base else None, "results": results}
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
-        return 1 if doubts else 0
+        return 1 if caveats else 0
     if base is not None:
         named = f"level {base.level} problem {base.problem_id} {base.problem_name}"
         click.echo(f"{named}: {base.seconds:.6g} s on {base.device}")
@@ -319,9 +319,9 @@ def wrapper_(given: tuple[Path, ...], baseline_file: Path | None, as_json: bool)
             f"{row.model}: generated={row.generated} compiled={row.compiled} correct={row.correct} "
             f"{row.seconds:.6g} s, {row.speedup:.3g}x fast_1={row.fast_1} fast_2={row.fast_2}"
         )
-    for doubt in dict.fromkeys(doubts):
-        click.echo(f"flag: {doubt}")
-    return 1 if doubts else 0
+    for caveat in dict.fromkeys(caveats):
+        click.echo(f"flag: {caveat}")
+    return 1 if caveats else 0
 
 
 @command.command("book", cls=shared.Sectioned)
@@ -342,8 +342,8 @@ def book_(file: Path, number: int, output: Path | None, check: bool) -> int:
         raise click.UsageError(f"{file}: no row {number}")
     pair = kernelbook.adapt(chosen)
     folder = write_new(pair, output or Path(pair.name))
-    for doubt in pair.doubts:
-        click.echo(f"note: {doubt.what}: {doubt.how_much}", err=True)
+    for caveat in pair.caveats:
+        click.echo(f"note: {caveat.what}: {caveat.how_much}", err=True)
     click.echo(str(folder))
     return 0
 

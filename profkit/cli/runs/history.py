@@ -70,7 +70,7 @@ def _document(found: Sequence[Series], answers: Sequence[Again | None]) -> str:
             "sample": one.sample,
             "impl": one.impl,
             "device": one.device,
-            "runs": [[row.created, row.path, row.time, row.floor] for row in one.rows],
+            "runs": [[row.created, row.path, row.time, row.lower_bound] for row in one.rows],
             "levels": one.levels,
             "changes": one.changes,
             "regression": _state(one, answer),
@@ -108,7 +108,7 @@ def _series(one: Series, answer: Again | None) -> Iterator[str]:
     yield f"{named}: {count} run{'s' if count > 1 else ''}, {first} to {last}"
     for level in one.levels:
         runs = "runs" if level.runs > 1 else "run "
-        yield f"  from {level.since}  {level.runs:4} {runs}  {_time(level.time, level.floor)}"
+        yield f"  from {level.since}  {level.runs:4} {runs}  {_time(level.time, level.lower_bound)}"
     if not one.changes:
         yield "  no change"
     for change in one.changes:
@@ -117,10 +117,12 @@ def _series(one: Series, answer: Again | None) -> Iterator[str]:
         yield f"  {_regression(one, answer)}"
 
 
-def _time(seconds: float, floor: float) -> str:
+def _time(seconds: float, lower_bound: float) -> str:
     from profkit.report import units
 
-    return units.text(seconds, "s") + (f"  {units.digits(floor)}x floor" if math.isfinite(floor) else "")
+    return units.text(seconds, "s") + (
+        f"  {units.digits(lower_bound)}x lower bound" if math.isfinite(lower_bound) else ""
+    )
 
 
 def _change(change: Change) -> Iterator[str]:
@@ -148,12 +150,12 @@ def _regression(one: Series, answer: Again | None) -> str:
 
 
 def _devices(found: Sequence[Series], whole: bool) -> Iterator[str]:
-    """The newest level of each device beside one another, by the time over the floor."""
+    """The newest level of each device beside one another, by the time over the lower bound."""
     from profkit.report import units
 
     names = dict.fromkeys((one.sample, one.impl) for one in found)
     for sample, impl in names:
         own = [one for one in found if (one.sample, one.impl) == (sample, impl)]
         if len(own) > 1 and whole:
-            said = [f"{one.device} {units.digits(one.levels[-1].floor)}x" for one in own]
-            yield harmless.line(f"{sample} {impl} over the floor of each device: {', '.join(said)}")
+            said = [f"{one.device} {units.digits(one.levels[-1].lower_bound)}x" for one in own]
+            yield harmless.line(f"{sample} {impl} over the lower bound of each device: {', '.join(said)}")

@@ -37,10 +37,10 @@ _VERDICT = 48
 @click.option("--verdict", "words", multiple=True, type=click.Choice(WORDS), help="Only these verdicts.")
 @click.option(
     "--sort",
-    type=click.Choice(["created", "time", "floor", "share", "speedup"]),
+    type=click.Choice(["created", "time", "lower_bound", "share", "speedup"]),
     default="created",
     show_default=True,
-    help="The newest, the shortest, the nearest to its floor or to what is attainable, or the fastest first.",
+    help="The newest, the shortest, the nearest to its lower bound or to what is attainable, or the fastest first.",
 )
 @click.option("--top", default=50, show_default=True, type=click.IntRange(0), help="How many rows; 0 for all.")
 @shared.json_
@@ -144,7 +144,7 @@ def _table(runs: Path, rows: Sequence[Row]) -> str:
             Column("measured", [row.created for row in rows], 4),
             Column("device", [row.device for row in rows], 3),
             Column("time", [units.text(row.time, "s") for row in rows]),
-            Column("x floor", [units.digits(row.floor) for row in rows], 2),
+            Column("x lower bound", [units.digits(row.lower_bound) for row in rows], 2),
             Column("verdict", [cut(_said(row), most) for row in rows]),
         ]
     )
@@ -156,5 +156,5 @@ def _said(row: Row) -> str:
     if row.status != "done" and row.word in ("", "skipped"):
         return row.status
     said = row.line if row.line.startswith(row.word) else f"{row.word}: {row.line}"
-    doubts = len(row.doubts)
-    return f"{said or row.status} ({doubts} doubt{'s' if doubts > 1 else ''})" if doubts else said or row.status
+    caveats = len(row.caveats)
+    return f"{said or row.status} ({caveats} caveat{'s' if caveats > 1 else ''})" if caveats else said or row.status

@@ -13,7 +13,7 @@ import math
 from pathlib import Path
 from statistics import geometric_mean
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.contests.definitions import TASK, Dialect, solutions_in, task
 from profkit.contests.json_files import Json, read_object, read_rows
 from profkit.contests.sources import Sources
@@ -59,7 +59,7 @@ def read(file: Path, device: str) -> Sources:
     found = task(definition, list(workloads.values()), solutions_in([root / "solutions"], name), dialect, file)
     published = json.loads(found.beside[TASK])["solutions"]
     claims = tuple(claim for solution in published.values() for claim in _claimed(rows, solution))
-    return Sources(found.name, found.reference, found.candidates, found.doubts + claims, found.beside).on(device)
+    return Sources(found.name, found.reference, found.candidates, found.caveats + claims, found.beside).on(device)
 
 
 def _rows(folder: Path, definition: str) -> list[Json]:
@@ -68,7 +68,7 @@ def _rows(folder: Path, definition: str) -> list[Json]:
     return [row for row in rows if row.get("definition") == definition]
 
 
-def _claimed(rows: list[Json], solution: str) -> list[Doubt]:
+def _claimed(rows: list[Json], solution: str) -> list[Caveat]:
     """What the trace set says of a solution that it has evaluated, for comparison."""
     mine = [row["evaluation"] for row in rows if row.get("solution") == solution and row.get("evaluation")]
     if not mine:
@@ -80,5 +80,5 @@ def _claimed(rows: list[Json], solution: str) -> list[Doubt]:
     places = sorted({str((one.get("environment") or {}).get("hardware", "?")) for one in mine})
     said = f"{passed} of {len(mine)} workloads passed" + (f", {mean:.3g}x as fast" if known else "")
     return [
-        Doubt(f"{solution}: the trace set says {said}, on {', '.join(places)}", "measured elsewhere", "", "claimed")
+        Caveat(f"{solution}: the trace set says {said}, on {', '.join(places)}", "measured elsewhere", "", "claimed")
     ]

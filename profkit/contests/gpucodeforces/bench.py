@@ -93,7 +93,7 @@ def bench(
             "time": finite(reference.get("time")),
             "flops": finite(reference.get("flops")),
             "bytes": finite(reference.get("compulsory_bytes")),
-            "floor_time": finite(reference.get("floor_time")),
+            "lower_bound_time": finite(reference.get("lower_bound_time")),
         },
         "candidates": candidates,
         "notes": _notes(entry, candidates),

@@ -51,7 +51,7 @@ class Speedup:
 class Scored:
     """One sample. `accepted`: None when nothing was measured.
 
-    `similar_to`: an earlier issue of the same case; `similar`: improved, similar (相近优化), undecided or unknown.
+    `similar_to`: an earlier issue of the same case; `similar`: improved, similar (相近优化), inconclusive or unknown.
     """
 
     id: str
@@ -87,14 +87,14 @@ def similar(earlier: Speedup, later: Speedup) -> str:
     """Whether a later submission of the same case is faster than the earlier one.
 
     improved: certainly (the interval of later / earlier is above 1); similar: certainly not (it ends below
-    1 + SAME), which the contest calls 相近优化; undecided: the intervals do not tell; unknown: no interval.
+    1 + SAME), which the contest calls 相近优化; inconclusive: the intervals do not tell; unknown: no interval.
     """
     if not (earlier.known and later.known):
         return "unknown"
     low, high = later.low / earlier.high, later.high / earlier.low
     if low > 1:
         return "improved"
-    return "similar" if high <= 1 + SAME else "undecided"
+    return "similar" if high <= 1 + SAME else "inconclusive"
 
 
 def score(folder: Path, run: Study | None) -> Scored:
@@ -205,7 +205,7 @@ def _speedup(run: Study) -> Speedup:
     """The best speed-up of a run on a GPU among those that count."""
     if not _on_gpu(run):
         return Speedup()
-    good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "undecided")}
+    good = {name for name, one in run.verdicts.items() if one.wins or one.word in ("slower", "same", "inconclusive")}
     found = [
         Speedup(*(number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high")))
         for name, row in run.analysis.rows.items()

@@ -5,8 +5,8 @@ a tie does not count for p = 1. The geometric mean is over correct samples. The 
 official one, so the floating-point result is, too.
 
 Tie-aware: with an interval of each speed-up, a problem is faster than p for sure (interval above p), not for
-sure (interval at or below p), or undecided; `sure` counts the first, `possible` the first and the last. A time
-below the floor is impossible and counts as faster than nothing.
+sure (interval at or below p), or inconclusive; `sure` counts the first, `possible` the first and the last. A time
+below the lower bound is impossible and counts as faster than nothing.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def _log_error(stats: Record) -> float:
 
 
 def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
-    """p -> shares that are "sure" and "possible", and the count of "undecided".
+    """p -> shares that are "sure" and "possible", and the count of "inconclusive".
 
-    A speed-up without an interval is undecided, unless it was wrong.
+    A speed-up without an interval is inconclusive, unless it was wrong.
     """
     n = len(rows)
     found = {}
@@ -209,6 +209,6 @@ def tie_aware(rows: Sequence[Rated]) -> dict[str, dict[str, float]]:
         found[str(p)] = {
             "sure": sure / n if n else 0.0,
             "possible": (sure + open_) / n if n else 0.0,
-            "undecided": open_,
+            "inconclusive": open_,
         }
     return found

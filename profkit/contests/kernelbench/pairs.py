@@ -79,14 +79,16 @@ def own(run: Study, impl: Impl) -> Record:
     verdict = run.verdicts.get(impl.name)
     rows = run.analysis.rows
     row, reference = rows.get(impl.name, {}), rows.get(run.analysis.reference, {})
-    time, base, floor = (number(r.get(k)) for r, k in ((row, "time"), (reference, "time"), (row, "floor_time")))
+    time, base, lower_bound = (
+        number(r.get(k)) for r, k in ((row, "time"), (reference, "time"), (row, "lower_bound_time"))
+    )
     figures = {
         "time": time,
         "reference_time": base,
-        "floor_time": floor,
+        "lower_bound_time": lower_bound,
         **{key: number(row.get(key)) for key in ("speedup", "speedup_low", "speedup_high", "rounds")},
-        "attainable_speedup": base / floor if floor > 0 else NAN,
-        "attainable_share": floor / time if time > 0 else NAN,
+        "attainable_speedup": base / lower_bound if lower_bound > 0 else NAN,
+        "attainable_share": lower_bound / time if time > 0 else NAN,
     }
     return {
         **{key: finite(value) for key, value in figures.items()},
@@ -101,7 +103,7 @@ def own(run: Study, impl: Impl) -> Record:
         "wins": verdict.wins if verdict is not None else False,
         "method": run.analysis.method,
         "run": str(run.path),
-        "doubts": [doubt.what for doubt in run.analysis.doubts],
+        "caveats": [caveat.what for caveat in run.analysis.caveats],
     }
 
 

@@ -22,14 +22,14 @@ _HOLDS_SECONDS = "hold seconds, not ms (1000 times too small)"
 
 @dataclass(frozen=True)
 class WrapperBaseline:
-    """baseline_time.json: one problem's reference, `seconds` mended; `doubts`: what was wrong."""
+    """baseline_time.json: one problem's reference, `seconds` mended; `caveats`: what was wrong."""
 
     level: int
     problem_id: int
     problem_name: str
     device: str
     seconds: float
-    doubts: tuple[str, ...]
+    caveats: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class WrapperResult:
     speedup: float
     fast_1: bool
     fast_2: bool
-    doubts: tuple[str, ...]
+    caveats: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """As a JSON row, NaN as None."""
@@ -58,18 +58,18 @@ def read_wrapper_baseline(file: Path) -> WrapperBaseline:
     if not isinstance(data, dict) or "runtime_mean_ms" not in data:
         raise ProfkitError(f"{file}: no field runtime_mean_ms", fix="give the wrapper's baseline_time.json")
     mean, seconds = number((data.get("runtime_stats") or {}).get("mean")) * 1e-3, number(data["runtime_mean_ms"])
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     if math.isnan(mean):
-        doubts = ("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write",)
+        caveats = ("no runtime_stats.mean: runtime_mean_ms was taken for seconds, which the wrapper's scripts write",)
     elif _near(seconds, mean):
-        doubts = (f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right",)
+        caveats = (f"runtime_mean_ms and runtime_mean_us {_HOLDS_SECONDS}; runtime_stats.mean is right",)
     return WrapperBaseline(
         int(number(data.get("level"), 0)),
         int(number(data.get("problem_id"), 0)),
         str(data.get("problem_name", "")),
         str(data.get("device", "")),
         seconds if math.isnan(mean) else mean,
-        doubts,
+        caveats,
     )
 
 
@@ -100,22 +100,22 @@ _IDENTITY = ("level", "problem_id", "problem_name", "device")
 
 def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> WrapperResult:
     told = row.get("eval_result") or {}
-    doubts = list(shared)
+    caveats = list(shared)
     reference, own = (number(told.get(key)) for key in ("ref_time_ms", "custom_time_ms"))
     own = own if own > 0 else NAN
     if not told and row.get("success"):
-        doubts.append("no eval_result: the evaluation itself failed, which `success` does not say")
+        caveats.append("no eval_result: the evaluation itself failed, which `success` does not say")
     if reference == own:
-        doubts.append("reference and candidate have the same time: the baseline was missing, the 1.0x is made up")
+        caveats.append("reference and candidate have the same time: the baseline was missing, the 1.0x is made up")
         reference = NAN
     unit = 1.0
     if baseline is not None and _near(reference, baseline.seconds * 1e3):
         unit = 1e-3
     elif own > 0:
-        doubts.append(f"ref_time_ms and custom_time_ms {_HOLDS_SECONDS}")
+        caveats.append(f"ref_time_ms and custom_time_ms {_HOLDS_SECONDS}")
     speedup = reference / own
     if speedup > 300 and not _near(reference, baseline.seconds if baseline else NAN):
-        doubts.append("a speed-up this large comes from mixing a baseline in ms with times in seconds")
+        caveats.append("a speed-up this large comes from mixing a baseline in ms with times in seconds")
     correct = bool(told.get("is_correct", False))
     return WrapperResult(
         model=str(row.get("model_name") or row.get("model_id") or ""),
@@ -127,7 +127,7 @@ def _result(row: Json, baseline: WrapperBaseline | None, shared: list[str]) -> W
         speedup=speedup,
         fast_1=correct and speedup > 1,
         fast_2=correct and speedup > 2,
-        doubts=tuple(doubts),
+        caveats=tuple(caveats),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from profkit.contests.rename import used_names
 from profkit.contests.sources import GETTERS, REFERENCE, Sources, one_timed, own_tolerance, size_of
 from profkit.errors import ProfkitError
@@ -78,7 +78,7 @@ def tasks(path: Path) -> list[Path]:
 
 
 def read(folder: Path, device: str) -> Sources:
-    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a doubt.
+    """The sample of a task's folder; on "cpu" the texts' "cuda" becomes "cpu", with a caveat.
 
     Raises ProfkitError naming the file and what is missing, or what cannot be measured here.
     """
@@ -205,12 +205,12 @@ def _whole_store(node: ast.Subscript) -> bool:
     return isinstance(node.ctx, ast.Store) and everything
 
 
-def _checked(reference: Source) -> Iterator[Doubt]:
+def _checked(reference: Source) -> Iterator[Caveat]:
     """How the task's own check differs from ours, where its source tells."""
     node = reference.constants.get("check_implementation")
     own = "" if isinstance(node, ast.Call) and dotted(node.func).split(".")[-1] == "make_match_reference" else "whole"
     if own:
-        yield Doubt(
+        yield Caveat(
             "the task checks answers by a function of its own",
             "here they are compared with ref_kernel's, element by element",
             "a task with more than one right answer is judged too strictly here",

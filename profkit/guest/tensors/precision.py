@@ -141,7 +141,7 @@ def keep(before: Mapping[str, Any], name: str, events: Listener) -> None:
         return
     _restore(before)
     events.send(
-        "doubt",
+        "caveat",
         name,
         what=f"precision: {name} switches it for the whole process, the reference included",
         how_much=f"{'; '.join(changed)}; switched back before the reference ran again",

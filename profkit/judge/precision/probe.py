@@ -67,7 +67,7 @@ class Probe:
         told["precision"]["own"] = own
         events.send("probe", **told, required=round(self.precision.required, 2))
         for caveat in self._caveats():
-            events.send("doubt", **caveat)
+            events.send("caveat", **caveat)
 
     def _caveats(self) -> Iterator[dict[str, str]]:
         if self.passing:

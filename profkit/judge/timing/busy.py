@@ -47,7 +47,7 @@ class Watch:
 
 
 def unsure(what: str, how_much: str) -> dict[str, str]:
-    """The doubt about what load may explain."""
+    """The caveat about what load may explain."""
     return {"what": what, "how_much": how_much, "fix": "measure again when nothing else runs", "code": "busy"}
 
 

@@ -52,7 +52,7 @@ def time_all(
 
     The wall clock of a CPU runs until the wanted precision is reached. On CUDA event pairs come first, for a part of the budget: they are
     to agree with CUPTI, then the host's view, graphs of short calls, and CUPTI, which decides; where it is done `again`, CUPTI alone
-    follows. Where CUPTI cannot, the event pairs decide and run to that precision. A cross-check that fails is a doubt, never the end.
+    follows. Where CUPTI cannot, the event pairs decide and run to that precision. A cross-check that fails is a caveat, never the end.
     """
     timed = _Timed(job, calls, device, events, turn)
     if isinstance(timed.own, CudaClock):
@@ -211,7 +211,7 @@ class _Spent:
 def _say_load(watch: busy.Watch, events: Events) -> None:
     """A caveat when the machine had more to do than this measurement."""
     if watch.slower > _LOADED and watch.pressure > _PRESSED:
-        events.send("doubt", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
+        events.send("caveat", **busy.unsure("the machine was busy while the calls were timed", watch.said()))
         events.send("load", slower=round(watch.slower, 2), said=watch.said())
 
 
@@ -280,7 +280,7 @@ def _cross_checks(
         _only_of_clocks(error)
         traceback.print_exc()
         events.send(
-            "doubt",
+            "caveat",
             what="CUPTI could not judge the event timings",
             how_much=str(error).partition("\n")[0],
             fix="end other profilers (nsys, DCGM) on this device",
@@ -313,7 +313,7 @@ def _from_outside(
         if not least or outside.launching(exam, calls[exam.impl], samples, device, before):
             continue
         load = watch.said() if watch.slower > 1.0 else ""
-        events.send("doubt", exam.impl, **outside.caveat(exam, least, load))
+        events.send("caveat", exam.impl, **outside.caveat(exam, least, load))
         if not load:
             samples = outside.raised(samples, exam.impl, least)
     return samples + [sample for exam in exams for sample in exam.samples]
@@ -369,7 +369,7 @@ def _best_again(
             fresh += _judged(job, pair, clock, before, after)[0]
         except (cupti.CuptiError, RuntimeError) as error:
             _only_of_clocks(error)
-            # CUPTI's first samples decide then, and the luck in them stays a doubt.
+            # CUPTI's first samples decide then, and the luck in them stays a caveat.
             traceback.print_exc()
             return "", []
     return best, fresh
@@ -387,7 +387,7 @@ def _host(
     events: Events,
     before: Callable[[str], None],
 ) -> list[timing.Sample]:
-    """The caller's view; none (and a doubt) when it fails."""
+    """The caller's view; none (and a caveat) when it fails."""
     clock = turns.over(HostClock(device), calls)
     try:
         return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS, trials=1).samples
@@ -395,7 +395,7 @@ def _host(
         _only_of_clocks(error)
         traceback.print_exc()
         events.send(
-            "doubt",
+            "caveat",
             what="the caller's view could not be timed",
             how_much=str(error).partition("\n")[0],
             fix="",

@@ -169,13 +169,17 @@ def raised(samples: list[Sample], name: str, least: float) -> list[Sample]:
 
 def caveat(exam: Exam, least: float, load: str) -> dict[str, str]:
     """The caveat of calls that take longer from outside; load: contention that may explain it."""
-    seen = f"its process reports {exam.claimed * 1e6:.4g} us a call, from outside at least {exam.least * 1e6:.4g} us a call"
+    inside, outside = exam.claimed * 1e6, exam.least * 1e6
     if load:
         what = f"whether {exam.impl} takes the time that its process reports could not be told"
-        return {**busy.unsure(what, f"{seen}, on a busy machine: {load}"), "about": exam.impl}
+        much = f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call, on a busy machine: {load}"
+        return {**busy.unsure(what, much), "about": exam.impl}
     what = f"the time of {exam.impl} is bounded from outside: {least * 1e6:.4g} us a call"
     fix = "see that nothing else runs on this machine; do all of the work in the call"
-    return {"what": what, "how_much": f"{seen}: the larger counts", "fix": fix, "code": METHOD, "about": exam.impl}
+    much = (
+        f"its process reports {inside:.4g} us a call, from outside at least {outside:.4g} us a call: the larger counts"
+    )
+    return {"what": what, "how_much": much, "fix": fix, "code": METHOD, "about": exam.impl}
 
 
 def launching(

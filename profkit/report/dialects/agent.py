@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "profkit-agent/1"
 LIMIT = 3000
-AT_FLOOR = 1.1
-"""Times the floor at which to stop: what is left is less than a tenth."""
+AT_LOWER_BOUND = 1.1
+"""Times the lower bound at which to stop: what is left is less than a tenth."""
 _ORDER = (TIME, HOST, HINT)
 
 
@@ -44,7 +44,7 @@ class _Room:
     results: int
     slices: int
     findings: int
-    doubts: int
+    caveats: int
     letters: int
     command: int = 400
 
@@ -108,12 +108,12 @@ def _content(
         "says": [cut(line, room.letters) for line in _says(study, subject)[: room.results]],
         "subject": subject.name if subject is not None else "",
         "next": cut(_next(study, subject, told, mine), max(room.letters, 240)),
-        "at_floor": None if judged is not None and _no_time_counts(judged) else _at_floor(known),
+        "at_lower_bound": None if judged is not None and _no_time_counts(judged) else _at_lower_bound(known),
         "results": [_result(study, part, room) for part in _ranked(study, subject)[: room.results]],
         "waterfall": _waterfall(study, subject, room),
         "findings": [_finding(study, one, sources[id(one)], room) for one in told[: room.findings]],
         "findings_left_out": max(0, len(told) - room.findings),
-        "doubts": [cut(one, room.letters) for one in _doubts(study, subject)][: room.doubts],
+        "caveats": [cut(one, room.letters) for one in _caveats(study, subject)][: room.caveats],
         "not_checked": _not_checked(study, mine, room),
         "measure": _command(measure, room),
         "gate": _command(_gate(study, subject), room),
@@ -171,7 +171,7 @@ def _result(study: Study, part: Part, room: _Room) -> dict[str, Any]:
         "name": cut(part.name, room.letters),
         "verdict": verdict.word if verdict is not None else None,
         "time": _round(_seconds(study, part)),
-        "x_floor": _round(number(row, "floor_ratio")),
+        "x_lower_bound": _round(number(row, "lower_bound_ratio")),
         "bound_by": str(row.get("bound_by", "")) or None,
     }
     if verdict is None:
@@ -198,10 +198,10 @@ def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any
     fall = study.waterfalls.get(subject.name) if subject is not None else None
     if wall is not None:
         name, one = wall
-        of, time, floor = name or WINDOWS[one.steady.found], one.step, math.nan
+        of, time, lower_bound = name or WINDOWS[one.steady.found], one.step, math.nan
         slices = [(block.seconds, {"kind": block.kind}) for block in wall_blocks(one, name, most=0)]
     elif fall is not None:
-        of, time, floor = fall.impl, fall.time, fall.floor
+        of, time, lower_bound = fall.impl, fall.time, fall.lower_bound
         slices = [(part.seconds, _slice(part)) for part in fall.slices]
     else:
         return None
@@ -209,7 +209,7 @@ def _waterfall(study: Study, subject: Part | None, room: _Room) -> dict[str, Any
     return {
         "of": cut(of, room.letters),
         "time": _round(time),
-        "floor": _round(floor),
+        "lower_bound": _round(lower_bound),
         "slices": [{**said, "s": _round(seconds)} for seconds, said in slices[: room.slices]],
         "rest": _round(sum(seconds for seconds, _ in slices[room.slices :])),
     }
@@ -275,12 +275,12 @@ def _gate(study: Study, subject: Part | None) -> str:
 
 
 def _next(study: Study, subject: Part | None, told: Sequence[Finding], mine: Sequence[Finding]) -> str:
-    """One step: mend what is wrong, stop at the floor, else the first finding's."""
+    """One step: mend what is wrong, stop at the lower bound, else the first finding's."""
     verdict = study.verdicts.get(subject.name) if subject is not None else None
     if verdict is not None and _no_time_counts(verdict):
         whose = say("a_mend_task" if verdict.word == "void" else "a_make_right")
         return f"{whose}{say('colon')}{verdict.text(language())}"
-    if subject is not None and _at_floor(subject.row) and all(one.severity != HOST for one in told):
+    if subject is not None and _at_lower_bound(subject.row) and all(one.severity != HOST for one in told):
         return say("a_stop")
     if told:
         return runnable(worded(told[0])[1], study)
@@ -295,21 +295,21 @@ def _no_time_counts(verdict: Verdict) -> bool:
     return not verdict.right or verdict.word in ("void", "impossible")
 
 
-def _at_floor(row: Mapping[str, Any] | None) -> bool | None:
-    ratio = number(row or {}, "floor_ratio")
-    return ratio <= AT_FLOOR if math.isfinite(ratio) else None
+def _at_lower_bound(row: Mapping[str, Any] | None) -> bool | None:
+    ratio = number(row or {}, "lower_bound_ratio")
+    return ratio <= AT_LOWER_BOUND if math.isfinite(ratio) else None
 
 
-def _doubts(study: Study, subject: Part | None) -> Iterator[str]:
+def _caveats(study: Study, subject: Part | None) -> Iterator[str]:
     """Those about the subject first, then the run's; the other implementations' are theirs."""
     own = subject.name if subject is not None else ""
     ranked: list[tuple[int, str]] = []
-    for one in sections.doubts(study):
+    for one in sections.all_caveats(study):
         whose = [name for name in one.about if name]
         if whose and own not in whose:
             continue
         fix = say("a_fix", fix=one.fix) if one.fix else ""
-        ranked.append((0 if whose else 1, sections.doubt_line(one) + fix))
+        ranked.append((0 if whose else 1, sections.caveat_line(one) + fix))
     return (said for _, said in sorted(ranked, key=lambda pair: pair[0]))
 
 

@@ -77,19 +77,19 @@ def _lines(study: Study, name: str, foreign: bool) -> Iterator[str]:
     driver = [f"{say('driver')} {manifest.device['driver']}"] if "driver" in manifest.device else []
     versions = [f"{key} {value}" for key, value in manifest.versions.items() if key != "os"]
     yield "- " + say("comma").join([device, *driver, *versions, f"profkit {manifest.profkit}"])
-    yield from _doubts(study)
+    yield from _caveats(study)
     again = sections.again(study)
     yield f"\n```sh\n{again}\n```" if again else ""
 
 
-def _doubts(study: Study) -> Iterator[str]:
+def _caveats(study: Study) -> Iterator[str]:
     """What the answer rests on and is not sure of; the rest is counted."""
     matter, colon = sections.that_matter(study), say("colon")
     for one in matter:
-        yield f"- {say('doubt')}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
-    rest = [one.what for one in sections.doubts(study) if one not in matter]
+        yield f"- {say('caveat')}{colon}{one.what}" + (f"{colon}{brief(one.how_much)}" if one.how_much else "")
+    rest = [one.what for one in sections.all_caveats(study) if one not in matter]
     if rest:
-        yield f"- {say('pr_more_doubts', what=say('semicolon').join(rest))}"
+        yield f"- {say('pr_more_caveats', what=say('semicolon').join(rest))}"
 
 
 def _alt(study: Study) -> str:

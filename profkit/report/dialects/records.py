@@ -83,11 +83,11 @@ def _record(study: Study, task: dict[str, Any], impl: Impl) -> dict[str, Any]:
 def _correctness(study: Study, impl: Impl, row: Any) -> dict[str, Any]:
     verdict = study.verdicts[impl.name]
     known = {name: verdict.to_dict()[name] for name in ("word", "line", "speedup", "low", "high", "wins")}
-    floor = plain({"x_floor": number(row, "floor_ratio"), "sol_score": sol_score(study, row)})
+    lower_bound = plain({"x_lower_bound": number(row, "lower_bound_ratio"), "sol_score": sol_score(study, row)})
     return {
         "max_relative_error": max((one.max_rel or 0.0 for one in impl.checks), default=0.0),
         "max_absolute_error": max((one.max_abs or 0.0 for one in impl.checks), default=0.0),
-        "extra": {"profkit": {**known, **floor}},
+        "extra": {"profkit": {**known, **lower_bound}},
     }
 
 
@@ -107,11 +107,11 @@ def _reference(study: Study) -> float:
 
 
 def sol_score(study: Study, row: Any) -> float | None:
-    """SOL score: 1 at the floor, 0.5 at the reference's time; None without such a floor."""
-    time, floor, base = number(row, "time"), number(row, "floor_time"), _reference(study)
-    if not (time > 0 and base > floor > 0):
+    """SOL score: 1 at the lower bound, 0.5 at the reference's time; None without such a lower bound."""
+    time, lower_bound, base = number(row, "time"), number(row, "lower_bound_time"), _reference(study)
+    if not (time > 0 and base > lower_bound > 0):
         return None
-    return 1 / (1 + max(0.0, time - floor) / (base - floor))
+    return 1 / (1 + max(0.0, time - lower_bound) / (base - lower_bound))
 
 
 DIALECT = Dialect("records", write)

@@ -189,7 +189,7 @@ class _Writer:
         if layers is not None:
             yield self._kernels(layers, layers.kernels)
             yield "\n" + say("layers_note")
-            yield from (f"- {sections.doubt_line(doubt)}" for doubt in sections.doubts(layers))
+            yield from (f"- {sections.caveat_line(caveat)}" for caveat in sections.all_caveats(layers))
             return
         ends = chosen if len(chosen) < 2 else (chosen[0], chosen[-1])
         counted = [(one, mine) for one in ends if len(mine := _of(one))]
@@ -265,8 +265,8 @@ class _Writer:
             if before.kernel != rung.kernel and before.kernel and rung.kernel:
                 names = {"before": code(short_name(before.kernel)), "after": code(short_name(rung.kernel))}
                 yield "\n" + say("other_kernel", **names)
-        for doubt in ladder.doubts:
-            yield f"\n- {sections.doubt_line(sections.Said.of(doubt))}"
+        for caveat in ladder.caveats:
+            yield f"\n- {sections.caveat_line(sections.Said.of(caveat))}"
 
     def accuracy(self) -> Iterator[str]:
         rows = evaluation.errors(self.inputs.evaluations)

@@ -90,7 +90,7 @@ def _lead(study: Study, name: str) -> str:
 def _in_table(study: Study, name: str) -> bool:
     """Whether the table says it, too: a candidate that was timed and is right."""
     one = study.verdicts.get(name)
-    return one is not None and one.word in ("faster", "slower", "same", "undecided")
+    return one is not None and one.word in ("faster", "slower", "same", "inconclusive")
 
 
 def _parts_table(study: Study) -> Table:
@@ -103,7 +103,7 @@ def _parts_table(study: Study) -> Table:
             Column(say("correct"), [words.get(one.name) or sections.correctness(one.impl) for one in study.ranked]),
             Column(say("speedup"), [sections.speedup(part.row) for part in study.ranked]),
             column(say("time"), rows, "time", "s"),
-            column(say("x_floor"), rows, "floor_ratio", ""),
+            column(say("x_lower_bound"), rows, "lower_bound_ratio", ""),
             Column(say("js_frac"), [of_roof(row) for row in rows]),
             Column(say("bound_by"), [bound(row) or units.MISSING for row in rows]),
         ]
@@ -167,10 +167,10 @@ def _faster_card(verdict: Verdict | None, row: Mapping[Any, Any]) -> Card:
 
 def _time_card(row: Mapping[Any, Any]) -> Card:
     """How long it takes, and how far that is from the lower bound."""
-    ratio, time = number(row, "floor_ratio"), units.text(number(row, "time"), "s")
+    ratio, time = number(row, "lower_bound_ratio"), units.text(number(row, "time"), "s")
     if not math.isfinite(ratio):
-        return Card(say("p_time"), time, say("p_no_floor_note"))
-    note = say("p_far_note", ratio=units.digits(ratio), floor=units.text(number(row, "floor_time"), "s"))
+        return Card(say("p_time"), time, say("p_no_lower_bound_note"))
+    note = say("p_far_note", ratio=units.digits(ratio), lower_bound=units.text(number(row, "lower_bound_time"), "s"))
     return Card(say("p_time"), time, note, 1 / ratio if ratio > 0 else math.nan)
 
 
@@ -185,23 +185,23 @@ def _bound_card(row: Mapping[Any, Any], question: str) -> Card:
         return Card(question, answer, say("p_of_nearest", share=shown, roof=named(nearest)))
     # Where the ceiling that binds sets the lower bound, too, and no more was done than must be, both are one fact; so are
     # they where a cache kept bytes from being counted.
-    times, key = number(row, "floor_ratio"), "p_of_roof"
-    if row.get("floor_bound_by") == nearest and times > 0 and share * times < 1 + SAME:
-        key = "p_of_floor" if share * times > 1 - SAME else "p_of_counted"
+    times, key = number(row, "lower_bound_ratio"), "p_of_roof"
+    if row.get("lower_bound_bound_by") == nearest and times > 0 and share * times < 1 + SAME:
+        key = "p_of_lower_bound" if share * times > 1 - SAME else "p_of_counted"
     told = {"share": shown, "moved": units.percent(1 / times) if times > 0 else "", "ratio": units.digits(times)}
     return Card(question, answer, say(key, **told), share)
 
 
 def _trust_card(study: Study, found: Sequence[Finding]) -> Card:
-    matter, every = sections.that_matter(study), sections.doubts(study)
+    matter, every = sections.that_matter(study), sections.all_caveats(study)
     notes = [cut(one.what, 90) for one in matter[:1]]
     left = len(matter) - len(notes), len(every) - len(matter)
     keys = ("p_trust_more_one" if left[0] == 1 else "p_trust_more", "p_trust_rest")
     notes += [say(key, count=str(count)) for key, count in zip(keys, left, strict=True) if count]
     missing = unrun(study, found)
     notes += [say("p_trust_unrun_one" if missing == 1 else "p_trust_unrun", count=str(missing))] if missing else []
-    kind = "doubt trust" if matter else "good trust"
-    return Card(say("p_trust"), trust(matter), say("semicolon").join(notes), kind=kind, link="#doubts")
+    kind = "caveat trust" if matter else "good trust"
+    return Card(say("p_trust"), trust(matter), say("semicolon").join(notes), kind=kind, link="#caveats")
 
 
 def trust(matter: Sequence[object]) -> str:

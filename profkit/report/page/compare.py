@@ -64,13 +64,13 @@ def gate(done: Compared, limit: float | None) -> str:
     found, known = done.found, {"limit": units.percent(limit)}
     if found.apart:
         return say("c_apart", facts=say("listed").join(map(named, found.apart)))
-    slower, unsure = found.regressions(limit), done.undecided(limit)
+    slower, unsure = found.regressions(limit), done.inconclusive(limit)
     if isinstance(found, Ladder):
         said = ", ".join(f"{rung.label} +{units.percent(1 / rung.total - 1)}" for rung in slower)
         return say("c_regressed", steps=said, **known) if slower else say("c_passed", **known)
     if found.unknown:
         return say("st_gate_unknown", steps=", ".join(found.unknown))
-    key = "st_gate_regressed" if slower else "st_gate_undecided" if unsure else "st_gate_passed"
+    key = "st_gate_regressed" if slower else "st_gate_inconclusive" if unsure else "st_gate_passed"
     return say(key, steps=", ".join(rung.label for rung in slower or unsure), **known)
 
 
@@ -79,7 +79,7 @@ def _gate_mood(done: Compared, limit: float | None) -> str:
         return ""
     if done.found.apart or getattr(done.found, "unknown", ()) or done.found.regressions(limit):
         return "wrong"
-    return "" if done.undecided(limit) else "faster"
+    return "" if done.inconclusive(limit) else "faster"
 
 
 # ---- programs
@@ -100,7 +100,7 @@ def _programs(done: Compared, found: Programs) -> dict[str, Any]:
         "difference": ([rung.label for rung in found.rungs], [Change.of(*one, longest) for one in slices]),
         "moved": [],
         "work": tables,
-        "doubts": programs.doubts(done.studies, found),
+        "caveats": programs.caveats(done.studies, found),
     }
 
 
@@ -120,14 +120,14 @@ def _ladder(done: Compared, ladder: Ladder, parts: Sequence[Shown], data: dict[s
         "difference": _difference(parts),
         "moved": moved,
         "work": [],
-        "doubts": _doubts(done.chosen, ladder),
+        "caveats": _caveats(done.chosen, ladder),
     }
 
 
-def _doubts(chosen: Sequence[Chosen], ladder: Ladder) -> list[sections.Said]:
+def _caveats(chosen: Sequence[Chosen], ladder: Ladder) -> list[sections.Said]:
     """What weakens the comparison, and each step's own caveats, once."""
     own = dict.fromkeys(said for one in chosen for said in sections.concerning(one.study, one.impl))
-    return [*map(sections.Said.of, ladder.doubts), *own]
+    return [*map(sections.Said.of, ladder.caveats), *own]
 
 
 def _parts(chosen: Sequence[Chosen], ladder: Ladder) -> list[Shown]:
@@ -145,7 +145,7 @@ def _lead(ladder: Ladder) -> str:
     first, last = ladder.rungs[0], ladder.rungs[-1]
     times = {"before": units.text(first.time, "s"), "after": units.text(last.time, "s")}
     how = {"last": last.label, "first": first.label, "ratio": shown(last.total, "ratio")}
-    sure = say("c_sure", word=say(f"c_{last.verdict or 'undecided'}"), interval=view.interval(last))
+    sure = say("c_sure", word=say(f"c_{last.verdict or 'inconclusive'}"), interval=view.interval(last))
     key = "c_two" if len(ladder.rungs) == 2 else "c_many"
     return say(key, **times, **how, sure=sure, step=shown(last.step, "ratio"))
 

@@ -61,8 +61,8 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
     first = by_path[studies[0]] if parts else None
     told = {path: _kernels(study) for path, study in by_path.items()}
     kernels = [{"impl": part.label, **row} for part in parts for row in told[part.study.path].get(part.impl, ())]
-    floors = _floors(first) if first is not None else []
-    pipes = list(dict.fromkeys([one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in floors]))
+    lower_bounds = _lower_bounds(first) if first is not None else []
+    pipes = list(dict.fromkeys([one["pipe"] for one in kernels if one["pipe"]] + [one["pipe"] for one in lower_bounds]))
     roofs = best_roofs(first.roofline, pipes) if first is not None else []
     return {
         "best": best,
@@ -74,7 +74,7 @@ def data_of(parts: Sequence[Shown], *, best: str = "") -> dict[str, Any]:
         "kernels": kernels,
         "pipes": pipes,
         "roofs": [{"name": c.name, "kind": c.kind, "peak": six(c.peak), "source": c.source} for c in roofs],
-        "floors": floors,
+        "lower_bounds": lower_bounds,
     }
 
 
@@ -176,7 +176,7 @@ def best_roofs(roof: Roofline, pipes: Sequence[str]) -> list[Any]:
     return [best for name in dict.fromkeys(wanted) if (best := roof.get(name)) is not None]
 
 
-def _floors(study: Study) -> list[dict[str, Any]]:
+def _lower_bounds(study: Study) -> list[dict[str, Any]]:
     for work in study.analysis.works:
         if work.flops and work.intensity > 0:
             pipe = max(work.flops, key=lambda name: work.flops[name])
@@ -209,7 +209,7 @@ def _samples(part: Shown) -> Iterator[dict[str, Any]]:
 
 
 def stack(blocks: Sequence[Block]) -> list[tuple[str, float]]:
-    """(kind, seconds) of a waterfall, the floor first."""
+    """(kind, seconds) of a waterfall, the lower bound first."""
     sums = {kind: sum(one.seconds for one in blocks if one.kind == kind) for kind in WORDS}
     return [(kind, seconds) for kind, seconds in sums.items() if seconds > 0]
 

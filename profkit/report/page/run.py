@@ -66,7 +66,7 @@ def _values(study: Study, parts: Sequence[Shown], data: Mapping[str, Any]) -> di
         "facts": facts,
         "facts_fold": say("comma").join(dict.fromkeys(key for key, _ in facts)),
         "matter": matter,
-        "other": [one for one in sections.doubts(study) if one not in matter],
+        "other": [one for one in sections.all_caveats(study) if one not in matter],
         "version": study.manifest.profkit,
     }
 

@@ -17,7 +17,7 @@ from profkit.report.layout import cut
 from profkit.report.messages import named, of_pair, say
 from profkit.report.names import short_name
 from profkit.report.page.data import Shown, page_name, stack
-from profkit.report.waterfall import Block, blocks, floor_line, wall_blocks
+from profkit.report.waterfall import Block, blocks, lower_bound_line, wall_blocks
 
 if TYPE_CHECKING:
     from analyzers.timeline.budget import Budget
@@ -99,7 +99,7 @@ def falls_of(
             (kind, f"{seconds / longest:.3%}", say("p_stack", kind=of_pair(WORDS[kind]), time=units.text(seconds, "s")))
             for kind, seconds in stack(mine)
         ]
-        line = floor_line(part.study, part.impl)
+        line = lower_bound_line(part.study, part.impl)
         falls.append(Fall(part, units.text(time, "s"), line, bars, stacked, at == open_))
     return falls
 

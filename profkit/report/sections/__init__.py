@@ -14,11 +14,11 @@ from profkit.report.sections.answer import title as title
 from profkit.report.sections.answer import wall_time as wall_time
 from profkit.report.sections.caveats import ASIDE as ASIDE
 from profkit.report.sections.caveats import Said as Said
+from profkit.report.sections.caveats import all_caveats as all_caveats
+from profkit.report.sections.caveats import caveat_line as caveat_line
 from profkit.report.sections.caveats import concerning as concerning
-from profkit.report.sections.caveats import doubt_line as doubt_line
-from profkit.report.sections.caveats import doubts as doubts
 from profkit.report.sections.caveats import last_lines as last_lines
-from profkit.report.sections.caveats import more_doubts as more_doubts
+from profkit.report.sections.caveats import more_caveats as more_caveats
 from profkit.report.sections.caveats import sanitizer_lines as sanitizer_lines
 from profkit.report.sections.caveats import that_matter as that_matter
 from profkit.report.sections.kernels import holes_tables as holes_tables

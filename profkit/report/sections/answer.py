@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzers.records import number
 from analyzers.verdicts.verdict import brief
-from collectors.doubt import SLOWED, TARGET_FAILED
+from collectors.caveat import SLOWED, TARGET_FAILED
 from profkit.report import units
 from profkit.report.explain import ending
 from profkit.report.layout import cut
@@ -46,7 +46,7 @@ def sentences(study: Study) -> list[tuple[str, str]]:
         return [("", say("reference_failed", status=reference.status, reason=brief(reference.reason)))]
     if not study.manifest.impls:
         ran = _how_much(study)
-        failed = any(doubt.code == TARGET_FAILED for doubt in study.analysis.doubts)
+        failed = any(caveat.code == TARGET_FAILED for caveat in study.analysis.caveats)
         return [("", line) for line in (*wall_time(study), say("cap_failed", said=ran) if failed else ran)]
     tried = [part for part in study.ranked if part.impl is not None and part.impl.role != "reference"]
     said = [(part.name, _sentence(part, verdicts.get(part.name))) for part in tried]
@@ -64,7 +64,7 @@ def _sentence(part: Part, verdict: Verdict | None) -> str:
     time, distance = units.text(float(part.row["time"]), "s"), _distance(part.row)
     if verdict is None:
         return say("comma").join([head + time, *distance])
-    # Of a time that means nothing neither the distance to a floor nor correctness is said.
+    # Of a time that means nothing neither the distance to a lower bound nor correctness is said.
     sound = verdict.word not in ("void", "impossible")
     said = [say("is_correct")] if sound else []
     far = distance if sound else []
@@ -72,9 +72,9 @@ def _sentence(part: Part, verdict: Verdict | None) -> str:
 
 
 def _distance(row: Mapping[str, Any]) -> list[str]:
-    ratio, roof = float(row["floor_ratio"]), bound_why(row)
+    ratio, roof = float(row["lower_bound_ratio"]), bound_why(row)
     shown = f"{ratio:.3g}" if ratio < 1000 else units.digits(ratio)
-    said = [say("times_floor", ratio=shown)] if math.isfinite(ratio) else []
+    said = [say("times_lower_bound", ratio=shown)] if math.isfinite(ratio) else []
     return said + ([say("is_bound_by", roof=roof)] if roof else [])
 
 
@@ -88,7 +88,7 @@ def wall_time(study: Study) -> list[str]:
 
 def slowed(study: Study) -> bool:
     """Whether recording a program took it time of its own."""
-    return any(doubt.code == SLOWED for doubt in study.analysis.doubts)
+    return any(caveat.code == SLOWED for caveat in study.analysis.caveats)
 
 
 def _budget(name: str, one: Budget, within: str, *, slowed: bool) -> str:

@@ -11,21 +11,21 @@ from profkit.report.messages import language, say, translated
 from profkit.report.sections.kernels import placed
 
 if TYPE_CHECKING:
-    from collectors.doubt import Doubt
+    from collectors.caveat import Caveat
     from profkit.rundir.manifest import Finding, Impl
     from profkit.study.study import Study
 
 ASIDE = (
     "work-differs",
     "fp16-vectors",
-    "floor-without-launch",
+    "lower-bound-without-launch",
     "no-counters",
     "luck-below-lead",
     "excessive-explained",
 )
-"""Doubts that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
+"""Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
-"""Doubts about roofs: they are told where something is held against one."""
+"""Caveats about roofs: they are told where something is held against one."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Said:
     code: str = ""
 
     @classmethod
-    def of(cls, one: Doubt) -> Said:
+    def of(cls, one: Caveat) -> Said:
         """A caveat as it came, in the language in force."""
         return cls(translated(one.what), translated(one.how_much), translated(one.fix), (one.about,), one.code)
 
 
-def doubts(study: Study) -> list[Said]:
-    """Each doubt once; where one concerns several parts, how much stands after the name of each."""
+def all_caveats(study: Study) -> list[Said]:
+    """Each caveat once; where one concerns several parts, how much stands after the name of each."""
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     names = sorted((part.name for part in study.parts if part.name), key=len, reverse=True)
     roofs = placed(study)
-    for one in study.analysis.doubts:
+    for one in study.analysis.caveats:
         if one.code in OF_ROOFS and not roofs:
             continue
         about = one.about or next((name for name in names if one.what.startswith(f"{name}: ")), "")
@@ -64,9 +64,9 @@ def that_matter(study: Study) -> list[Said]:
 
 
 def concerning(study: Study, name: str) -> list[Said]:
-    """The doubts about a part, the reference or the whole, without those beside the answer."""
+    """The caveats about a part, the reference or the whole, without those beside the answer."""
     mine = {"", study.analysis.reference, name}
-    return [one for one in doubts(study) if one.code not in ASIDE and mine & set(one.about)]
+    return [one for one in all_caveats(study) if one.code not in ASIDE and mine & set(one.about)]
 
 
 def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) -> Said:
@@ -80,14 +80,14 @@ def _told(what: str, fix: str, code: str, concerned: Sequence[tuple[str, str]]) 
     return Said(what, say("semicolon").join(told), fix, about, code)
 
 
-def doubt_line(one: Said) -> str:
-    """What is doubtful and by how much, as a sentence's half."""
+def caveat_line(one: Said) -> str:
+    """What is questionable and by how much, as a sentence's half."""
     return one.what + (say("colon") + one.how_much if one.how_much else "")
 
 
-def more_doubts(study: Study) -> str:
-    """How many doubts the answer does not rest on, and where they are; "" for none."""
-    count = len(doubts(study)) - len(that_matter(study))
+def more_caveats(study: Study) -> str:
+    """How many caveats the answer does not rest on, and where they are; "" for none."""
+    count = len(all_caveats(study)) - len(that_matter(study))
     whose = f"about {'other implementations and ' if study.manifest.impls else ''}figures beside the answer"
     return f"{count} more, {whose}, in metrics.json" if count else ""
 

@@ -46,7 +46,7 @@ def parts_table(study: Study) -> Table:
             column(say("time"), rows, "time", "s"),
             column(say("share"), shares, "share", "%", 1),
             *(_declared(study, [part.name for part in parts]) if ranged else ()),
-            column(say("x_floor"), [row if study.declared else {} for row in ranges], "floor_ratio", "", 3),
+            column(say("x_lower_bound"), [row if study.declared else {} for row in ranges], "lower_bound_ratio", "", 3),
             *placed_columns(rows),
         ]
     )
@@ -72,7 +72,7 @@ def _ranges_table(study: Study) -> Table:
             column(per(study, "col_time"), times, "time", "s"),
             column(say("kernel_share"), times, "share", "%", 1),
             *_declared(study, [part.name if part is not None else "" for part in alone]),
-            column(say("x_floor"), rows if study.declared else [{}] * len(rows), "floor_ratio", "", 3),
+            column(say("x_lower_bound"), rows if study.declared else [{}] * len(rows), "lower_bound_ratio", "", 3),
             *placed_columns(rows),
         ]
     )
@@ -153,7 +153,7 @@ def correctness(impl: Impl | None) -> str:
 
 def speedup(row: Mapping[str, Any] | None) -> str:
     """ "1.23x [1.21, 1.25]", or a dash for the reference and the unmeasured."""
-    if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "undecided"):
+    if row is None or not math.isfinite(number(row, "speedup")) or row["verdict"] not in (*PACED, "inconclusive"):
         return units.MISSING
     value, low, high = (float(row[name]) for name in ("speedup", "speedup_low", "speedup_high"))
     for places in (3, 4, 5):
@@ -180,7 +180,7 @@ def overview(studies: Iterable[Study]) -> tuple[Table, list[str]]:
             Column("correct", [correctness(part.impl) for _, part in parts], 2),
             Column("speedup", [speedup(part.row) for _, part in parts], 1),
             Column("time", [units.text(number(row, "time"), "s") for row in rows]),
-            column("x floor", rows, "floor_ratio", "", 3),
+            column("x lower bound", rows, "lower_bound_ratio", "", 3),
             column("DRAM of peak", rows, "dram_fraction", "%", 5),
             column("FLOP/B", rows, "intensity", "", 6),
             column("of attainable", rows, "attainable_fraction", "%", 4),
@@ -219,4 +219,4 @@ def passes_table(study: Study) -> Table:
 
 def _ratio(one: Ratio | None) -> str:
     known = {} if one is None else {"speedup": one.value, "speedup_low": one.low, "speedup_high": one.high}
-    return speedup({**known, "verdict": "undecided"})
+    return speedup({**known, "verdict": "inconclusive"})

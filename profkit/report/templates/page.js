@@ -36,7 +36,7 @@ function language(tag) {
   controls(); draw(); bars(); strips(); table(); marked(); lineControls(); drawLine();
 }
 for (const b of all("[data-lang]")) b.addEventListener("click", () => language(b.dataset.lang));
-const flat = K.length > 0 && !D.floors.length && !K.some((k) => k.flops > 0);
+const flat = K.length > 0 && !D.lower_bounds.length && !K.some((k) => k.flops > 0);
 for (const e of [$("plotbox"), $("plot-help"), $("controls")]) e.hidden = flat || !K.length;
 if (!K.some((k) => k.flops > 0 || num(k.dram))) $("roofline").hidden = true;
 $("kernels").hidden = !K.length;

@@ -24,7 +24,7 @@ function marks() {
 }
 function home() {
   const m = marks(), xs = m.map((p) => p.x), ys = m.map((p) => p.y), pipes = shownPipes();
-  for (const f of D.floors) if (!on.alone) { xs.push(f.ai); ys.push(f.flops); }
+  for (const f of D.lower_bounds) if (!on.alone) { xs.push(f.ai); ys.push(f.flops); }
   for (const c of pipes) {
     ys.push(roof[c].peak * 1.5);
     for (const n of on.level) if (roof[n]) xs.push(roof[c].peak / roof[n].peak * 3);
@@ -35,7 +35,7 @@ function home() {
   return { x0: lo(xs), x1: Math.max(hi(xs), lo(xs) + 2), y0: lo(ys), y1: Math.max(hi(ys), lo(ys) + 2) };
 }
 const shownPipes = () => {
-  const used = new Set([...marks().map((p) => p.k.pipe), ...D.floors.map((f) => f.pipe)]);
+  const used = new Set([...marks().map((p) => p.k.pipe), ...D.lower_bounds.map((f) => f.pipe)]);
   return D.pipes.filter((c) => on.pipe.has(c) && roof[c] && used.has(c));
 };
 const X = (v) => L + (Math.log10(v) - view.x0) / (view.x1 - view.x0) * (W - L - R);
@@ -64,7 +64,7 @@ function draw() {
   plot.append(defs, axes(), body, top);
   const shown = marks().sort((a, b) => front(a.k) - front(b.k) || (b.k.share || 0) - (a.k.share || 0));
   const taken = roofs(body, top, shown);
-  floors(body, top, taken, shown);
+  lower_bounds(body, top, taken, shown);
   joins(body, shown);
   for (const p of shown) {
     const m = outline(p.k.impl, X(p.x), Y(p.y), radius(p.k));
@@ -113,7 +113,7 @@ function roofs(body, top, shown) {
     const y = Y(r.peak) - 6, w = wide(text, 11.5);
     if (y < T + 8 || y > H - B) continue;
     /* at the right end, or as far left of it as keeps it off marks and other names, but on its roof */
-    const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.floors.map((one) => [X(one.ai), Y(one.flops), 8])];
+    const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.lower_bounds.map((one) => [X(one.ai), Y(one.flops), 8])];
     const met = (x) => { const s = { x: x - w, y: y - 11, w, h: 13 }; return taken.some((b) => !apart(b, s)) || dots.some(([px, py, pr]) => !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr })); };
     let x = W - R - 6;
     while (met(x) && x - w > Math.max(L + 8, num(fast) ? X(r.peak / fast) : L)) x -= 8;
@@ -131,13 +131,13 @@ function roofs(body, top, shown) {
   }
   return taken;
 }
-function floors(body, top, taken, shown) {
+function lower_bounds(body, top, taken, shown) {
   if (on.alone && picked.size) return;
-  for (const f of D.floors) {
+  for (const f of D.lower_bounds) {
     if (!num(f.ai) || !num(f.flops) || !on.pipe.has(f.pipe)) continue;
     const x = X(f.ai), y = Y(f.flops);
     body.append(el("circle", { cx: x, cy: y, r: 7, class: "ghost" }));
-    place(top, taken, shown, x, y, 8, [tx("floor")], "rl");
+    place(top, taken, shown, x, y, 8, [tx("lower_bound")], "rl");
   }
 }
 function joins(body, shown) {

@@ -15,7 +15,7 @@ from profkit.report.layout import Column, Table, code, column, pipe_table, witho
 from profkit.report.messages import say
 from profkit.report.names import short_name
 from profkit.report.sections.answer import first_lines, per, title
-from profkit.report.sections.caveats import last_lines, more_doubts, sanitizer_lines, that_matter
+from profkit.report.sections.caveats import last_lines, more_caveats, sanitizer_lines, that_matter
 from profkit.report.sections.kernels import (
     holes_tables,
     kernel_note,
@@ -35,7 +35,7 @@ from profkit.report.sections.method import (
     uncounted_line,
 )
 from profkit.report.sections.parts import parts_table, passes_table, shapes_table
-from profkit.report.waterfall import blocks, floor_line, shown_fall, table, wall_blocks
+from profkit.report.waterfall import blocks, lower_bound_line, shown_fall, table, wall_blocks
 
 if TYPE_CHECKING:
     from profkit.study.study import Study
@@ -115,8 +115,8 @@ def _kernels(study: Study) -> Iterator[Section]:
     yield Section("Kernels", note, tables=(table,), after=more if hidden else "Names in full are in kernels.csv.")
 
 
-def _floor(study: Study) -> Iterator[Section]:
-    rows = [part.row for part in study.ranked if part.row is not None and math.isfinite(part.row["floor_ratio"])]
+def _lower_bound(study: Study) -> Iterator[Section]:
+    rows = [part.row for part in study.ranked if part.row is not None and math.isfinite(part.row["lower_bound_ratio"])]
     works = study.analysis.works
     if not works or not rows:
         return
@@ -129,17 +129,17 @@ def _floor(study: Study) -> Iterator[Section]:
         [
             Column("", [str(row["impl"]) for row in rows]),
             column("time", rows, "time", "s"),
-            column("floor", rows, "floor_time", "s"),
-            column("x floor", rows, "floor_ratio", ""),
-            Column("floor set by", [str(row["floor_bound_by"]) for row in rows]),
-            column("hard floor", rows, "floor_hard", "s"),
+            column("lower_bound", rows, "lower_bound_time", "s"),
+            column("x lower bound", rows, "lower_bound_ratio", ""),
+            Column("lower bound set by", [str(row["lower_bound_bound_by"]) for row in rows]),
+            column("hard lower bound", rows, "lower_bound_hard", "s"),
             column("DRAM", rows, "bytes", "B"),
             column("x compulsory", rows, "compulsory_ratio", ""),
             Column("counted by", [str(row["work_source"]) for row in rows]),
         ]
     )
     note = below_least(study)
-    yield Section("How far from the floor", lines=tuple(lines), tables=(table,), after=f"{note}." if note else "")
+    yield Section("How far from the lower bound", lines=tuple(lines), tables=(table,), after=f"{note}." if note else "")
 
 
 def _timelines(study: Study) -> Iterator[Section]:
@@ -181,15 +181,15 @@ def _method(study: Study) -> Iterator[Section]:
     yield Section("How it was measured", lines=tuple(line for line in lines if line))
 
 
-def _doubts(study: Study) -> Iterator[Section]:
+def _caveats(study: Study) -> Iterator[Section]:
     """Those that matter; the others are counted."""
     said = [
         one.what + (f": {one.how_much}" if one.how_much else "") + (f". Fix: {one.fix}" if one.fix else "")
         for one in that_matter(study)
     ]
-    more = more_doubts(study)
+    more = more_caveats(study)
     if said or more:
-        yield Section("Doubts", lines=tuple(said), after=f"{more}." if more else "")
+        yield Section("Caveats", lines=tuple(said), after=f"{more}." if more else "")
 
 
 def _trouble(study: Study) -> Iterator[Section]:
@@ -218,11 +218,11 @@ def sections(study: Study) -> list[Section]:
         _passes,
         _lines,
         _kernels,
-        _floor,
+        _lower_bound,
         _timelines,
         _sanitizer,
         _method,
-        _doubts,
+        _caveats,
         _trouble,
         _again,
     )
@@ -262,7 +262,7 @@ def _fall(study: Study) -> Iterator[Section]:
     if best is not None and mine:
         head = say("p_now" if study.manifest.impls else "p_now_gpu")
         head = f"{best or say('no_range')}: {head}" if len(study.parts) > 1 or best else head
-        note = floor_line(study, best)
+        note = lower_bound_line(study, best)
         shown = table(mine, head, study.waterfalls[best].time)
         yield Section(say("p_fall_title"), f"{note}." if note else "", tables=(shown,))
 

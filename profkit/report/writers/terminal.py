@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from profkit.study.study import Study
 
 LAST_LINES = 8
-_COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "undecided": "yellow"}
+_COLOURS = {"faster": "green", "slower": "red", "same": "yellow", "inconclusive": "yellow"}
 
 
 def tone(word: str) -> str | None:
@@ -42,8 +42,8 @@ def summary(study: Study) -> str:
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    told = [_doubt(one) for one in sections.that_matter(study)]
-    blocks += _listed("doubts:", [line for line in (*told, sections.more_doubts(study)) if line])
+    told = [_caveat(one) for one in sections.that_matter(study)]
+    blocks += _listed("caveats:", [line for line in (*told, sections.more_caveats(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
@@ -58,7 +58,7 @@ def _listed(head: str, lines: Sequence[str]) -> list[str]:
     return [head, *(f"  - {line}" for line in lines)] if lines else []
 
 
-def _doubt(one: sections.Said) -> str:
+def _caveat(one: sections.Said) -> str:
     return one.what + (f": {one.how_much}" if one.how_much else "") + (f" (fix: {one.fix})" if one.fix else "")
 
 

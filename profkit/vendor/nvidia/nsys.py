@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from collectors.doubt import TRACE_CUT, Doubt
+from collectors.caveat import TRACE_CUT, Caveat
 
 
 def prefix(tool: str, base: Path, *, windowed: bool = False) -> list[str]:
@@ -66,10 +66,10 @@ _SAID = (
 )
 
 
-def doubts(output: str) -> list[Doubt]:
+def caveats(output: str) -> list[Caveat]:
     """What nsys said on its output that makes the record less trustworthy."""
     return [
-        Doubt(what, found[0].strip(), fix, code)
+        Caveat(what, found[0].strip(), fix, code)
         for pattern, what, fix, code in _SAID
         if (found := re.search(pattern, output)) is not None
     ]

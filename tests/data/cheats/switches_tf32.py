@@ -1,4 +1,4 @@
-# expect: doubt precision
+# expect: caveat precision
 # runs: cpu
 """Switches TF32 on for everybody."""
 

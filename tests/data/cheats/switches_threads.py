@@ -1,4 +1,4 @@
-# expect: doubt settings
+# expect: caveat settings
 # runs: cpu
 """Takes the other threads away from everybody."""
 

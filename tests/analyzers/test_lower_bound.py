@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from synthetic import ICVXKH_BYTES, ICVXKH_FLOP
 
 from analyzers.errors import AnalyzeError
-from analyzers.floor import SLACK, Work, combine, disagreements, floor_time, gate
+from analyzers.lower_bound import SLACK, Work, combine, disagreements, gate, lower_bound_time
 from roofline.ceilings import Ceiling, Roofline
 
 positive = st.floats(1e3, 1e18)
@@ -31,59 +31,59 @@ def test_icvxkh_by_hand(h200):
     assert work.total == 67_141_632
     assert work.bytes == 8_585_216
     assert work.intensity == pytest.approx(7.82, abs=0.005)
-    floor = floor_time(work, h200)
-    assert floor.bound_by == "dram"
-    assert floor.time == pytest.approx(8_585_216 / 4.8e12)
-    assert floor.flop_time == pytest.approx(67_141_632 / 67e12)
-    assert floor.unknown == ()
+    lower_bound = lower_bound_time(work, h200)
+    assert lower_bound.bound_by == "dram"
+    assert lower_bound.time == pytest.approx(8_585_216 / 4.8e12)
+    assert lower_bound.flop_time == pytest.approx(67_141_632 / 67e12)
+    assert lower_bound.unknown == ()
 
 
 @given(positive, positive, positive, positive)
-def test_floor_is_the_larger_side_and_meets_the_roofline(flops, moved, peak, bandwidth):
+def test_lower_bound_is_the_larger_side_and_meets_the_roofline(flops, moved, peak, bandwidth):
     line = roof(peak, bandwidth)
-    floor = floor_time(Work({"fp32": flops}, moved), line)
-    assert floor.time == max(floor.flop_time, floor.byte_time)
-    assert flops / floor.time == pytest.approx(line.attainable(flops / moved, "fp32"), rel=1e-9)
-    assert floor.hard <= floor.time
+    lower_bound = lower_bound_time(Work({"fp32": flops}, moved), line)
+    assert lower_bound.time == max(lower_bound.flop_time, lower_bound.byte_time)
+    assert flops / lower_bound.time == pytest.approx(line.attainable(flops / moved, "fp32"), rel=1e-9)
+    assert lower_bound.hard <= lower_bound.time
 
 
 @given(positive, positive, positive)
 def test_more_work_never_takes_less(flops, moved, more):
     line = roof(1e12, 1e11)
     assert (
-        floor_time(Work({"fp32": flops + more}, moved + more), line).time
-        >= floor_time(Work({"fp32": flops}, moved), line).time
+        lower_bound_time(Work({"fp32": flops + more}, moved + more), line).time
+        >= lower_bound_time(Work({"fp32": flops}, moved), line).time
     )
 
 
 def test_pipes_overlap_but_tensor_paths_share_a_unit():
     line = roof(1e12, 1e12, bf16=10e12, fp8=20e12)
-    floor = floor_time(Work({"fp32": 3e12, "tensor_bf16": 20e12, "tensor_fp8": 30e12}, 1e12), line)
-    assert floor.time == pytest.approx(2.0 + 1.5)
-    assert floor.bound_by == "tensor_bf16"
+    lower_bound = lower_bound_time(Work({"fp32": 3e12, "tensor_bf16": 20e12, "tensor_fp8": 30e12}, 1e12), line)
+    assert lower_bound.time == pytest.approx(2.0 + 1.5)
+    assert lower_bound.bound_by == "tensor_bf16"
 
 
 def test_unknown_roof_gives_a_lower_bound_that_says_so():
     line = roof(1e12, 1e12)
-    floor = floor_time(Work({"tensor_bf16": 5e12}, 2e12), line)
-    assert (floor.time, floor.bound_by, floor.unknown) == (2.0, "dram", ("tensor_bf16",))
-    nothing = floor_time(Work({"fp32": 1.0}, 1.0), Roofline("bare"))
+    lower_bound = lower_bound_time(Work({"tensor_bf16": 5e12}, 2e12), line)
+    assert (lower_bound.time, lower_bound.bound_by, lower_bound.unknown) == (2.0, "dram", ("tensor_bf16",))
+    nothing = lower_bound_time(Work({"fp32": 1.0}, 1.0), Roofline("bare"))
     assert math.isnan(nothing.time)
     assert nothing.bound_by == "unknown"
     assert not nothing.forbids(0.0)
 
 
 def test_a_copy_has_no_flop_time():
-    assert floor_time(Work({}, 1e12), roof(1e12, 1e12)).flop_time == 0.0
+    assert lower_bound_time(Work({}, 1e12), roof(1e12, 1e12)).flop_time == 0.0
 
 
 def test_impossible_uses_the_highest_ceiling_of_any_source():
     line = roof(1e12, 4.8e12).with_([Ceiling("dram", "bandwidth", 4.3e12, "measured")])
-    floor = floor_time(Work({}, 4.8e12), line)
-    assert floor.time == pytest.approx(4.8 / 4.3)
-    assert floor.hard == pytest.approx(1.0)
-    assert gate(1.2, floor) is None
-    soft, hard = gate(1.05, floor), gate(0.5, floor, "mine")
+    lower_bound = lower_bound_time(Work({}, 4.8e12), line)
+    assert lower_bound.time == pytest.approx(4.8 / 4.3)
+    assert lower_bound.hard == pytest.approx(1.0)
+    assert gate(1.2, lower_bound) is None
+    soft, hard = gate(1.05, lower_bound), gate(0.5, lower_bound, "mine")
     assert "impossible" not in soft.what
     assert "impossible" in hard.what
     assert hard.what.startswith("mine: ")
@@ -93,14 +93,14 @@ def test_impossible_uses_the_highest_ceiling_of_any_source():
 def test_what_may_stay_in_the_cache_is_not_impossible():
     line = roof(1e15, 1e12)
     work = Work({}, 100e6, written=50e6)
-    assert floor_time(work, line).hard == pytest.approx(50e-6)
-    assert floor_time(work, line, l2_bytes=20e6).hard == pytest.approx(80e-6)
-    assert floor_time(work, line, l2="warm").hard == 0.0
-    assert floor_time(work, line, l2="warm", l2_bytes=20e6).hard == pytest.approx(80e-6)
-    assert floor_time(Work({}, 100e6), line).hard == pytest.approx(100e-6)
+    assert lower_bound_time(work, line).hard == pytest.approx(50e-6)
+    assert lower_bound_time(work, line, l2_bytes=20e6).hard == pytest.approx(80e-6)
+    assert lower_bound_time(work, line, l2="warm").hard == 0.0
+    assert lower_bound_time(work, line, l2="warm", l2_bytes=20e6).hard == pytest.approx(80e-6)
+    assert lower_bound_time(Work({}, 100e6), line).hard == pytest.approx(100e-6)
 
 
-def test_agreement_within_five_percent_is_no_doubt():
+def test_agreement_within_five_percent_is_no_caveat():
     assert disagreements(Work({"fp32": 100.0}, 100.0), Work({"fp32": 104.0}, 96.0, "counted")) == ()
 
 
@@ -114,23 +114,23 @@ def test_agreement_within_five_percent_is_no_doubt():
     ],
 )
 def test_a_disagreement_names_both_numbers_and_a_reason(counted, reason):
-    (doubt,) = disagreements(Work({"fp32": 100.0}, 100.0, "modelled"), counted)
-    assert reason in doubt.what
-    other = counted.total if "FLOP d" in doubt.what else counted.bytes
-    assert "100" in doubt.how_much
-    assert f"{other:g}" in doubt.how_much
+    (caveat,) = disagreements(Work({"fp32": 100.0}, 100.0, "modelled"), counted)
+    assert reason in caveat.what
+    other = counted.total if "FLOP d" in caveat.what else counted.bytes
+    assert "100" in caveat.how_much
+    assert f"{other:g}" in caveat.how_much
 
 
 def test_pipe_audit_flags_fp32_work_on_tf32():
-    (doubt,) = disagreements(Work({"fp32": 100.0}, 1.0), Work({"tensor_tf32": 99.0, "fp32": 1.0}, 1.0, "counted"))
-    assert "lower precision" in doubt.what
-    assert "tensor_tf32 99%" in doubt.how_much
+    (caveat,) = disagreements(Work({"fp32": 100.0}, 1.0), Work({"tensor_tf32": 99.0, "fp32": 1.0}, 1.0, "counted"))
+    assert "lower precision" in caveat.what
+    assert "tensor_tf32 99%" in caveat.how_much
 
 
 def test_half_constants_in_fp32_code_are_no_accusation():
-    doubts = disagreements(Work({"fp32": 100.0}, 1.0), Work({"fp32": 100.0, "fp16": 18.0}, 1.0, "counted"))
-    assert any("HFMA2" in d.what for d in doubts)
-    assert not any("lower precision" in d.what for d in doubts)
+    caveats = disagreements(Work({"fp32": 100.0}, 1.0), Work({"fp32": 100.0, "fp16": 18.0}, 1.0, "counted"))
+    assert any("HFMA2" in d.what for d in caveats)
+    assert not any("lower precision" in d.what for d in caveats)
 
 
 def test_bf16_work_on_tensor_bf16_is_fine():
@@ -139,22 +139,22 @@ def test_bf16_work_on_tensor_bf16_is_fine():
 
 def test_combine_prefers_the_declaration_and_fills_its_gaps():
     modelled = Work({"fp32": 10.0}, 100.0, "modelled", written=40.0)
-    least, doubts = combine(Work({"fp32": 20.0}, math.nan, "declared"), modelled)
+    least, caveats = combine(Work({"fp32": 20.0}, math.nan, "declared"), modelled)
     assert (least.source, least.total, least.bytes, least.written) == ("declared", 20.0, 100.0, 40.0)
-    assert len(doubts) == 1
-    assert "20" in doubts[0].how_much
-    assert "10" in doubts[0].how_much
+    assert len(caveats) == 1
+    assert "20" in caveats[0].how_much
+    assert "10" in caveats[0].how_much
 
 
 def test_a_declaration_of_bytes_alone_is_no_claim_of_zero_flop():
-    least, doubts = combine(
+    least, caveats = combine(
         Work({}, 100.0), Work({"fp32": 10.0}, 100.0, "modelled"), Work({"fp32": 10.0}, 100.0, "counted")
     )
     assert least.total == 10.0
-    assert doubts == ()
+    assert caveats == ()
 
 
-def test_counts_alone_set_no_floor():
+def test_counts_alone_set_no_lower_bound():
     assert combine(counted=Work({"fp32": 1.0}, 1.0, "counted"))[0] is None
 
 
@@ -177,12 +177,12 @@ def test_work_from_plain_data():
 
 def test_a_roof_that_is_only_measured_accuses_nobody_by_a_little():
     measured = Roofline("CPU").with_([Ceiling("fp32", "compute", 1e11, "measured")])
-    floor = floor_time(Work({"fp32": 1e11}, 0.0), measured)
-    assert (floor.time, floor.hard) == (pytest.approx(1.0), pytest.approx(0.8))
-    assert not floor.forbids(0.85)
-    assert floor.forbids(0.7)
+    lower_bound = lower_bound_time(Work({"fp32": 1e11}, 0.0), measured)
+    assert (lower_bound.time, lower_bound.hard) == (pytest.approx(1.0), pytest.approx(0.8))
+    assert not lower_bound.forbids(0.85)
+    assert lower_bound.forbids(0.7)
     known = measured.with_([Ceiling("fp32", "compute", 1.1e11, "datasheet")])
-    assert floor_time(Work({"fp32": 1e11}, 0.0), known).hard == pytest.approx(1 / 1.1)
+    assert lower_bound_time(Work({"fp32": 1e11}, 0.0), known).hard == pytest.approx(1 / 1.1)
 
 
 def test_the_work_that_is_given_alone_is_taken_as_it_is():
@@ -190,11 +190,11 @@ def test_the_work_that_is_given_alone_is_taken_as_it_is():
     assert combine(declared) == (declared, ())
     assert combine(modelled=modelled) == (modelled, ())
     assert combine() == (None, ())
-    _, doubts = combine(counted=Work({"fp32": 9.0}, 9.0, "counted"), modelled=modelled, impl="cuda")
-    assert [doubt.what.startswith("cuda: modelled and counted") for doubt in doubts] == [True, True]
-    assert {doubt.code for doubt in doubts} == {"work-differs"}
-    _, doubts = combine(declared, modelled)
-    assert [doubt.what.split(" disagree")[0] for doubt in doubts] == [
+    _, caveats = combine(counted=Work({"fp32": 9.0}, 9.0, "counted"), modelled=modelled, impl="cuda")
+    assert [caveat.what.startswith("cuda: modelled and counted") for caveat in caveats] == [True, True]
+    assert {caveat.code for caveat in caveats} == {"work-differs"}
+    _, caveats = combine(declared, modelled)
+    assert [caveat.what.split(" disagree")[0] for caveat in caveats] == [
         "declared and modelled FLOP",
         "declared and modelled bytes",
     ]
@@ -210,13 +210,13 @@ def test_what_is_written_is_the_models_word_but_never_more_than_is_moved():
 
 def test_flop_of_one_side_alone_are_a_difference_without_a_ratio_unless_they_do_not_matter():
     work, counted = Work({}, 100.0), Work({"fp32": 5.0}, 100.0, "counted")
-    (doubt,) = disagreements(work, counted)
-    assert "no ratio" in doubt.how_much
+    (caveat,) = disagreements(work, counted)
+    assert "no ratio" in caveat.how_much
     assert disagreements(work, counted, flops_matter=False) == ()
-    (doubt,) = disagreements(Work({"fp32": 0.5}, 1.0), Work({"fp32": 1.0}, 1.0))
-    assert "(2.000 x)" in doubt.how_much
-    (doubt,) = disagreements(Work({"fp32": 5.0}, 100.0), Work({}, 100.0, "counted"))
-    assert "(0.000 x)" in doubt.how_much
+    (caveat,) = disagreements(Work({"fp32": 0.5}, 1.0), Work({"fp32": 1.0}, 1.0))
+    assert "(2.000 x)" in caveat.how_much
+    (caveat,) = disagreements(Work({"fp32": 5.0}, 100.0), Work({}, 100.0, "counted"))
+    assert "(0.000 x)" in caveat.how_much
 
 
 @pytest.mark.parametrize(("other", "differs"), [(94.0, True), (95.0, False), (105.0, False), (106.0, True)])
@@ -259,7 +259,7 @@ def test_what_was_written_and_fits_the_cache_may_be_missing_from_the_count(bytes
 def test_pipes_of_a_lower_precision(counted, word):
     work = Work({"fp32": 100.0, "fp16": 1.0}, 1.0)
     found = disagreements(work, Work(counted, 1.0, "counted"))
-    assert [word in doubt.what for doubt in found] == ([True] if word else [])
+    assert [word in caveat.what for caveat in found] == ([True] if word else [])
     assert disagreements(work, Work(counted, 1.0, "modelled")) == ()
 
 
@@ -275,43 +275,43 @@ def test_amounts_have_their_own_unit():
 
 def test_the_slower_of_two_pipes_is_the_time_of_the_arithmetic():
     line = roof(1e12, 1e12).with_([Ceiling("fp64", "compute", 5e11, "measured")])
-    floor = floor_time(Work({"fp32": 1e12, "fp64": 1e12}, 0.0), line)
-    assert (floor.flop_time, floor.bound_by) == (2.0, "fp64")
+    lower_bound = lower_bound_time(Work({"fp32": 1e12, "fp64": 1e12}, 0.0), line)
+    assert (lower_bound.flop_time, lower_bound.bound_by) == (2.0, "fp64")
 
 
 def test_less_than_one_operation_stands_on_a_pipe_too():
-    (doubt,) = disagreements(Work({"fp32": 0.9}, 1.0), Work({"tensor_tf32": 0.9}, 1.0, "counted"))
-    assert "ran on pipes" in doubt.what
+    (caveat,) = disagreements(Work({"fp32": 0.9}, 1.0), Work({"tensor_tf32": 0.9}, 1.0, "counted"))
+    assert "ran on pipes" in caveat.what
 
 
-def test_a_time_near_the_floor_is_the_noise_of_the_ceilings():
-    floor = floor_time(Work({}, 1e12), roof(1e12, 1e12))
-    assert gate(floor.time, floor) is gate(0.985 * floor.time, floor) is None
+def test_a_time_near_the_lower_bound_is_the_noise_of_the_ceilings():
+    lower_bound = lower_bound_time(Work({}, 1e12), roof(1e12, 1e12))
+    assert gate(lower_bound.time, lower_bound) is gate(0.985 * lower_bound.time, lower_bound) is None
     soft = roof(1e12, 2e12).with_([Ceiling("dram", "bandwidth", 1e12, "measured")])
-    floor = floor_time(Work({}, 1e12), soft)
-    assert gate(1.01, floor) is gate(0.985, floor) is None
-    assert "faster than the floor" in gate(0.975, floor).what
-    assert "impossible" in gate(0.48, floor).what
+    lower_bound = lower_bound_time(Work({}, 1e12), soft)
+    assert gate(1.01, lower_bound) is gate(0.985, lower_bound) is None
+    assert "faster than the lower bound" in gate(0.975, lower_bound).what
+    assert "impossible" in gate(0.48, lower_bound).what
     # At the edge of the slack nobody is blamed yet.
-    assert floor.hard == 0.5
-    assert not floor.forbids(0.5 * (1 - SLACK))
-    assert gate(floor.time * (1 - SLACK), floor) is None
+    assert lower_bound.hard == 0.5
+    assert not lower_bound.forbids(0.5 * (1 - SLACK))
+    assert gate(lower_bound.time * (1 - SLACK), lower_bound) is None
 
 
-def test_an_empty_kernels_time_is_a_floor_that_no_time_is_blamed_for():
+def test_an_empty_kernels_time_is_a_lower_bound_that_no_time_is_blamed_for():
     line = roof(1e12, 1e12).with_([Ceiling("launch", "time", 1e-6, "measured")])
-    floor = floor_time(Work({"fp32": 1.0}, 1e3), line)
-    assert (floor.time, floor.bound_by, floor.flop_time) == (1e-6, "launch", 1e-12)
-    assert gate(0.5e-6, floor) is None
-    assert floor_time(Work({}, 1e9), line).bound_by == "dram"
+    lower_bound = lower_bound_time(Work({"fp32": 1.0}, 1e3), line)
+    assert (lower_bound.time, lower_bound.bound_by, lower_bound.flop_time) == (1e-6, "launch", 1e-12)
+    assert gate(0.5e-6, lower_bound) is None
+    assert lower_bound_time(Work({}, 1e9), line).bound_by == "dram"
 
 
-def test_the_hard_floor_is_of_the_slower_side_and_of_tensor_paths_together():
+def test_the_hard_lower_bound_is_of_the_slower_side_and_of_tensor_paths_together():
     line = roof(1e12, 1e12, bf16=10e12, fp8=20e12)
     work = Work({"fp32": 3e12, "tensor_bf16": 20e12, "tensor_fp8": 30e12}, 1e12)
-    assert floor_time(work, line).hard == pytest.approx(3.5)
-    assert floor_time(Work({"fp32": 1e12}, 4e12), line).hard == pytest.approx(4.0)
-    assert floor_time(Work({"fp32": 1e12}, 4e12), line, l2="warm").hard == pytest.approx(1.0)
+    assert lower_bound_time(work, line).hard == pytest.approx(3.5)
+    assert lower_bound_time(Work({"fp32": 1e12}, 4e12), line).hard == pytest.approx(4.0)
+    assert lower_bound_time(Work({"fp32": 1e12}, 4e12), line, l2="warm").hard == pytest.approx(1.0)
 
 
 def test_figures_of_a_work():

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import TENSOR, in_order, keeps
-from collectors.doubt import Doubt
+from collectors.caveat import Caveat
 from roofline.ceilings import TRUST, Roofline
 from roofline.wording import si
 
@@ -20,7 +20,7 @@ NAN = math.nan
 SOURCES = ("declared", "modelled", "counted")
 
 AGREE = 0.05
-"""Two counts of the same work may differ by this share before it is a doubt."""
+"""Two counts of the same work may differ by this share before it is a caveat."""
 
 SLACK = 0.02
 """A measured ceiling repeats within this share, so a time is called impossible only below it."""
@@ -95,7 +95,7 @@ def _number(value: Any, name: str) -> float:
 
 
 @dataclass(frozen=True)
-class Floor:
+class LowerBound:
     """The least time [s] for a work, and what sets it (a ceiling's name, or "unknown").
 
     `flop_time`, `byte_time`: the two sides, NaN where unknown; `time` is the larger known one, still a lower
@@ -115,7 +115,7 @@ class Floor:
         return time < self.hard * (1 - SLACK)
 
 
-def floor_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> Floor:
+def lower_bound_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str = "cold") -> LowerBound:
     """The least time for `work` under a roofline: max(FLOP/peak, bytes/bandwidth, an empty kernel's time if known).
 
     Different pipes and the memory work side by side, the tensor paths share one unit and add up. `l2_bytes`:
@@ -130,7 +130,7 @@ def floor_time(work: Work, roofline: Roofline, *, l2_bytes: float = NAN, l2: str
     best = max(known, key=lambda name: known[name], default="unknown")
     flop_time = max((v for n, v in known.items() if n not in ("dram", "launch")), default=NAN if work.flops else 0.0)
     hard = _hard_time(work, roofline, l2_bytes, l2)
-    return Floor(known.get(best, NAN), best, flop_time, byte_time, hard, unknown)
+    return LowerBound(known.get(best, NAN), best, flop_time, byte_time, hard, unknown)
 
 
 def pipe_times(flops: Mapping[str, float], peaks: Mapping[str, float]) -> dict[str, float]:
@@ -176,19 +176,19 @@ def _highest(roofline: Roofline, name: str) -> float:
     return max(found.values(), default=NAN)
 
 
-def gate(time: float, floor: Floor, impl: str = "") -> Doubt | None:
-    """Caveat about a time [s] below the floor: impossible, or explained by the cache; None above."""
+def gate(time: float, lower_bound: LowerBound, impl: str = "") -> Caveat | None:
+    """Caveat about a time [s] below the lower bound: impossible, or explained by the cache; None above."""
     who = f"{impl}: " if impl else ""
-    if floor.forbids(time):
-        return Doubt(
-            f"{who}the time is impossible: below the floor set by {floor.bound_by}",
-            f"{time:.4g} s measured, {floor.hard:.4g} s needed at least ({time / floor.hard:.2f} of it)",
+    if lower_bound.forbids(time):
+        return Caveat(
+            f"{who}the time is impossible: below the lower bound set by {lower_bound.bound_by}",
+            f"{time:.4g} s measured, {lower_bound.hard:.4g} s needed at least ({time / lower_bound.hard:.2f} of it)",
             "look for skipped or cached work, a lower precision, another stream, or wrong work or ceilings",
         )
-    if time < floor.time * (1 - SLACK) and floor.bound_by != "launch":
-        return Doubt(
-            f"{who}faster than the floor of its DRAM traffic and measured ceilings",
-            f"{time:.4g} s measured, floor {floor.time:.4g} s",
+    if time < lower_bound.time * (1 - SLACK) and lower_bound.bound_by != "launch":
+        return Caveat(
+            f"{who}faster than the lower bound of its DRAM traffic and measured ceilings",
+            f"{time:.4g} s measured, lower bound {lower_bound.time:.4g} s",
             "data in L2 and a higher sheet ceiling can explain it: time with a cold L2 on a larger input",
         )
     return None
@@ -202,24 +202,24 @@ def combine(
     impl: str = "",
     flops_matter: bool = True,
     l2_bytes: float = NAN,
-) -> tuple[Work | None, tuple[Doubt, ...]]:
-    """The work that sets the floor, and where the counts of it disagree.
+) -> tuple[Work | None, tuple[Caveat, ...]]:
+    """The work that sets the lower bound, and where the counts of it disagree.
 
     That is the declared work, its unknown numbers taken from the modelled one; None when neither is given:
-    counts are no lower bound. A difference above AGREE in FLOP or bytes is a doubt that names both numbers
+    counts are no lower bound. A difference above AGREE in FLOP or bytes is a caveat that names both numbers
     and the likely reason. `impl`: whose launches were counted. `flops_matter`: False when every count of
     them is hidden behind the memory traffic, where conventions of counting exp or a division decide
     nothing. `l2_bytes`: cache that may still hold what was written, NaN unknown.
     """
     least = _completed(declared, modelled)
-    doubts: list[Doubt] = []
+    caveats: list[Caveat] = []
     if declared is not None and modelled is not None and least is not None:
-        doubts += disagreements(least, modelled, flops_matter=flops_matter)
+        caveats += disagreements(least, modelled, flops_matter=flops_matter)
     if least is not None and counted is not None:
         who = f"{impl}: " if impl else ""
         found = disagreements(least, counted, flops_matter=flops_matter, l2_bytes=l2_bytes)
-        doubts += [Doubt(who + d.what, d.how_much, d.fix, d.code) for d in found]
-    return least, tuple(doubts)
+        caveats += [Caveat(who + d.what, d.how_much, d.fix, d.code) for d in found]
+    return least, tuple(caveats)
 
 
 def _completed(declared: Work | None, modelled: Work | None) -> Work | None:
@@ -234,15 +234,15 @@ def _completed(declared: Work | None, modelled: Work | None) -> Work | None:
 
 def disagreements(
     expected: Work, other: Work, *, flops_matter: bool = True, l2_bytes: float = NAN
-) -> tuple[Doubt, ...]:
+) -> tuple[Caveat, ...]:
     """Caveats where counts of one work differ by more than AGREE, or are of another precision."""
-    doubts = []
+    caveats = []
     if flops_matter and (expected.flops or other.flops):
-        doubts.append(_difference("FLOP", expected, other, expected.total, other.total))
+        caveats.append(_difference("FLOP", expected, other, expected.total, other.total))
     if not _still_in_cache(expected, other, l2_bytes):
-        doubts.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
-    doubts.append(_other_pipe(expected, other))
-    return tuple(doubt for doubt in doubts if doubt is not None)
+        caveats.append(_difference("bytes", expected, other, expected.bytes, other.bytes))
+    caveats.append(_other_pipe(expected, other))
+    return tuple(caveat for caveat in caveats if caveat is not None)
 
 
 def _still_in_cache(expected: Work, counted: Work, l2_bytes: float) -> bool:
@@ -251,11 +251,11 @@ def _still_in_cache(expected: Work, counted: Work, l2_bytes: float) -> bool:
     return counted.source == "counted" and 0 < short <= min(expected.written, l2_bytes)
 
 
-def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Doubt | None:
+def _difference(unit: str, expected: Work, other: Work, a: float, b: float) -> Caveat | None:
     if math.isnan(a) or math.isnan(b) or abs(b - a) <= AGREE * max(a, b):
         return None
     ratio = f"{b / a:.3f} x" if a > 0 else "no ratio"
-    return Doubt(
+    return Caveat(
         f"{expected.source} and {other.source} {unit} disagree: {_reason(unit, other.source, b > a)}",
         f"{expected.source} {_amount(a, unit)}, {other.source} {_amount(b, unit)} ({ratio})",
         "compare with the algorithm by hand; correct get_work() if the declaration is wrong",
@@ -281,8 +281,8 @@ def _reason(unit: str, source: str, more: bool) -> str:
     return "min, max, conversions and special functions are no counted FLOP, or masked work is skipped"
 
 
-def _other_pipe(expected: Work, counted: Work) -> Doubt | None:
-    """The doubt that the counted work ran in a lower precision than the task's."""
+def _other_pipe(expected: Work, counted: Work) -> Caveat | None:
+    """The caveat that the counted work ran in a lower precision than the task's."""
     if counted.source != "counted" or not expected.flops or not counted.total > 0:
         return None
     needed = max(expected.flops, key=lambda name: expected.flops[name])
@@ -295,12 +295,12 @@ def _other_pipe(expected: Work, counted: Work) -> Doubt | None:
         return None
     listed = ", ".join(f"{name} {value / counted.total:.0%}" for name, value in lower.items())
     if set(lower) == {"fp16"} and lower["fp16"] < 0.5 * counted.total:
-        return Doubt(
+        return Caveat(
             f"half-precision instructions in {needed} work: compilers use HFMA2 for constants",
             f"{listed} of the counted FLOP",
             "take the FLOP of this kernel without the fp16 pipe unless its source uses halves",
         )
-    return Doubt(
+    return Caveat(
         f"{needed} work ran on pipes of lower precision",
         f"{listed} of the counted FLOP",
         "compare with a reference of the same precision, or state the precision with the speed-up",
