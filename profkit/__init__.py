@@ -8,6 +8,7 @@
     profkit.compare(before, after)                        # steps of a ladder; .slower(0.05) is the gate
     profkit.sweep(function, {"n": [1024, 2048]}).plot()   # a tidy frame over a grid
     profkit.draw(run)                                     # the roofline, a matplotlib Figure
+    profkit.do_bench(f); profkit.compare_timings(f, g)    # milliseconds as Triton's; g against f, paired, with interval
     profkit.read("ncu.csv")                               # somebody else's export, a launches frame
 
 Names are resolved on first use, so that importing profkit stays cheap. `%load_ext profkit` brings %%profkit.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from profkit.annotation import annotate
     from profkit.api import Run, analyze, compare, draw, history, measure, open_run, profile, roofline, sweep
     from profkit.errors import CannotProfileError, ProfkitError
+    from profkit.torch_tools.bench import compare_timings, do_bench
 
 _HOME = {
     "CannotProfileError": "profkit.errors",
@@ -34,6 +36,8 @@ _HOME = {
     "analyze": "profkit.api",
     "annotate": "profkit.annotation",
     "compare": "profkit.api",
+    "compare_timings": "profkit.torch_tools.bench",
+    "do_bench": "profkit.torch_tools.bench",
     "draw": "profkit.api",
     "history": "profkit.api",
     "measure": "profkit.api",
@@ -52,6 +56,8 @@ __all__ = [
     "analyze",
     "annotate",
     "compare",
+    "compare_timings",
+    "do_bench",
     "draw",
     "history",
     "measure",

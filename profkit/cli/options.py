@@ -131,6 +131,15 @@ FIELDS = {
         "Floating inputs and weights of both sides are cast to it; integers stay.",
         settings={"type": click.Choice(["fp32", "fp16", "bf16"]), "default": "fp32"},
     ),
+    "mode": Field(
+        RIGHT,
+        "Modules as constructed (train) or in eval mode.  [default: `mode` of the reference, else eval]",
+        settings={
+            "type": click.Choice(["train", "eval"]),
+            "default": None,
+            "callback": lambda _ctx, _param, mode: mode or "",
+        },
+    ),
     "hot": Field(WHAT, _COUNTED + "rank first, count the N hottest.", "N"),
     "range": Field(WHAT, _COUNTED + "only inside this range.", "NAME"),
     "after": Field(WHAT, _COUNTED + "pass over N steps, or N seconds.", "N|Ns"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     *("only", "device", "hot", "range", "after", "steps", "kernel"),
-    *("trials", "backward", "seed", "trust", "allow", "memory", "sanitize"),
+    *("trials", "backward", "trust", "allow", "memory", "mode", "sanitize"),
     *("shapes", "budget", "processes", "timeout", "perturb"),
     *("ncu", "nsys", "events", "deep", "lines", "runs"),
 )

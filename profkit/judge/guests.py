@@ -90,7 +90,13 @@ def build(
     init = first.module.get_init_inputs()
     known = dict(first.model.state_dict()) if isinstance(first.model, torch.nn.Module) else None
     constructed = weights.constants(first.model, first.fixed)
-    given: dict[str, Any] = {"init": init, "weights": known, "constructed": constructed, "own": names(first.model)}
+    given: dict[str, Any] = {
+        "init": init,
+        "weights": known,
+        "constructed": constructed,
+        "own": names(first.model),
+        "mode": first.mode,
+    }
     asked = []
     for remote, seconds in loaded:
         with contextlib.suppress(LostCandidateError):

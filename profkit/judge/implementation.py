@@ -47,6 +47,7 @@ class Implementation:
     drawn: frozenset[str] = frozenset()
     kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
     own: tuple[str, ...] = ()
+    mode: str = loading.EVAL
     was: Any = None
     bits: float = math.inf
     remote = False
@@ -211,19 +212,19 @@ def reference(job: Job, subject: Subject, seed: int, device: torch.device) -> Im
     module = loading.import_file(Path(subject.file), subject.name, subject.sha256, subject.content)
     precision.apply(module, job.precision)
     inputs.torch_seed(seed)
-    init = module.get_init_inputs()
-    model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision])
+    init, mode = module.get_init_inputs(), loading.mode_of(module, job.model_mode)
+    model = loading.instance(module, "Model", init, seed, device, precision.TYPES[job.precision], mode)
     other = seed ^ _OTHER
 
     @functools.cache
     def again() -> Any:
         inputs.seed_all(other)
         return loading.instance(
-            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision]
+            module, "Model", module.get_init_inputs(), other, torch.device("cpu"), precision.TYPES[job.precision], mode
         )
 
     return Implementation(
-        subject, module, lock, model, fixed=weights.fixed(model, again), drawn=weights.drawn(model, again)
+        subject, module, lock, model, fixed=weights.fixed(model, again), drawn=weights.drawn(model, again), mode=mode
     )
 
 
@@ -237,7 +238,9 @@ def candidate(job: Job, subject: Subject, first: Implementation, seed: int, devi
     inputs.torch_seed(seed)
     init = first.module.get_init_inputs()
     known = first.model.state_dict() if isinstance(first.model, torch.nn.Module) else None
-    model = birth.construct(module, {"init": init, "weights": known}, seed, device, precision.TYPES[job.precision])
+    model = birth.construct(
+        module, {"init": init, "weights": known, "mode": first.mode}, seed, device, precision.TYPES[job.precision]
+    )
     match, pairs = weights.Match({}), {}
     if known is not None:
         match = weights.match(model, weights.constants(first.model, first.fixed), known)

@@ -142,7 +142,13 @@ class WeightChecks:
         inputs.torch_seed(session.built_with)
         reference = session.reference
         init, known = reference.module.get_init_inputs(), reference.model.state_dict()
-        told = {"init": init, "weights": dict(known), "live": dict(live.live), "constructed": live.constructed}
+        told = {
+            "init": init,
+            "weights": dict(known),
+            "live": dict(live.live),
+            "constructed": live.constructed,
+            "mode": reference.mode,
+        }
         if not candidate.remote:
             loading.use(candidate.lock)
         switches = settings.read()

@@ -35,7 +35,8 @@ class Job(msgspec.Struct):
     device: "auto", "cuda" or "cpu". seeds: one a correctness trial. budget: seconds of timing in all;
     target: relative half-width of the interval of the median to reach. limits: seconds a phase may take.
     shapes: time get_more_inputs() as well. backward: compare and time the gradients as well; a task may ask for that too.
-    precision: what floating inputs and weights are cast to, "" for nothing. memory: bytes of host memory that the
+    precision: what floating inputs and weights are cast to, "" for nothing. model_mode: "train" (modules as they are constructed), "eval", "" for what the
+    sample says, else eval. memory: bytes of host memory that the
     process (with a judge: each candidate's) may take, 0 for no limit; the parent sees to it. again: these implementations
     were found sound in another process, which reported this `probe`: they are compared once more and timed, and nothing
     else.
@@ -64,6 +65,7 @@ class Job(msgspec.Struct):
     limits: dict[str, float] = {}
     ceilings: bool = True
     precision: str = ""
+    model_mode: str = ""
     channels: dict[str, int] = {}
     marks: dict[str, str] = {}
     door: list[int] = []

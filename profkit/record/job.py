@@ -52,6 +52,7 @@ def job(
         cache=str(cache.builds()),
         limits=limits(wanted.timeout, slower),
         precision=wanted.precision,
+        model_mode=wanted.mode,
         memory=wanted.memory,
         gpu_memory=wanted.gpu_memory,
         shapes=wanted.shapes == "all",

@@ -107,7 +107,7 @@ def eval_(checkout: Path, run_dir: Path, level: int, quiet: bool, **given: Any) 
         name = f"profkit kernelbench eval {checkout} {run_dir} --level {level}"
         runner = in_turn(now) if runners is None else _campaign(name, runners, failed)
         chosen = chosen_problems(checkout, level, ids)
-        results = evaluate(chosen, run_dir, level, request_of(**given), runner=runner, **which)
+        results = evaluate(chosen, run_dir, level, request_of(mode="train", **given), runner=runner, **which)
     write_json(files.results_file(run_dir, level, files.PASSES), pass_at_k(results, ks or [1]))
     rows = [(pid, row) for pid in sorted(results, key=int) for row in results[pid]]
     for pid, row in rows:

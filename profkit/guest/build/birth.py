@@ -83,7 +83,7 @@ def construct(module: ModuleType, told: Mapping[str, Any], seed: int, device: to
     it is given `weights`, unless None.
     """
     with live(told["live"], told["constructed"]) if told.get("live") else contextlib.nullcontext():
-        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype)
+        model = loading.instance(module, "ModelNew", told["init"], seed, device, dtype, told["mode"])
     if told["weights"] is not None and isinstance(model, torch.nn.Module):
         loading.take_weights(model, told["weights"])
     return model

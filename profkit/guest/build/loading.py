@@ -178,6 +178,9 @@ def is_compile_error(error: BaseException) -> bool:
     )
 
 
+TRAIN, EVAL = "train", "eval"
+
+
 def instance(
     module: ModuleType,
     class_name: str,
@@ -185,16 +188,28 @@ def instance(
     seed: int,
     device: torch.device,
     dtype: torch.dtype | None = None,
+    mode: str = EVAL,
 ) -> torch.nn.Module:
-    """`class_name(*init)` with torch's generator at `seed`, moved to the device, in eval mode; its floating
-    weights as `dtype`, if given.
+    """Construct `class_name(*init)` with torch's generator at `seed` on the device; floating weights as `dtype`, if given. mode: "eval", or
+    "train" for as it is constructed.
 
     KernelBook's `[args, kwargs]` form of init inputs is understood as well.
     """
     inputs.torch_seed(seed)
     arguments, keywords = split_init(init)
     model = getattr(module, class_name)(*arguments, **keywords)
-    return model.to(device, dtype).eval() if isinstance(model, torch.nn.Module) else model
+    if not isinstance(model, torch.nn.Module):
+        return model
+    model = model.to(device, dtype)
+    return model.eval() if mode == EVAL else model
+
+
+def mode_of(module: ModuleType, asked: str) -> str:
+    """The mode of a sample's modules: what was asked for, else `mode` of its reference, else eval. Raises ValueError."""
+    mode = asked or str(getattr(module, "mode", EVAL))
+    if mode not in (TRAIN, EVAL):
+        raise ValueError(f"mode = {mode!r}: it is {TRAIN!r} or {EVAL!r}")
+    return mode
 
 
 def split_init(init: list[Any]) -> tuple[list[Any], dict[str, Any]]:
