@@ -160,7 +160,10 @@ class Knowing(Asking):
             if said is not None:
                 events.send("work", **said)
             cc = facts.device_facts(self.device).get("cc", "")
-            events.send("work", **work.modelled(reference.model, self._mine(), cc))
+            # What the task allows, and not the detour that its reference takes.
+            task = probe.task_type(reference.model, self._mine(), None)
+            narrow = task if task in ("fp16", "bf16") else ""
+            events.send("work", **work.modelled(reference.model, self._mine(), cc, narrow))
             facts.settle(self.device)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)

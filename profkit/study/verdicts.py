@@ -46,6 +46,8 @@ def _evidence(
     floored: bool,
 ) -> Evidence:
     hard, counted = number(row, "lower_bound_hard"), number(row, "counted_hard")
+    if str(row.get("lower_bound_bound_by", "")) in ("fp32", "fp64") and _type_of(manifest) in ("fp16", "bf16", "fp8"):
+        hard = NAN  # The reference computes in more than the task asks for.
     used, task = _precision(manifest, impl, narrow)
     unsure = next((d.how_much for d in manifest.caveats if d.code == "busy" and d.about == impl.name), "")
     return Evidence(
@@ -79,11 +81,16 @@ def _evidence(
     )
 
 
+def _type_of(manifest: Manifest) -> str:
+    """The precision of the task; "" where it was not measured."""
+    return str((manifest.probe.get("precision") or {}).get("type", ""))
+
+
 def _precision(manifest: Manifest, impl: Impl, narrow: Reduced | None) -> tuple[str, str]:
     """(what it computes in, what the task has) where that is less and not allowed, by its kernels or by its answers' bits."""
     if narrow is not None:
         return narrow.beyond(manifest.allowed).upper(), narrow.asked
-    task = (manifest.probe.get("precision") or {}).get("type", "")
+    task = _type_of(manifest)
     least = impl.least
     if not task or least is None or least.precision in ("", task, *manifest.allowed):
         return "", ""

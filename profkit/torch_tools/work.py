@@ -77,8 +77,10 @@ _FP64_TENSOR = {"8.0", "9.0", "10.0"}
 class FlopModel(TorchDispatchMode):  # type: ignore[misc]
     """Adds up FLOP by pipe over every operation that runs under it. `matmul` and `vector` name the pipes."""
 
-    def __init__(self, cc: str) -> None:
+    def __init__(self, cc: str, narrow: str = "") -> None:
+        """narrow: the type that products may be computed in, where the reference computes in a wider one."""
         super().__init__()
+        self._narrow = f"tensor_{narrow}" if narrow and cc else ""
         self.flops: dict[str, float] = defaultdict(float)
         self.unknown: set[str] = set()
         self._cc = cc
@@ -122,6 +124,8 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
             self.flops[pipe] += count
 
     def _matmul_pipe(self, name: str, dtype: torch.dtype | None) -> str:
+        if dtype is torch.float32 and self._narrow:
+            return self._narrow
         if dtype is torch.float32:
             # cuDNN's convolutions use TF32 unless told not to; products only when told to.
             backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
@@ -177,9 +181,9 @@ def _floating(args: Any) -> torch.dtype | None:
     return next((tensor.dtype for tensor in _tensors_in(args)), None)
 
 
-def modelled(model: torch.nn.Module, inputs: list[Any], cc: str) -> dict[str, Any]:
-    """Run the reference once and return {"source", "flops": {pipe: FLOP}, "bytes", "note"}."""
-    with FlopModel(cc) as counter:
+def modelled(model: torch.nn.Module, inputs: list[Any], cc: str, narrow: str = "") -> dict[str, Any]:
+    """Run the reference once and return {"source", "flops": {pipe: FLOP}, "bytes", "note"}; narrow: see FlopModel."""
+    with FlopModel(cc, narrow) as counter:
         output = model(*inputs)
     state = [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
     read = _bytes([*(leaf for _, leaf in tensors(inputs)), *state])

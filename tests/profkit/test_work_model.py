@@ -164,3 +164,10 @@ def test_what_is_compiled_is_counted_as_it_is():
             call(torch.ones(8, 8))
     assert counts == [counts[0]] * 4
     assert counts[0]["fp32"] > 0
+
+
+def test_products_are_priced_at_what_the_task_allows():
+    given = [torch.randn(16, 32).bfloat16(), torch.randn(32, 8).bfloat16()]
+    model = lambda x, y: (x.float() @ y.float()).bfloat16()  # noqa: E731
+    assert work.modelled(model, given, "9.0", "bf16")["flops"]["tensor_bf16"] == 2 * 16 * 32 * 8
+    assert "tensor_bf16" not in work.modelled(model, given, "", "bf16")["flops"]
