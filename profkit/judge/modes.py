@@ -14,7 +14,7 @@ from profkit.guest.ranges import annotated
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import close
 from profkit.judge.implementation import Implementation
-from profkit.judge.precision.oracle import BORDERS
+from profkit.judge.precision.bits import BORDERS
 from profkit.judge.timed import Timed
 from profkit.torch_tools import perturb, work
 from profkit.torch_tools.resident import Resident

@@ -11,7 +11,8 @@ import torch
 from profkit.guest.backward import INPUT, Gradients, is_floating, parameters
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import Verdict, tensors
-from profkit.judge.precision.oracle import Case, Oracle, Precision
+from profkit.judge.precision.bits import Precision
+from profkit.judge.precision.oracle import Case, Oracle
 
 
 class Slopes:

@@ -22,7 +22,7 @@ from profkit.guest.tensors.compare import Verdict
 from profkit.guest.tensors.fresh import Stock
 from profkit.judge import guests as judge
 from profkit.judge.implementation import Implementation, RemoteImplementation
-from profkit.judge.precision.oracle import BORDERS
+from profkit.judge.precision.bits import BORDERS
 from profkit.judge.slopes import Slopes
 from profkit.judge.stress import Stress
 from profkit.judge.timing import engine

@@ -19,7 +19,8 @@ from profkit.guest import facts
 from profkit.guest.subject import TimedCall
 from profkit.guest.tensors.compare import tensors
 from profkit.judge.events import Events
-from profkit.judge.precision.oracle import Oracle, Precision
+from profkit.judge.precision.bits import Precision
+from profkit.judge.precision.oracle import Oracle
 from profkit.judge.precision.probe import task_type
 from profkit.judge.timing import engine
 from profkit.launch.protocol import Job

@@ -11,7 +11,7 @@ import torch
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.guest.backward import Gradients
-from profkit.judge.precision.oracle import Precision
+from profkit.judge.precision.bits import Precision
 from profkit.judge.slopes import Slopes
 from profkit.report.messages import speaking
 from profkit.report.sections import passes_table

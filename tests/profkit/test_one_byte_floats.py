@@ -9,7 +9,8 @@ from torch import nn
 from profkit.guest.tensors import alike, inputs, weights
 from profkit.guest.tensors.compare import identical
 from profkit.judge import cases
-from profkit.judge.precision.oracle import Oracle, Precision
+from profkit.judge.precision.bits import Precision
+from profkit.judge.precision.oracle import Oracle
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 

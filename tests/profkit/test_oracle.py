@@ -13,7 +13,8 @@ from profkit.guest.tensors import compare, state
 from profkit.guest.tensors.compare import Left
 from profkit.judge import trials
 from profkit.judge.precision import probe
-from profkit.judge.precision.oracle import Oracle, Precision
+from profkit.judge.precision.bits import Precision
+from profkit.judge.precision.oracle import Oracle
 
 
 @pytest.fixture(autouse=True)

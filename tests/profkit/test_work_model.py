@@ -169,5 +169,5 @@ def test_what_is_compiled_is_counted_as_it_is():
 def test_products_are_priced_at_what_the_task_allows():
     given = [torch.randn(16, 32).bfloat16(), torch.randn(32, 8).bfloat16()]
     model = lambda x, y: (x.float() @ y.float()).bfloat16()  # noqa: E731
-    assert work.modelled(model, given, "9.0", "bf16")["flops"]["tensor_bf16"] == 2 * 16 * 32 * 8
-    assert "tensor_bf16" not in work.modelled(model, given, "", "bf16")["flops"]
+    assert modelled(model, given, "9.0", "bf16")["flops"]["tensor_bf16"] == 2 * 16 * 32 * 8
+    assert "tensor_bf16" not in modelled(model, given, "", "bf16")["flops"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -23,27 +23,32 @@ from profkit.guest.tensors.compare import (
     form,
     identical,
     inexact,
-    numbers,
     step,
     strange,
     tensors,
     told,
 )
 from profkit.judge.precision import twin
+from profkit.judge.precision.bits import (
+    BORDERS,
+    UNITS,
+    Precision,
+    Profile,
+    as_tensor,
+    bounded,
+    class_of,
+    flat,
+    half_unit,
+    is_float,
+    less_rounding,
+    over,
+    pieces,
+    quantiles,
+    share,
+    to_bits,
+    top_share,
+)
 
-BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
-"""Bits from which on an answer counts as computed in a type; as measured on work of known precision (benchmarks/measured_precision.py)."""
-COARSER = {
-    "fp64": ("fp32",),
-    "fp32": ("tf32", "bf16"),
-    "tf32": ("bf16",),
-    "fp16": ("bf16", "fp8"),
-    "bf16": ("fp8",),
-    "fp8": (),
-}
-"""Types that people use in place of a task's own."""
-UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
-QUANTILES = (0.5, 0.9, 0.99, 0.9999)
 SMOOTH, KINK = 2.0**-20, 2.0**-11
 """Relative steps: one that rounding of float64 does not reach, and one as coarse as types that are used in place of others."""
 _LEAST = 1.0 / 64
@@ -56,45 +61,6 @@ _STRAY = 8
 """Of integers that a moved run changes, so many in a row may hide one that none of the runs changed."""
 _SURE, _ROUGH, _RARE = 0.5, 2.0, 3.0
 _NOISE = 0.5
-
-
-@dataclass
-class Profile:
-    """Response of one output to drawn inputs: quantiles, then the largest, over all elements and over the smaller half; `edge`: the size
-    below which an element belongs to that half.
-    """
-
-    every: list[float]
-    small: list[float]
-    edge: float
-
-
-@dataclass
-class Precision:
-    """What is known of a task's precision. `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that
-    are rounding alone; `profiles`: by output.
-    """
-
-    type: str = "fp32"
-    own: float = math.inf
-    noise: list[str] = field(default_factory=list)
-    profiles: dict[str, Profile] = field(default_factory=dict)
-
-    @property
-    def required(self) -> float:
-        """Bits that a right answer has: those of the type, or one less than the reference where it has fewer."""
-        return min(BORDERS[self.type], self.own - 1.0)
-
-    @property
-    def least(self) -> float:
-        """Bits below which an answer is wrong: those of the coarsest type that people use in its place."""
-        return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
-
-    def named(self, bits: float) -> str:
-        """The type that so many bits are worth in this task."""
-        if bits >= self.required:
-            return self.type
-        return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
 
 
 @dataclass
@@ -166,7 +132,7 @@ class Case:
     def __init__(self, oracle: Oracle, arguments: list[Any], want: Any, view: twin.View, *, drawn: bool) -> None:
         self._oracle, self._arguments, self._view, self._drawn = oracle, arguments, view, drawn
         self.want = want
-        self._leaves = [(where, _number(leaf)) for where, leaf in tensors(_after(want))]
+        self._leaves = [(where, as_tensor(leaf)) for where, leaf in tensors(_after(want))]
         self._bases = _bases(want, len(self._leaves))
         self._thin: list[_Leaf | None] | None = None
 
@@ -178,7 +144,7 @@ class Case:
         least = known.required if strict else known.least
         if wrong := form(_after(got), _after(self.want), any_dtype=self._oracle.any_dtype):
             return wrong
-        mine = [_number(leaf) for _, leaf in tensors(_after(got))]
+        mine = [as_tensor(leaf) for _, leaf in tensors(_after(got))]
         bits, exactly = math.inf, True
         for n, ((where, want), have) in enumerate(zip(self._leaves, mine, strict=True)):
             if not isinstance(want, torch.Tensor):
@@ -203,25 +169,25 @@ class Case:
             bits = min(bits, found)
         shown: dict[str, Any] = figures(_after(got), _after(self.want), middle=full)
         return Verdict(
-            "ok", precision="" if exactly else known.named(bits), bits=None if exactly else _finite(bits), **shown
+            "ok", precision="" if exactly else known.named(bits), bits=None if exactly else bounded(bits), **shown
         )
 
     def profiles(self) -> dict[str, Profile]:
         """The response of every floating output, and whether it is rounding alone as the profile's edge tells nothing of it."""
         found = {}
         for n, (where, leaf) in enumerate(self._leaves):
-            told_ = self._sampled(n) if _is_float(leaf) else None
+            told_ = self._sampled(n) if is_float(leaf) else None
             if told_ is not None:
                 edge = float(told_.truth.abs().median())
                 small = told_.truth.abs() < edge
-                found[where] = Profile(_quantiles(told_.response), _quantiles(told_.response[small]), edge)
+                found[where] = Profile(quantiles(told_.response), quantiles(told_.response[small]), edge)
         return found
 
     def noise(self) -> list[str]:
         """Outputs that rounding alone moves by as much as they are."""
         found = []
         for n, (where, leaf) in enumerate(self._leaves):
-            one = self._sampled(n) if _is_float(leaf) else None
+            one = self._sampled(n) if is_float(leaf) else None
             if one is not None and one.truth.numel():
                 response, size = told(one.smooth.square().mean(), one.truth.abs().square().mean())
                 moved = math.sqrt(response) * UNITS[self._oracle.precision.type]
@@ -248,7 +214,7 @@ class Case:
     def own(self) -> float:
         """Bits of the reference's own answer, over all outputs that are not noise."""
         noise = self._oracle.precision.noise
-        each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if _is_float(leaf) and where not in noise]
+        each = [self._own(n) for n, (where, leaf) in enumerate(self._leaves) if is_float(leaf) and where not in noise]
         return min(each, default=math.inf)
 
     # One output
@@ -258,7 +224,7 @@ class Case:
         if one is None or not want.numel():
             return math.inf
         index = slice(None, None, step(want.numel()))
-        return self._ratio(one, _flat(want)[index], want.dtype, self._base(n, index))
+        return self._ratio(one, flat(want)[index], want.dtype, self._base(n, index))
 
     def _quick(self, n: int, have: torch.Tensor) -> float:
         """Bits by the profile of drawn inputs, -inf where there is none."""
@@ -272,16 +238,16 @@ class Case:
             rough = self._oracle.precision.required + _ROUGH
             return rough if close(have, want, rough) else -math.inf
         index = slice(None, None, step(want.numel()))
-        a, b = (_flat(one)[index] for one in (have, want))
-        error = _less_rounding(a, b, 2.0 * _half_unit(have.dtype))
+        a, b = (flat(one)[index] for one in (have, want))
+        error = less_rounding(a, b, 2.0 * half_unit(have.dtype))
         top = max(
-            (float(_less_rounding(x, y, 2.0 * _half_unit(have.dtype)).max()) for x, y in _pieces(have, want)),
+            (float(less_rounding(x, y, 2.0 * half_unit(have.dtype)).max()) for x, y in pieces(have, want)),
             default=0.0,
         )
         small = error[b.abs() < profile.edge]
-        ratios = [_over(_quantiles(error), profile.every), _over(_quantiles(small), profile.small)]
-        ratios.append(_share(top, profile.every[-1]))
-        return _bits(max(ratios))
+        ratios = [over(quantiles(error), profile.every), over(quantiles(small), profile.small)]
+        ratios.append(share(top, profile.every[-1]))
+        return to_bits(max(ratios))
 
     def _measured(self, n: int, have: torch.Tensor) -> tuple[float, str]:
         """(bits, what is wrong in words) by truth, at a sample of the elements and at those that look worst."""
@@ -290,16 +256,16 @@ class Case:
         if sample is None:
             return -math.inf, f"{self._far(n, have)}"
         index = slice(None, None, step(want.numel()))
-        bits = self._ratio(sample, _flat(have)[index], have.dtype, self._base(n, index))
+        bits = self._ratio(sample, flat(have)[index], have.dtype, self._base(n, index))
         if want.numel() > sample.truth.numel():
             worst = self._worst(n, have)
             more = self._evaluated(n, worst)
             if more is not None:
                 one = sample.joined(more)
-                both = torch.cat([_flat(have)[index], _flat(have)[worst]])
+                both = torch.cat([flat(have)[index], flat(have)[worst]])
                 base = self._base(n, index)
-                base = None if base is None else torch.cat([base, _flat(self._bases[n])[worst]])
-                bits = min(bits, _bits(_top(*self._parts(one, both, have.dtype, base))))
+                base = None if base is None else torch.cat([base, flat(self._bases[n])[worst]])
+                bits = min(bits, to_bits(top_share(*self._parts(one, both, have.dtype, base))))
         known = self._oracle.precision
         need = f"{known.type} has {known.required:.1f}"
         return bits, f"right to {max(bits, 0.0):.1f} bits where {need}: {self._far(n, have)}"
@@ -307,11 +273,11 @@ class Case:
     def _far(self, n: int, have: torch.Tensor) -> str:
         """How far an output is from the reference's, in words."""
         want, off, worst, squares = self._leaves[n][1], 0, 0.0, 0.0
-        for a, b in _pieces(have, want):
+        for a, b in pieces(have, want):
             both = a.isfinite() & b.isfinite()
             squares += float(torch.where(both, b.abs().square(), 0.0).sum())
         scale = math.sqrt(squares / max(1, want.numel()))
-        for a, b in _pieces(have, want):
+        for a, b in pieces(have, want):
             both = a.isfinite() & b.isfinite()
             error = torch.where(both, (a - b).abs(), 0.0)
             size = torch.where(both, b.abs(), 0.0) + scale
@@ -322,7 +288,7 @@ class Case:
     def _worst(self, n: int, have: torch.Tensor) -> torch.Tensor:
         """Indices of the elements that differ most for their size."""
         want = self._leaves[n][1]
-        a, b = _flat(have, narrow=True), _flat(want, narrow=True)
+        a, b = flat(have, narrow=True), flat(want, narrow=True)
         scale = b.abs().nan_to_num(0.0, 0.0, 0.0).mean()
         far = ((a - b).abs() / (b.abs() + scale).clamp_min(1e-38)).nan_to_num(0.0, 0.0, 0.0)
         return far.topk(min(_OFFENDERS, far.numel())).indices
@@ -330,18 +296,18 @@ class Case:
     def _ratio(self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None) -> float:
         error, response = self._parts(one, have, dtype, base)
         small = one.truth.abs() < one.truth.abs().median()
-        ratios = [_over(_quantiles(error), _quantiles(response))]
+        ratios = [over(quantiles(error), quantiles(response))]
         if bool(small.any()):
-            ratios.append(_over(_quantiles(error[small]), _quantiles(response[small])))
-        return _bits(max(ratios))
+            ratios.append(over(quantiles(error[small]), quantiles(response[small])))
+        return to_bits(max(ratios))
 
     def _parts(
         self, one: _Leaf, have: torch.Tensor, dtype: torch.dtype, base: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """(error, response) of an output at the elements of a leaf."""
-        y = _flat(have)
+        y = flat(have)
         value = y if base is None else y - base
-        half = _half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
+        half = half_unit(dtype) * y.abs().nan_to_num(0.0, 0.0, 0.0).clamp_min(torch.finfo(dtype).smallest_normal)
         slack = half + one.rounded * one.truth.abs().nan_to_num(0.0, 0.0, 0.0)
         error = ((value - one.truth).abs() - slack).clamp_min(0.0)
         for size, moved in one.kinks:
@@ -392,11 +358,11 @@ class Case:
         for size, value in kinks:
             response = torch.maximum(response, (value - truth).abs() / size)
         response = torch.maximum(response, truth.abs() * _LEAST)
-        return _Leaf(truth, response, kinks, smooth, _half_unit(dtype))
+        return _Leaf(truth, response, kinks, smooth, half_unit(dtype))
 
     def _base(self, n: int, index: Index) -> torch.Tensor | None:
         base = self._bases[n]
-        return None if base is None else _flat(base)[index]
+        return None if base is None else flat(base)[index]
 
     # What is exact
 
@@ -422,15 +388,15 @@ class Case:
         want = self._leaves[n][1]
         if not (what := strange(have, want)):
             return ""
-        a, b = _flat(have), _flat(want)
-        odd = ~(a.isfinite() & b.isfinite()) & (_class(a) != _class(b))
+        a, b = flat(have), flat(want)
+        odd = ~(a.isfinite() & b.isfinite()) & (class_of(a) != class_of(b))
         look = odd.nonzero().flatten()[: 1 << 16]
         one = self._evaluated(n, look)
         if one is None:
             return what
-        mine, agree = _class(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
+        mine, agree = class_of(a[look]), torch.zeros(len(look), dtype=torch.bool, device=a.device)
         for value in [one.truth, *(value for _, value in one.kinks)]:
-            agree |= _class(value) == mine
+            agree |= class_of(value) == mine
         return "" if bool(agree.all()) else what
 
 
@@ -446,82 +412,13 @@ def _bases(value: Any, count: int) -> list[Any]:
 
 def _taken(value: Any, index: Sequence[Index | None]) -> list[Any]:
     """(elements, dtype) of the outputs that are wanted, less what was there before."""
-    leaves = [_number(leaf) for _, leaf in tensors(_after(value))]
+    leaves = [as_tensor(leaf) for _, leaf in tensors(_after(value))]
     bases = _bases(value, len(leaves))
     found: list[Any] = []
     for leaf, base, at in zip(leaves, bases, index, strict=True):
         if at is None or not isinstance(leaf, torch.Tensor):
             found.append(None)
             continue
-        flat = leaf.detach().reshape(-1)[at] if not inexact(leaf) else _flat(leaf)[at]
-        found.append((flat.clone() if base is None else flat - _flat(base)[at], leaf.dtype))
+        chosen = leaf.detach().reshape(-1)[at] if not inexact(leaf) else flat(leaf)[at]
+        found.append((chosen.clone() if base is None else chosen - flat(base)[at], leaf.dtype))
     return found
-
-
-def _is_float(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and inexact(leaf) and leaf.numel() > 0
-
-
-def _number(leaf: Any) -> Any:
-    """A Python float as a tensor: it was one before."""
-    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
-
-
-def _flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
-    tensor = numbers(tensor.detach()).reshape(-1)
-    if tensor.is_complex():
-        return tensor.to(torch.complex64 if narrow else torch.complex128)
-    return tensor.to(torch.float32 if narrow else torch.float64)
-
-
-def _pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    a, b = numbers(have.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
-    for start in range(0, b.numel(), size):
-        yield _flat(a[start : start + size]), _flat(b[start : start + size])
-
-
-def _half_unit(dtype: torch.dtype) -> float:
-    """Half a unit in the last place of a type, relative."""
-    return float(torch.finfo(dtype).eps) / 2
-
-
-def _less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor:
-    error = ((a - b).abs() - unit * b.abs()).clamp_min(0.0)
-    return torch.where(a.isfinite() & b.isfinite(), error, 0.0)
-
-
-def _quantiles(values: torch.Tensor) -> list[float]:
-    """The quantiles of QUANTILES and the largest; nothing of nothing."""
-    if not values.numel():
-        return []
-    ordered = values.to(torch.float64).sort().values
-    places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in QUANTILES]
-    return told(*(ordered[place] for place in places), ordered[-1])
-
-
-def _over(errors: list[float], responses: list[float]) -> float:
-    return max((_share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
-
-
-def _top(error: torch.Tensor, response: torch.Tensor) -> float:
-    return _share(float(error.max()), float(response.max())) if error.numel() else 0.0
-
-
-def _share(error: float, response: float) -> float:
-    if error == 0.0:
-        return 0.0
-    return error / response if response > 0.0 else math.inf
-
-
-def _bits(ratio: float) -> float:
-    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf
-
-
-def _class(values: torch.Tensor) -> torch.Tensor:
-    """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
-    real = values.real if values.is_complex() else values
-    return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))
-
-
-def _finite(bits: float) -> float | None:
-    return max(-99.0, min(99.0, bits)) if not math.isnan(bits) else None

@@ -18,7 +18,8 @@ from profkit.guest.tensors import inputs, precision
 from profkit.guest.tensors.compare import coded, same, tensors, thin
 from profkit.judge.cases import Trial
 from profkit.judge.events import Events
-from profkit.judge.precision.oracle import BORDERS, Oracle, Precision, Profile
+from profkit.judge.precision.bits import BORDERS, Precision, Profile
+from profkit.judge.precision.oracle import Oracle
 
 AS_IT_CAME, OTHERS = "an input as it came", "the answer to other inputs"
 _COPIED = 3

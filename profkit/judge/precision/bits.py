@@ -1,0 +1,134 @@
+"""Bits: borders of types, quantiles of errors over responses, and what is known of a task's precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from profkit.guest.tensors.compare import inexact, numbers, told
+
+BORDERS = {"fp64": 26.0, "fp32": 13.0, "tf32": 9.3, "fp16": 9.3, "bf16": 6.8, "fp8": 3.0}
+"""Bits from which on an answer counts as computed in a type; as measured on work of known precision (benchmarks/measured_precision.py)."""
+COARSER = {
+    "fp64": ("fp32",),
+    "fp32": ("tf32", "bf16"),
+    "tf32": ("bf16",),
+    "fp16": ("bf16", "fp8"),
+    "bf16": ("fp8",),
+    "fp8": (),
+}
+"""Types that people use in place of a task's own."""
+UNITS = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
+QUANTILES = (0.5, 0.9, 0.99, 0.9999)
+
+
+@dataclass
+class Profile:
+    """Response of one output to drawn inputs: quantiles, then the largest, over all elements and over the smaller half; `edge`: the size
+    below which an element belongs to that half.
+    """
+
+    every: list[float]
+    small: list[float]
+    edge: float
+
+
+@dataclass
+class Precision:
+    """What is known of a task's precision. `type`: of its inputs, weights and arithmetic; `own`: bits of the reference; `noise`: outputs that
+    are rounding alone; `profiles`: by output.
+    """
+
+    type: str = "fp32"
+    own: float = math.inf
+    noise: list[str] = field(default_factory=list)
+    profiles: dict[str, Profile] = field(default_factory=dict)
+
+    @property
+    def required(self) -> float:
+        """Bits that a right answer has: those of the type, or one less than the reference where it has fewer."""
+        return min(BORDERS[self.type], self.own - 1.0)
+
+    @property
+    def least(self) -> float:
+        """Bits below which an answer is wrong: those of the coarsest type that people use in its place."""
+        return min(self.required, *(BORDERS[one] for one in COARSER[self.type]), BORDERS[self.type])
+
+    def named(self, bits: float) -> str:
+        """The type that so many bits are worth in this task."""
+        if bits >= self.required:
+            return self.type
+        return next((one for one in COARSER[self.type] if bits >= BORDERS[one]), "")
+
+
+def is_float(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and inexact(leaf) and leaf.numel() > 0
+
+
+def as_tensor(leaf: Any) -> Any:
+    """A Python float as a tensor: it was one before."""
+    return torch.tensor(leaf, dtype=torch.float32) if isinstance(leaf, float) else leaf
+
+
+def flat(tensor: torch.Tensor, *, narrow: bool = False) -> torch.Tensor:
+    tensor = numbers(tensor.detach()).reshape(-1)
+    if tensor.is_complex():
+        return tensor.to(torch.complex64 if narrow else torch.complex128)
+    return tensor.to(torch.float32 if narrow else torch.float64)
+
+
+def pieces(have: torch.Tensor, want: torch.Tensor, size: int = 1 << 24) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    a, b = numbers(have.detach()).reshape(-1), numbers(want.detach()).reshape(-1)
+    for start in range(0, b.numel(), size):
+        yield flat(a[start : start + size]), flat(b[start : start + size])
+
+
+def half_unit(dtype: torch.dtype) -> float:
+    """Half a unit in the last place of a type, relative."""
+    return float(torch.finfo(dtype).eps) / 2
+
+
+def less_rounding(a: torch.Tensor, b: torch.Tensor, unit: float) -> torch.Tensor:
+    error = ((a - b).abs() - unit * b.abs()).clamp_min(0.0)
+    return torch.where(a.isfinite() & b.isfinite(), error, 0.0)
+
+
+def quantiles(values: torch.Tensor) -> list[float]:
+    """The quantiles of QUANTILES and the largest; nothing of nothing."""
+    if not values.numel():
+        return []
+    ordered = values.to(torch.float64).sort().values
+    places = [min(len(ordered) - 1, math.ceil(q * (len(ordered) - 1))) for q in QUANTILES]
+    return told(*(ordered[place] for place in places), ordered[-1])
+
+
+def over(errors: list[float], responses: list[float]) -> float:
+    return max((share(e, r) for e, r in zip(errors, responses, strict=False)), default=0.0)
+
+
+def top_share(error: torch.Tensor, response: torch.Tensor) -> float:
+    return share(float(error.max()), float(response.max())) if error.numel() else 0.0
+
+
+def share(error: float, response: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / response if response > 0.0 else math.inf
+
+
+def to_bits(ratio: float) -> float:
+    return math.inf if ratio == 0.0 else -math.log2(ratio) if ratio < math.inf else -math.inf
+
+
+def class_of(values: torch.Tensor) -> torch.Tensor:
+    """0 of finite numbers, 1 of NaN, 2 and 3 of infinities."""
+    real = values.real if values.is_complex() else values
+    return torch.where(real.isnan(), 1, torch.where(real.isinf(), torch.where(real > 0, 2, 3), 0))
+
+
+def bounded(bits: float) -> float | None:
+    return max(-99.0, min(99.0, bits)) if not math.isnan(bits) else None
