@@ -8,8 +8,7 @@ either is kept in this repository.
 
 KernelBench's side is what its scripts/eval_from_generations.py does with one GPU: a fresh process for each candidate,
 one after the other, eval_kernel_against_ref with 5 correctness trials and 100 timed ones, no builds beforehand; the
-reference's own baseline, a script of its own there, is left out; --beside N runs it on GPU N at the same time, each side with
-half of the cores. profkit's side is the command as a person types it;
+reference's own baseline, a script of its own there, is left out. profkit's side is the command as a person types it;
 it times the reference as well. All caches are cold but the system's of files: torch is imported once before either. --seconds ends KernelBench's side early; its rate is then that of
 what it got through, by kind, in the mixture that profkit had.
 """
@@ -23,11 +22,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +104,6 @@ def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: P
     """Seconds of each candidate that was begun within the limit."""
     root.mkdir()
     found: list[tuple[Candidate, float]] = []
-    where = {} if asked.beside is None else {"CUDA_VISIBLE_DEVICES": str(asked.beside)}
     began = time.monotonic()
     # Those that it gets through are from all of them.
     order = [one for first in (2, 0, 3, 1) for one in candidates[first::4]]
@@ -117,9 +113,7 @@ def official(candidates: Sequence[Candidate], asked: argparse.Namespace, root: P
         start = time.monotonic()
         told = {"name": one.name, "reference": one.reference, "candidate": one.candidate, "baseline": False}
         told |= {"trials": 5, "perf_trials": 100, "backend": "cuda"}
-        answer = kernelbench_official.ask(
-            asked.kernelbench, told, root, 180.0, {**cold(root / f"cold-{number}"), **where}
-        )
+        answer = kernelbench_official.ask(asked.kernelbench, told, root, 180.0, cold(root / f"cold-{number}"))
         found.append((one, time.monotonic() - start))
         with (asked.out / "official.log").open("a") as log:
             log.write(f"{one.name}: {json.dumps(answer)}\n{(root / 'official.log').read_text('utf-8', 'replace')}")
@@ -138,107 +132,6 @@ def rate_of(theirs: Sequence[tuple[Candidate, float]], kinds: Sequence[str]) -> 
     return 3600 * len(kinds) / took
 
 
-@dataclass(frozen=True)
-class Told:
-    """One run: `wall` seconds of its processes, those not counted in which they waited for others, `alone` with the GPU, `built` in
-    its build; `processes` of every implementation, seconds of timing by `part`, and the first line.
-    """
-
-    name: str
-    wall: float
-    alone: float
-    built: float
-    processes: int
-    parts: dict[str, float]
-    line: str
-
-
-def told(root: Path) -> list[Told]:
-    """Each run, the longest first."""
-    found = []
-    for file in sorted((root / "runs").glob("*/*/run.json")):
-        run = json.loads(file.read_text("utf-8"))
-        built = sum(impl.get("build_seconds") or 0.0 for impl in run["impls"])
-        # A judge and its candidates run side by side.
-        steps = {c["step"] for c in run["commands"]}
-        wall = sum(max(c["wall"] for c in run["commands"] if c["step"] == step) for step in steps)
-        spent = spent_by_phase(file.parent / "logs")
-        wall -= spent.get("wait", 0.0)
-        timing, name = run.get("timing") or {}, run["sample"]["id"]
-        many = 1 + sum(step.startswith("process-") for step in steps)
-        found.append(
-            Told(name, wall, spent.get("alone", 0.0), built, many, timing.get("seconds") or {}, line_of(file.parent))
-        )
-    return sorted(found, key=lambda one: -one.wall)
-
-
-def line_of(run: Path) -> str:
-    """The verdict's word of each candidate and its interval, "" where nothing was reported."""
-    try:
-        rows = json.loads((run / "metrics.json").read_text("utf-8"))["impls"]
-    except (OSError, ValueError, KeyError):
-        return ""
-    tried = [row for row in rows if row["impl"] != "reference"]
-    return "; ".join(
-        f"{r['verdict']} {r.get('speedup_low') or 0:.3g} to {r.get('speedup_high') or 0:.3g}" for r in tried
-    )
-
-
-def spent_by_phase(logs: Path) -> dict[str, float]:
-    """Seconds of a run's judges in each phase; `alone` is that part of `time` in which nothing else had the GPU."""
-    spent: dict[str, float] = {}
-    for file in [*logs.glob("measure*.events.jsonl"), *logs.glob("process-*.events.jsonl")]:
-        events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        marks = [("start", 0.0), *((e["phase"], e["at"]) for e in events if e["kind"] == "phase")]
-        marks.append(("", events[-1]["at"] if events else 0.0))
-        for (name, at), (_, then) in pairwise(marks):
-            spent[name] = spent.get(name, 0.0) + then - at
-        alone = sum(e["data"]["ended"] - e["data"]["began"] for e in events if e["kind"] == "alone")
-        spent |= {"alone": spent.get("alone", 0.0) + alone, "time": spent.get("time", 0.0) - alone}
-    return spent
-
-
-def phases(root: Path) -> dict[str, float]:
-    """Mean seconds a sample by what its judge did, over all its processes; `wait` is for other samples."""
-    every = [spent_by_phase(logs) for logs in (root / "runs").glob("*/*/logs")]
-    return by_share(
-        {name: sum(one.get(name, 0.0) for one in every) / len(every) for name in {n for e in every for n in e}}
-    )
-
-
-def parts(runs: Sequence[Told]) -> dict[str, float]:
-    """Mean seconds a sample that was timed in each part of the timing, over all its processes."""
-    timed = [one for one in runs if one.parts]
-    names = {name for one in timed for name in one.parts}
-    return by_share({name: sum(one.parts.get(name, 0.0) for one in timed) / len(timed) for name in names})
-
-
-def by_share(spent: dict[str, float]) -> dict[str, float]:
-    return dict(sorted(spent.items(), key=lambda pair: -pair[1]))
-
-
-def shown(spent: dict[str, float]) -> str:
-    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in spent.items())
-
-
-def where_time_goes(root: Path, candidates: Sequence[Candidate], seconds: float) -> dict[str, Any]:
-    """Say it, and give it for the record."""
-    runs = told(root)
-    for one in runs:
-        mine = candidates[int(one.name.split("_")[3]) - 1]
-        print(
-            f"  {mine.name} ({mine.kind}): {one.wall:.1f} s, {one.alone:.1f} alone, in {one.processes} processes, building {one.built:.1f} s; {one.line}"
-        )
-    for kind in ("torch", "cuda"):
-        mine = [one.wall for one in runs if candidates[int(one.name.split("_")[3]) - 1].kind == kind]
-        if mine:
-            print(f"  {kind}: {len(mine)} samples, {statistics.mean(mine):.2f} s each, waiting for others not counted")
-    print(f"  a sample on average: {shown(phases(root))}")
-    print(f"  of its timing: {shown(parts(runs))}")
-    print(f"  all of them took {sum(one.wall for one in runs):.0f} s, beside each other {seconds:.0f} s", flush=True)
-    return {"phases": phases(root), "timing": parts(runs), "runs": [asdict(one) for one in runs]}
-
-
 def main() -> None:
     asked = arguments()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -255,37 +148,17 @@ def main() -> None:
         laid_out(candidates, root / "ours")
         env = cold(root / "cold")
         theirs: list[tuple[Candidate, float]] = []
-        cores = sorted(os.sched_getaffinity(0))
-
-        def beside() -> None:
-            # Of this thread, and so of what it starts.
-            os.sched_setaffinity(0, cores[len(cores) // 2 :])
-            theirs.extend(official(candidates, asked, root / "theirs"))
-
-        other = threading.Thread(target=beside)
-        if asked.beside is not None:
-            other.start()
-            os.sched_setaffinity(0, cores[: len(cores) // 2])
-        seconds, rows = ours(
-            root / "ours", asked, env | ({"CUDA_VISIBLE_DEVICES": "0"} if asked.beside is not None else {})
-        )
+        seconds, rows = ours(root / "ours", asked, env)
         rate = 3600 * len(rows) / seconds
         print(f"profkit: {len(rows)} samples in {seconds:.0f} s: {rate:.0f} an hour", flush=True)
-        document |= {
-            "profkit": {"seconds": seconds, "rate": rate},
-            **where_time_goes(root / "ours", candidates, seconds),
-        }
-        if asked.beside is not None:
-            other.join()
-            os.sched_setaffinity(0, cores)
-        elif asked.kernelbench is not None:
+        document["profkit"] = {"seconds": seconds, "rate": rate}
+        if asked.kernelbench is not None:
             theirs = official(candidates, asked, root / "theirs")
         if theirs:
             their_rate = rate_of(theirs, kinds)
             print(f"KernelBench: {their_rate:.0f} an hour; ratio {rate / their_rate:.2f}", flush=True)
             document |= {"kernelbench": [(one.name, one.kind, taken) for one, taken in theirs]}
-        kept = asked.out / "samples_per_hour.json"
-        kept.write_text(json.dumps(document, indent=1), "utf-8")
+        (asked.out / "samples_per_hour.json").write_text(json.dumps(document, indent=1), "utf-8")
 
 
 def arguments() -> argparse.Namespace:
@@ -297,14 +170,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", default="auto")
     parser.add_argument("--budget", type=float, default=5.0, help="profkit's seconds of timing, at most")
     parser.add_argument("--processes", type=int, default=0, help="profkit's processes of each; default: as it decides")
-    parser.add_argument(
-        "--seconds", type=float, default=1e9, help="KernelBench's side begins no candidate after so many"
-    )
-    parser.add_argument("--beside", type=int, metavar="N", help="KernelBench's side on GPU N, at the same time")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin none of KernelBench's after so many")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument(
-        "--profkit", type=Path, default=HERE.parent, metavar="CHECKOUT", help="another profkit's checkout"
-    )
+    parser.add_argument("--profkit", type=Path, default=HERE.parent, metavar="CHECKOUT", help="another one")
     parser.add_argument("--out", type=Path, default=Path("."), help="where logs and samples_per_hour.json go")
     return parser.parse_args()
 
