@@ -56,6 +56,8 @@ _LEAST = 1.0 / 64
 _TIMES = 2.0
 _DRAWS, _FEW = 2, 4096
 """Runs by the smooth step; one more where an output has few elements."""
+_MANY = 8
+"""Runs that show which of equals an integer stands for: one of 256 ties is missed."""
 _OFFENDERS = 1 << 12
 _STRAY = 8
 """Of integers that a moved run changes, so many in a row may hide one that none of the runs changed."""
@@ -326,16 +328,15 @@ class Case:
             self._thin = self._evaluate(index)
         return self._thin[n]
 
-    def _evaluated(self, n: int, index: torch.Tensor) -> _Leaf | None:
-        return self._evaluate([index if m == n else None for m in range(len(self._leaves))])[n]
+    def _evaluated(self, n: int, index: torch.Tensor, draws: int = 0) -> _Leaf | None:
+        return self._evaluate([index if m == n else None for m in range(len(self._leaves))], draws)[n]
 
-    def _evaluate(self, index: Sequence[Index | None]) -> list[_Leaf | None]:
+    def _evaluate(self, index: Sequence[Index | None], draws: int = 0) -> list[_Leaf | None]:
         """Truth and response of the outputs at these elements."""
         least = min((leaf.numel() for _, leaf in self._leaves if isinstance(leaf, torch.Tensor)), default=0)
+        draws = draws or _DRAWS + (least < _FEW)
         try:
-            runs = self._oracle.runs(
-                self._arguments, self._view, lambda value: _taken(value, index), _DRAWS + (least < _FEW)
-            )
+            runs = self._oracle.runs(self._arguments, self._view, lambda value: _taken(value, index), draws)
         except Exception:
             traceback.print_exc()
             return [None] * len(index)
@@ -348,7 +349,9 @@ class Case:
         values = [(size, taken[n]) for size, taken in runs]
         (_, (truth, dtype)), others = values[0], [(size, value) for size, (value, _) in values[1:]]
         if not inexact(want):
-            return _Leaf(truth, truth, others, truth, 0.0)
+            # Of what a task's own precision does not reach, nothing may be another integer.
+            finest = max(SMOOTH, 2 * UNITS[self._oracle.precision.type])
+            return _Leaf(truth, truth, [(size, value) for size, value in others if size <= finest], truth, 0.0)
         draws = len(others) - 2
         wide = torch.complex128 if want.is_complex() else torch.float64
         truth = truth.to(wide)
@@ -374,7 +377,7 @@ class Case:
         if not len(off):
             return ""
         look = off[:: step(len(off), 1 << 16)]
-        one = self._evaluated(n, look)
+        one = self._evaluated(n, look, _MANY)
         if one is not None:
             jumps = one.truth != b[look]
             for _, value in one.kinks:
