@@ -1,4 +1,4 @@
-"""Why a kernel is near no roof, in words; analyzers.placement finds which holds."""
+"""Why a kernel is near no ceiling, in words; analyzers.placement finds which holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ CAUSES: dict[str, tuple[str, str]] = {
     "tail": ("the last wave of blocks is nearly empty", "最后一个 wave 几乎是空的"),
     "uneven": ("blocks are uneven or short-lived", "线程块之间工作量不均，或执行时间太短"),
     "dependent-loads": ("warps wait for their loads", "线程束在等待加载"),
-    "stalls": ("warps wait, and few instructions issue", "线程束在等待，指令发射率低"),
+    "stalls": ("warps wait, few instructions issue", "线程束在等待，指令发射率低"),
 }
-"""Why a kernel is near no roof, as counters or geometry show it: (English, Chinese). The first that holds is named."""
+"""Why a kernel is near no ceiling, as counters or geometry show it: (English, Chinese). The first that holds is named."""

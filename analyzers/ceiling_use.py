@@ -75,10 +75,10 @@ class Use:
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        """Launches whose placement is decided: FLOP and memory traffic collected, and every roof that matters
+        """Launches whose placement is decided: FLOP and memory traffic collected, and every ceiling that matters
         known.
 
-        A pipe with less than AGREE of the FLOP may lack its roof. Where the chip has no DRAM counters L2 stands
+        A pipe with less than AGREE of the FLOP may lack its ceiling. Where the chip has no DRAM counters L2 stands
         in.
         """
         times, flops = self.roof_times, self.flops

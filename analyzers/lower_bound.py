@@ -100,7 +100,7 @@ class LowerBound:
 
     `flop_time`, `byte_time`: the two sides, NaN where unknown; `time` is the larger known one, still a lower
     bound. `hard`: no measurement may be shorter: the highest ceiling of any source, and no byte that may stay
-    in L2. `unknown`: roofs that were needed and are not known.
+    in L2. `unknown`: ceilings that were needed and are not known.
     """
 
     time: float = NAN
@@ -166,7 +166,7 @@ def _may_stay(work: Work, l2_bytes: float, l2: str) -> float:
 
 
 ALONE = 1.25
-"""A roof known from measuring alone may lie so much higher: nothing but the machine's own state held it down."""
+"""A ceiling known from measuring alone may lie so much higher: nothing but the machine's own state held it down."""
 
 
 def _highest(roofline: Roofline, name: str) -> float:

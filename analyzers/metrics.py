@@ -100,7 +100,7 @@ def _compute_fraction(view: View) -> Array:
 
 
 def _roof_time(view: View) -> Array:
-    """Seconds at the binding roof by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
+    """Seconds at the binding ceiling by arithmetic and DRAM; cache peaks are port counts no kernel reaches."""
     units = view.binding.drop(columns=["l2", "l1"])
     times = units.max(axis=1).to_numpy(dtype="float64")
     return np.where(view.use.complete, times, np.nan)

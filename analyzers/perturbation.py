@@ -1,6 +1,6 @@
 """What binds a call, inferred from its times under other conditions; no counter is asked.
 
-Two kinds of evidence. How near the call comes to a roof by the work of its task. And what it does not mind: with half of
+Two kinds of evidence. How near the call comes to a ceiling by the work of its task. And what it does not mind: with half of
 the SMs taken, what waits for DRAM, for a launch or for a few blocks takes about as long, what computes twice as long;
 with half of every SM taken, what needs many warps to hide latency slows down; from a warm L2, what waits for DRAM is
 faster where the data fits; half of the data halves what any throughput binds, and not what start-up does. Evidence that
@@ -25,7 +25,7 @@ SAME, TWICE = 1.35, 1.6
 FASTER = 0.85
 """Share of the time from which a warm L2 helps."""
 PART = 0.35
-"""Share of a roof below which it is not named, whatever else speaks for it."""
+"""Share of a ceiling below which it is not named, whatever else speaks for it."""
 MINDS = 1.2
 """Times as long with half of every SM, from which the call needs its warps."""
 FIXED = 0.4
@@ -35,7 +35,7 @@ HALVED = 0.8
 
 REASONS: dict[str, tuple[str, str]] = {
     "short": ("no longer than a launch takes", "不比一次 kernel 启动长"),
-    "near": ("{share} of the {roof} roof by the task's work", "按任务工作量计，达到 {roof} 上限的 {share}"),
+    "near": ("{share} of the {roof} ceiling by the task's work", "按任务工作量计，达到 {roof} 上限的 {share}"),
     "half_sms": ("half of the SMs: {times}x as long", "占去一半 SM：耗时为 {times} 倍"),
     "half_warps": ("half of every SM: {times}x", "占去每个 SM 的一半：耗时为 {times} 倍"),
     "warm": ("warm L2: {times}x", "L2 为热：耗时为 {times} 倍"),
@@ -51,7 +51,7 @@ SAYS: dict[str, tuple[str, str]] = {
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """Times as long as usual by condition, NaN where it was not tried; `uses`: share of each roof by the task's work;
+    """Times as long as usual by condition, NaN where it was not tried; `uses`: share of each ceiling by the task's work;
     `left`: the share of the work that half of the data leaves; `time` [s].
     """
 
@@ -65,7 +65,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     @property
     def near(self) -> tuple[str, float]:
-        """The roof that is used most, and its share; one that is passed is not the one in use."""
+        """The ceiling that is used most, and its share; one that is passed is not the one in use."""
         known = {name: use for name, use in self.uses.items() if use <= 1.05}
         name = max(known, key=lambda one: known[one], default="")
         return name, known.get(name, 0.0)
@@ -77,7 +77,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Inferred(msgspec.Struct, frozen=True):
-    """`bound_by`: a roof, "latency", or "unknown"; `sure`: SURE, LIKELY or UNKNOWN."""
+    """`bound_by`: a ceiling, "latency", or "unknown"; `sure`: SURE, LIKELY or UNKNOWN."""
 
     impl: str
     bound_by: str
@@ -154,7 +154,7 @@ def _concluded(seen: Evidence) -> tuple[str, str]:
 
 
 def _agrees(name: str, seen: Evidence) -> bool:
-    """Whether a condition bears out a roof that the call is near."""
+    """Whether a condition bears out a ceiling that the call is near."""
     if name == "dram":
         return seen.half_sms < TWICE or seen.warm <= FASTER
     return seen.half_sms >= TWICE

@@ -1,9 +1,9 @@
-"""Where launches stand under the roofs, and what holds them there.
+"""Where launches stand under the ceilings, and what holds them there.
 
 Each unit (a compute pipe, the tensor unit, a memory level) is compared with its own ceiling; the one used
-most binds. Below NEAR of every roof nothing binds: the kernel waits, and is called latency-bound, not
+most binds. Below NEAR of every ceiling nothing binds: the kernel waits, and is called latency-bound, not
 memory-bound (the rule of Nsight Compute's speed-of-light section). Without operations the bandwidth alone
-decides. Latency is claimed only when DRAM bytes and operations were collected, their roofs are known, and counters
+decides. Latency is claimed only when DRAM bytes and operations were collected, their ceilings are known, and counters
 or geometry show the cause; else the answer is "unknown".
 """
 
@@ -24,10 +24,10 @@ from collectors.caveat import Caveat
 from roofline.ceilings import Roofline
 
 NEAR = 0.6
-"""Share of a roof from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
+"""Share of a ceiling from which it binds; below, latency. The limit of Nsight Compute's bottleneck rule."""
 
 REACH = 0.9
-"""Share of a roof that good kernels reach (plain copies, large GEMMs): what lies beyond is a bound, nothing to count on."""
+"""Share of a ceiling that good kernels reach (plain copies, large GEMMs): what lies beyond is a bound, nothing to count on."""
 
 ABOVE = 1.02
 """Use of a ceiling from which a launch is flagged: measured ceilings repeat within 2 %."""
@@ -70,7 +70,7 @@ IDLE_ISSUE = 0.8
 
 
 def causes(result: pd.DataFrame) -> list[str]:
-    """The name in CAUSES of what keeps each launch from its roofs, "" where nothing that was collected shows it.
+    """The name in CAUSES of what keeps each launch from its ceilings, "" where nothing that was collected shows it.
 
     `output`: bytes that the task writes, where the launch writes them all.
     """
@@ -119,7 +119,7 @@ def place(frame: pd.DataFrame, roofline: Roofline) -> pd.DataFrame:
     facts = zip(bound, near, _facts(result), cause, decided.tolist(), strict=True)
     result["evidence"] = [_evidence(*row) for row in facts]
     result["cause"] = cause
-    # Where not every roof is known the nearest is known only if something binds.
+    # Where not every ceiling is known the nearest is known only if something binds.
     known = [bool(name) and (bool(sure) or share >= NEAR) for (name, share), sure in zip(near, decided, strict=True)]
     result["roof"] = [name if told else "" for (name, _), told in zip(near, known, strict=True)]
     result["roof_share"] = [share if told else np.nan for (_, share), told in zip(near, known, strict=True)]
@@ -169,7 +169,7 @@ def _evidence(
     waves, occupancy, flops = facts
     if bound not in ("latency", "unknown"):
         return f"{name} at {share:.0%} of its ceiling" + ("" if flops != 0 else "; no FLOP")
-    parts = [f"nearest roof {name} at {share:.0%}"] if name else ["no ceiling to compare with"]
+    parts = [f"nearest ceiling {name} at {share:.0%}"] if name else ["no ceiling to compare with"]
     if waves < 1:
         parts.append(f"{waves:.2g} waves: {CAUSES['small-grid'][0]}")
     elif cause:

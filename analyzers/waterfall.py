@@ -1,4 +1,4 @@
-"""Waterfall of a call: lower bound, work beyond it, excess of kernels over their roofs, gaps."""
+"""Waterfall of a call: lower bound, work beyond it, excess of kernels over their ceilings, gaps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from analyzers.verdicts.analysis import Analysis
 LOWER_BOUND, WORK, EXCESS, KERNELS, GAPS = "lower_bound", "work", "excess", "kernels", "gaps"
 WORDS: dict[str, tuple[str, str]] = {
     LOWER_BOUND: ("lower bound of the task", "任务的理论下限"),
-    WORK: ("kernels at their roofs, beyond the lower bound", "kernel 达到上限后仍超出下限的部分"),
-    EXCESS: ("excess over the roofs of the kernel", "kernel 未达到上限而多花的时间"),
+    WORK: ("kernels at ceilings, beyond the lower bound", "kernel 达到上限后仍超出下限的部分"),
+    EXCESS: ("excess over the ceilings of the kernel", "kernel 未达到上限而多花的时间"),
     KERNELS: ("kernels without counters", "没有计数器的 kernel"),
     GAPS: ("gaps: launches, copies, waiting", "间隙：启动、拷贝、等待"),
 }
@@ -32,7 +32,7 @@ SAME = 0.1
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Seconds of a call of one kind; cause: a roof's name, one of CAUSES, "" unknown."""
+    """Seconds of a call of one kind; cause: a ceiling's name, one of CAUSES, "" unknown."""
 
     kind: str
     seconds: float
@@ -90,7 +90,7 @@ def least(task: float, own: float) -> float:
 
 
 def _at_roof(row: Mapping[Any, Any]) -> float:
-    """Least seconds of a kernel at the roof of its row, caches included; NaN inconclusive."""
+    """Least seconds of a kernel at the ceiling of its row, caches included; NaN inconclusive."""
     share = float(row.get("roof_share", math.nan))
     return max(float(row.get("roof_time", math.nan)), 0.0 if math.isnan(share) else share * row["time"])
 
@@ -105,7 +105,7 @@ def _waterfall(
     recorded: float = math.nan,
 ) -> Waterfall:
     """`alone`: one launch is all that the call is. recorded [s]: how long kernels run in a call, where a record tells, each as it
-    did there (`call_time`); else what a kernel took longer while it was counted is scaled away; where the roofs of all kernels
+    did there (`call_time`); else what a kernel took longer while it was counted is scaled away; where the ceilings of all kernels
     lie below the lower bound (it may be a launch's cost), the rest of it is taken from everything else in proportion.
     """
     counted = np.array([row["time"] for row in kernels], dtype=np.float64)

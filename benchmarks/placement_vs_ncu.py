@@ -1,4 +1,4 @@
-"""Where a launch stands under the roofs: ncu's own roofline section against profkit's, from one file.
+"""Where a launch stands under the ceilings: ncu's own roofline section against profkit's, from one file.
 
     python benchmarks/placement_vs_ncu.py RAW.csv      # `ncu --set roofline --page raw --csv`; needs no GPU
 
@@ -62,7 +62,7 @@ def of_ncu(row: Mapping[str, float | str]) -> dict[str, float]:
     found["l1 traffic [B/s]"] = get("derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.per_second")
     found["intensity, dram [FLOP/B]"] = found["fp32 work [FLOP/s]"] / found["dram traffic [B/s]"]
     attainable = min(found["fp32 peak [FLOP/s]"], found["intensity, dram [FLOP/B]"] * found["dram peak [B/s]"])
-    found["height under the roof"] = (
+    found["height under the ceiling"] = (
         found["fp32 work [FLOP/s]"] / attainable
         if attainable
         else found["dram traffic [B/s]"] / found["dram peak [B/s]"]
@@ -71,7 +71,7 @@ def of_ncu(row: Mapping[str, float | str]) -> dict[str, float]:
 
 
 def of_profkit(path: Path) -> list[dict[str, float]]:
-    """The same quantities from the readers and the placement, with ncu's peaks as the roofs."""
+    """The same quantities from the readers and the placement, with ncu's peaks as the ceilings."""
     launches = collectors.read(path)
     results = []
     for index in range(len(launches)):
@@ -91,7 +91,7 @@ def of_profkit(path: Path) -> list[dict[str, float]]:
                 "l2 peak [B/s]": roof.peak("l2"),
                 "l1 traffic [B/s]": at.get("l1_bandwidth", math.nan),
                 "intensity, dram [FLOP/B]": at["intensity_dram"],
-                "height under the roof": at["attainable_fraction"],
+                "height under the ceiling": at["attainable_fraction"],
             }
         )
     return results

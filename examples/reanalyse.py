@@ -32,7 +32,7 @@ def main() -> None:
             f"{row['attainable_fraction']:6.1%} of attainable  {row['lower_bound_ratio']:5.3g} x lower bound  {row['bound_by']}"
         )
 
-    # A question the report does not ask: which kernel would win most if it reached its roof?
+    # A question the report does not ask: which kernel would win most if it reached its ceiling?
     kernels = run.kernels.assign(could_win=run.kernels["time"] - run.kernels["roof_time"])
     worst = kernels.sort_values("could_win", ascending=False).iloc[0]
     print(f"most to win: {worst['impl']}: {worst['kernel'][:60]}: {worst['could_win'] * 1e6:.1f} us a call")

@@ -25,7 +25,7 @@ COMPUTE = (
 )
 BANDWIDTH = ("dram", "l2", "l1")
 HELD = ("_sustained", "_server")
-"""Endings of the names of tensor roofs that were held, or met after idling: kept beside the burst, never drawn."""
+"""Endings of the names of tensor ceilings that were held, or met after idling: kept beside the burst, never drawn."""
 KINDS = ("compute", "bandwidth", "time")
 UNITS = {"compute": "FLOP/s", "bandwidth": "B/s", "time": "s"}
 LAUNCH_NOTE = "of no sheet: as CUPTI saw additions of one element on a device of this kind"
@@ -39,7 +39,7 @@ NAN = math.nan
 
 
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One roof: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s], and how it is known.
+    """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s], and how it is known.
 
     Times are what one thing costs however little it does: `launch` (an empty kernel), `gap` (from the end of a kernel
     to the begin of the next one in its stream, both queued), `dram_latency`, `l2_latency` (one dependent load).
@@ -73,7 +73,7 @@ class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
         if not (math.isfinite(self.peak) and self.peak > 0):
             raise RooflineError(
                 f"ceiling {self.name!r}: peak {self.peak!r} is not a number above 0",
-                fix="leave an unknown roof out",
+                fix="leave an unknown ceiling out",
             )
         for name in ("clock", "power", "spread"):
             if math.isnan(getattr(self, name)):
@@ -103,14 +103,14 @@ class Roofline(msgspec.Struct, frozen=True):
         return NAN if ceiling is None else ceiling.peak
 
     def attainable(self, intensity: float, compute: str = "fp32", level: str = "dram") -> float:
-        """The most FLOP/s a kernel of that intensity [FLOP/B] can reach; NaN when a roof is unknown."""
+        """The most FLOP/s a kernel of that intensity [FLOP/B] can reach; NaN when a ceiling is unknown."""
         peak, bandwidth = self.peak(compute), self.peak(level)
         if math.isnan(peak) or math.isnan(bandwidth) or not intensity >= 0:
             return NAN
         return min(peak, intensity * bandwidth)
 
     def ridge(self, compute: str = "fp32", level: str = "dram") -> float:
-        """The intensity [FLOP/B] at which bandwidth and compute roof meet; NaN when a roof is unknown."""
+        """The intensity [FLOP/B] at which bandwidth and compute ceiling meet; NaN when a ceiling is unknown."""
         return self.peak(compute) / self.peak(level)
 
     def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:
@@ -136,7 +136,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
 
 def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
-    """The sheet's roofs, each at the clock it is quoted for; the note carries the source and its caveats."""
+    """The sheet's ceilings, each at the clock it is quoted for; the note carries the source and its caveats."""
     note = spec.source + (f"; {spec.note}" if spec.note else "")
     compute = [
         Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))
@@ -164,7 +164,7 @@ def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
 
 
 def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceiling, ...]:
-    """Roofs from ncu's own peak counters of one launch: peak_fp32, peak_tensor_bf16 [FLOP/s], peak_dram_bw
+    """Ceilings from ncu's own peak counters of one launch: peak_fp32, peak_tensor_bf16 [FLOP/s], peak_dram_bw
     [B/s] ...
 
     Other keys, and peaks that are NaN or 0, are skipped. `clock`: SM clock [Hz] of that launch.

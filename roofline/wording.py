@@ -91,7 +91,7 @@ def roof_name(name: str) -> str:
 
 
 def roof_unit(name: str) -> str:
-    """OP/s for integer roofs, else FLOP/s."""
+    """OP/s for integer ceilings, else FLOP/s."""
     return "OP/s" if "int" in name else "FLOP/s"
 
 

@@ -16,21 +16,21 @@ pytestmark = pytest.mark.xdist_group("recorded")
 # From "Where it should fall" of S1/*/readme.md, of the candidate that it speaks of.
 PREDICTED = {
     ("ICAPYS", "cuda"): {"dram-excess"},  # DRAM-bound, with sectors read that are only written in part
-    ("ICDQRM", "cuda"): {"dram-bound"},  # close under the DRAM roof
-    ("ICFSMX", "cuda"): {"dram-bound"},  # close under the DRAM roof
-    ("ICGRMS", "cuda"): {"dram-bound"},  # close under the same DRAM roof
+    ("ICDQRM", "cuda"): {"dram-bound"},  # close under the DRAM ceiling
+    ("ICFSMX", "cuda"): {"dram-bound"},  # close under the DRAM ceiling
+    ("ICGRMS", "cuda"): {"dram-bound"},  # close under the same DRAM ceiling
     ("ICGRMS", "reference"): {"fuse"},  # its operators pass fp32 tensors through memory
-    ("ICHTCM", "triton"): {"pipe-bound"},  # high under the tensor_bf16 roof
+    ("ICHTCM", "triton"): {"pipe-bound"},  # high under the tensor_bf16 ceiling
     ("ICHTCM", "cuda"): {"tensor-idle"},  # mma.sync cannot feed the tensor cores
     ("ICJTRP", "ori"): {"uncoalesced"},  # its writes touch 32 sectors
-    ("ICJTRP", "cuda"): {"dram-bound"},  # not far under the DRAM roof
+    ("ICJTRP", "cuda"): {"dram-bound"},  # not far under the DRAM ceiling
     ("ICKGLU", "triton"): {"dram-bound"},
     ("ICKGLU", "reference"): {"fuse"},  # x + bias goes to memory and back
     ("ICLSUM", "cuda"): {"few-blocks"},  # 8 of 132 SMs work
     ("ICLSUM", "reference"): {"dram-bound"},
     ("ICMTNY", "reference"): {"launch-bound"},  # launches and the gaps between them
     ("ICMTNY", "ori"): {"launch-bound"},
-    ("ICNPLY", "cuda"): {"pipe-bound"},  # close under the fp32 roof
+    ("ICNPLY", "cuda"): {"pipe-bound"},  # close under the fp32 ceiling
     ("ICNPLY", "reference"): {"fuse"},  # each of its 128 kernels moves 192 MiB for 2 FLOP a point
     ("ICPDGM", "cuda"): {"use-tensor-cores"},  # its instructions cannot go higher
     ("ICPDGM", "reference"): {"pipe-bound"},

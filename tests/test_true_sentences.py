@@ -63,7 +63,7 @@ def test_a_kernel_as_short_as_a_launch_is_not_hundreds_of_lower_bounds_away():
 
 
 def test_the_best_transformer_step_is_bound_by_what_holds_most_of_its_time():
-    """Said before: bound by latency, of a step whose products run near the tensor roof for most of it."""
+    """Said before: bound by latency, of a step whose products run near the tensor ceiling for most of it."""
     study = opened(LADDER / "batch8")
     best = study.best
     assert best is not None
@@ -235,7 +235,7 @@ def test_a_hole_before_the_next_batch_is_no_launching(resnet):
     text = page(study)
     assert "The host did something else" in text or "the host did something else" in text
     assert "718 gaps a step" in text
-    for absent in ("place under the roofs", "roofs still demand", "other implementations", 'href="#roofline"'):
+    for absent in ("place on the roofline", "ceilings still demand", "other implementations", 'href="#roofline"'):
         assert absent not in re.sub(r"<script.*?</script>", "", text, flags=re.S), absent
 
 
@@ -315,7 +315,7 @@ def test_caveats_say_what_they_are_held_against():
 
 
 def test_what_is_said_of_a_transpose_agrees_with_its_counters():
-    """Said before: more resident warps, at 93.5 %; then fewer bytes, of fewer than the task's; 25.3 % of its roof, by L2."""
+    """Said before: more resident warps, at 93.5 %; then fewer bytes, of fewer than the task's; 25.3 % of its ceiling, by L2."""
     study = opened(ROOT / "examples/h200/ICJTRP")
     (one,) = [f for f in study.findings() if f.impl == "cuda" and f.severity == TIME]
     assert one.next_step == "more bytes in flight: 16 B accesses, several independent loads a thread"
@@ -432,16 +432,16 @@ def test_gaps_are_those_of_a_call_and_no_difference_of_two_tools():
 
 
 def test_a_share_that_is_the_distance_to_the_lower_bound_says_so():
-    """Said before: 58.2 % of its roof beside 1.72x the lower bound, as if they were two facts."""
+    """Said before: 58.2 % of its ceiling beside 1.72x the lower bound, as if they were two facts."""
     text = page(opened(LADDER / "batch8"))
-    assert "58.2% of its roof: the same as 1.72x the lower bound" in text
-    # 161 us: 71.7 % of the roof by 516 MB, 74.6 % by 537 MB; 25.4 % lie above the lower bound.
-    kept = "71.7% of its roof by the bytes that were counted, 74.6% by those that must move: the same as 1.34x the lower bound"
+    assert "58.2% of its ceiling: the same as 1.72x the lower bound" in text
+    # 161 us: 71.7 % of the ceiling by 516 MB, 74.6 % by 537 MB; 25.4 % lie above the lower bound.
+    kept = "71.7% of its ceiling by the bytes that were counted, 74.6% by those that must move: the same as 1.34x the lower bound"
     assert kept in page(opened(ROOT / "examples/h200/ICJTRP"))
 
 
 def test_what_is_left_under_a_roof_is_left_of_the_bytes_that_must_move():
-    """Said before: 10 % less time at 80 % of the roof, of a share that was known to read low."""
+    """Said before: 10 % less time at 80 % of the ceiling, of a share that was known to read low."""
     study = opened(ROOT / "examples/h200/ICJTRP")
     (found,) = [one for one in study.findings() if one.impl == "cuda" and one.rule == "dram-bound"]
     assert "at 80 % the kernel takes 6% less time" in found.words("en")[2]

@@ -81,7 +81,7 @@ def hot_lines(listing: Listing, *, time: float = math.nan, least: float = math.n
     """The lines of a kernel, the most blamed first, and single instructions where no line is known of; empty when the
     sampler took no sample.
 
-    time, least [s]: of all its launches, and the least its roofs allow: a line can win its share of the time, and no
+    time, least [s]: of all its launches, and the least its ceilings allow: a line can win its share of the time, and no
     line more than the kernel can.
     """
     charged = _charged(listing.instructions)

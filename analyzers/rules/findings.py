@@ -31,7 +31,7 @@ def explain(
     calls: Mapping[str, Waterfall] | None = None,
     steps: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Finding]:
-    """The ranked findings about every implementation and kernel; bounds rest on the roofs that the reports show.
+    """The ranked findings about every implementation and kernel; bounds rest on the ceilings that the reports show.
 
     kernel: only kernels whose name contains this text. sms: SMs of the device, where the launches do not say. budgets:
     of a program, where its wall time went; what is lost of that is ranked with the rest. calls: the analysis's

@@ -1,6 +1,6 @@
 """Rules about waiting: too few blocks, the tail, occupancy and what limits it, stalls, divergence.
 
-When no roof is near, what could be won is bounded by Little's law as well as by the roofs: with the same code
+When no ceiling is near, what could be won is bounded by Little's law as well as by the ceilings: with the same code
 a kernel that has a share o of the warps a chip can hold gets at most 1/o times faster by holding more.
 """
 
@@ -19,7 +19,7 @@ LONG = 10 * LAUNCH_LOWER_BOUND
 
 
 def waits(s: Subject) -> bool:
-    """Whether no roof is near."""
+    """Whether no ceiling is near."""
     return bool(s.nearest[1] < NEAR)
 
 
@@ -118,7 +118,7 @@ def _stalls(s: Subject) -> Case | None:
 
 @rule("latency", ("dram_fraction", "achieved_flops"))
 def _latency(s: Subject) -> Case | None:
-    """What is left to say when no roof is near and no counter tells why."""
+    """What is left to say when no ceiling is near and no counter tells why."""
     if s.text.get("cause") or not waits(s) or s.has("issue_active") or _few(s) or s["waves"] < 1 - 1e-3:
         return None
     if not _tensor(s) and s["occupancy_limit"] <= LOW:

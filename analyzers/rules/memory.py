@@ -36,7 +36,7 @@ def _percent(value: float) -> str:
 
 
 def compulsory_time(subject: Subject) -> float:
-    """Least seconds for the compulsory bytes, else for those moved; 0 without a roof."""
+    """Least seconds for the compulsory bytes, else for those moved; 0 without a ceiling."""
     least, peak = subject["compulsory_bytes"], subject.peaks.get("dram", math.nan)
     seconds = (subject["dram_bytes"] if math.isnan(least) else least) / peak
     return 0.0 if math.isnan(seconds) else seconds
@@ -54,7 +54,7 @@ def _dram_bound(s: Subject) -> Case | None:
         return None
     least = s["dram_bytes"] <= EXCESS * s["compulsory_bytes"]
     variant = "headroom" if share < FULL else "least" if least else ""
-    # Where a cache kept a part of what must move, the pins are no measure of how much of the roof the kernel has left.
+    # Where a cache kept a part of what must move, the pins are no measure of how much of the ceiling the kernel has left.
     moved = max(share, compulsory_time(s) / s.time)
     params = {"share": _percent(share), "less": _percent(max(0.0, 1 - moved / REACHED))}
     proof = Proof("dram_fraction", share, NEAR)
@@ -64,7 +64,7 @@ def _dram_bound(s: Subject) -> Case | None:
 @rule("dram-excess", ("dram_bytes", "compulsory_bytes"))
 def _dram_excess(s: Subject) -> Case | None:
     ratio = s["dram_bytes"] / s["compulsory_bytes"] if s["compulsory_bytes"] > 0 else math.nan
-    # Below the roof traffic is a cause only where it is large: latency explains the rest.
+    # Below the ceiling traffic is a cause only where it is large: latency explains the rest.
     if not ratio > EXCESS or not s["dram_fraction"] >= NEAR / 2:
         return None
     proofs = (Proof("compulsory_ratio", ratio, EXCESS), Proof("dram_fraction", s["dram_fraction"], NEAR / 2))

@@ -11,7 +11,7 @@ from analyzers.rules.memory import fixed_traffic
 from analyzers.rules.rule import Case, Proof, Subject, rule
 
 FULL = 0.8
-"""Share of a pipe's roof that few kernels pass: little is left to be won at the same operations."""
+"""Share of a pipe's ceiling that few kernels pass: little is left to be won at the same operations."""
 
 FEW_FMA = 0.5
 IDLE_TENSOR = 0.6
@@ -63,7 +63,7 @@ def _use_tensor(s: Subject) -> Case | None:
         return None
     proofs = (
         Proof("tensor_share", s["tensor_share"], 0.05, "below"),
-        Proof(f"time at the {pipe} roof/time", share, 0.1),
+        Proof(f"time at the {pipe} ceiling/time", share, 0.1),
     )
     after = s.least(pipe, **{twin: s["flops"] / peak})
     params = {"pipe": pipe, "twin": twin, "gain": f"{peak / s.peaks[pipe]:.3g}"}

@@ -84,13 +84,13 @@ class Subject:
         return all(not math.isnan(self[name]) for name in names)
 
     def least(self, *without: str, **instead: float) -> float:
-        """Seconds the roofline demands: the longest known roof but those left out, or replaced."""
+        """Seconds the roofline demands: the longest known ceiling but those left out, or replaced."""
         times = {**{n: t for n, t in self.roofs.items() if n not in without}, **instead}
         return max((t for t in times.values() if not math.isnan(t)), default=0.0)
 
     @property
     def nearest(self) -> tuple[str, float]:
-        """The roof that is used most, and its share of the time."""
+        """The ceiling that is used most, and its share of the time."""
         known = {name: t for name, t in self.roofs.items() if t > 0}
         name = max(known, key=lambda n: known[n], default="")
         return name, known[name] / self.time if name and self.time > 0 else NAN

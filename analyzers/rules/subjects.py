@@ -107,11 +107,11 @@ SLICES = (
     *("launches", "copies", "fills", "holes", "queued_gaps", "blocking"),
 )
 COMPUTES = 0.25
-"""Share of a compute roof from which a kernel counts as computing, if no memory roof is nearer."""
+"""Share of a compute ceiling from which a kernel counts as computing, if no memory ceiling is nearer."""
 
 
 def computing_shares(kernels: pd.DataFrame) -> dict[str, float]:
-    """Share of time in kernels nearer to a compute roof than to DRAM's; {} where not known."""
+    """Share of time in kernels nearer to a compute ceiling than to DRAM's; {} where not known."""
     if not {"impl", "share", "compute_fraction", "dram_fraction"} <= set(kernels):
         return {}
     shares = kernels["share"].where(_computing(kernels), 0.0).groupby(kernels["impl"], sort=False).sum()

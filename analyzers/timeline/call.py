@@ -1,4 +1,4 @@
-"""Kernel time of a call by one record of it, and what binds the call: roofs, waiting, gaps."""
+"""Kernel time of a call by one record of it, and what binds the call: ceilings, waiting, gaps."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def each_in_call(counted: Times, recorded: Times, total: float) -> Times:
 
 
 def splits(kernels: pd.DataFrame, times: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
-    """Part -> what holds its time (a roof, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
+    """Part -> what holds its time (a ceiling, latency, unknown, gaps) -> share of the seconds of a call, the largest first.
 
     kernels: placed, with those of the ranges inside a part, scaled to the seconds that they take in the call. times: of a
     call, and of its kernels in it as recorded, NaN where none was; gaps are what these leave of it. A part without kernel times is left out.
@@ -127,7 +127,7 @@ def reasons(kernels: pd.DataFrame) -> dict[str, str]:
 
 
 def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> dict[str, Any]:
-    """bound_by, bound_split, evidence and cause of a call, roof and roof_share where that is its roof: its own roof where one is near, else what most of its time is.
+    """bound_by, bound_split, evidence and cause of a call, ceiling and roof_share where that is the nearest: its own ceiling where one is near, else what most of its time is.
 
     why: the cause of what its kernels wait, of a call that waits for the most part.
     """
@@ -141,5 +141,5 @@ def held(row: Mapping[str, Any], shares: Mapping[str, float], why: str = "") -> 
         evidence += f"; {split}" if len(told) > 1 else ""
     told_ = {"bound_by": bound, "bound_split": split, "evidence": evidence, "cause": why if bound == "latency" else ""}
     known = row.get("shares", {}).get(bound, math.nan)
-    # What holds most of its kernels' time need not be the roof that the whole is nearest to.
+    # What holds most of its kernels' time need not be the ceiling that the whole is nearest to.
     return told_ if math.isnan(known) else {**told_, "roof": bound, "roof_share": known}

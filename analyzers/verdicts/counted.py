@@ -1,4 +1,4 @@
-"""Launches added up by implementation and by kernel, each placed once under the roofs."""
+"""Launches added up by implementation and by kernel, each placed once under the ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One implementation: its time, work, place under the roofs and lower bound."""
+"""One implementation: its time, work, place on the roofline and lower bound."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _time_row(name: str, timed: timing.Timed | None, added: Mapping[Any, Any] | 
 
 
 def placed(parts: Sequence[Part], added: pd.DataFrame, roofline: Roofline) -> list[dict[str, Any]]:
-    """Each implementation under the roofs: counters of its launches, else the work model."""
+    """Each implementation under the ceilings: counters of its launches, else the work model."""
     names = [one.row["impl"] for one in parts]
     frame = added.set_index("impl").reindex(names)
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]

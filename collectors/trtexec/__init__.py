@@ -344,7 +344,7 @@ def _layer_caveats(layers: Sequence[Layer], mean: Any) -> list[Caveat]:
         found.append(Caveat("precision taken from tensor formats, no tactic is named", f"{guessed} layers", ""))
     unknown = sum(one.flop == one.flop and not one.compute for one in layers)
     if unknown:
-        found.append(Caveat("layers with FLOP whose pipe is not known are under no roof", f"{unknown} layers", ""))
+        found.append(Caveat("layers with FLOP whose pipe is not known are under no ceiling", f"{unknown} layers", ""))
     return found
 
 

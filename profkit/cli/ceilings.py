@@ -20,20 +20,20 @@ from roofline.ceilings import UNITS
 from roofline.device import DeviceSpec, derived_peaks, find_spec
 
 
-@click.command("ceilings", short_help="Measure this device's roofs.")
+@click.command("ceilings", short_help="Measure this device's ceilings.")
 @click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--sustained", is_flag=True, help="Hold each tensor roof for 30 s as well, and meet it after idling.")
+@click.option("--sustained", is_flag=True, help="Hold each tensor ceiling for 30 s as well, and meet it after idling.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @shared.json_
 def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
-    """Measure DRAM, cache and arithmetic roofs of this GPU (half a minute on an H200) and keep them for later runs.
+    """Measure DRAM, cache and arithmetic ceilings of this GPU (half a minute on an H200) and keep them for later runs.
 
     \b
     profkit ceilings                 once a device and driver
     profkit ceilings --list          what is kept of this one
     profkit ceilings --device cpu    to look at: a run on a CPU measures its own each time
 
-    --sustained adds what a tensor roof is worth without a rest (tensor_bf16_sustained) and after idling, as a server's GPU
+    --sustained adds what a tensor ceiling is worth without a rest (tensor_bf16_sustained) and after idling, as a server's GPU
     meets it (tensor_bf16_server); the figures without those endings are short bursts. The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
     if only_list:

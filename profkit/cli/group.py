@@ -28,7 +28,7 @@ from profkit.rundir import harmless
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
     "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
-    "roofline": "Draw the kernels of one run or several under the roofs of their device.",
+    "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",
     "compare": "Two runs or more: an optimisation ladder, and a gate for regressions.",
     "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",

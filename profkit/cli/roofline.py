@@ -1,4 +1,4 @@
-"""profkit roofline: the kernels of runs under the roofs of their device."""
+"""profkit roofline: the kernels of runs under the ceilings of their device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _list(allowed: tuple[str, ...]) -> Any:
     return split
 
 
-@click.command("roofline", short_help="Draw kernels under the roofs.")
+@click.command("roofline", short_help="Draw kernels under the ceilings.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option(
     "-o",
@@ -47,7 +47,7 @@ def _list(allowed: tuple[str, ...]) -> Any:
     "dtypes",
     default="",
     callback=_list(("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")),
-    help="Only kernels that compute mainly in these types, and their roofs.",
+    help="Only kernels that compute mainly in these types, and their ceilings.",
 )
 @click.option("--top", default=12, show_default=True, type=click.IntRange(1), help="How many kernels, by time.")
 @click.option("--kernel", "pattern", default="", metavar="REGEX", help="Only kernels whose name matches.")
@@ -56,7 +56,7 @@ def _list(allowed: tuple[str, ...]) -> Any:
     "--mixed-devices",
     "mixed",
     is_flag=True,
-    help="Draw runs of different devices under the first one's roofs.",
+    help="Draw runs of different devices under the first one's ceilings.",
 )
 @shared.force
 def command(runs: tuple[Path, ...], output: Path, force: bool, **options: Any) -> int:

@@ -105,7 +105,7 @@ def one_timed(sizes: Mapping[str, Any], count: int) -> Caveat:
 def own_tolerance(limits: str) -> Caveat:
     """The contest compares by limits of its own, as in "rtol 0.01"."""
     what = f"the task's own tolerance is {limits}"
-    return Caveat(what, "profkit's follows the type of the output", "", "own-tolerance")
+    return Caveat(what, "profkit measures bits against the reference in float64", "", "own-tolerance")
 
 
 def pair(name: str, reference: str, candidate: str) -> Sources:

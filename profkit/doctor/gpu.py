@@ -217,6 +217,6 @@ def _sheet(gpu: Gpu) -> Finding:
 
     spec = find_spec(gpu.name, cc=gpu.cc or None, memory_bytes=None if gpu.mig else gpu.memory)
     if spec is None:
-        what = f"{gpu.name} is not in roofline/devices.toml: roofs come from ncu and measurement alone"
+        what = f"{gpu.name} is not in roofline/devices.toml: ceilings come from ncu and measurement alone"
         return Finding("datasheet", "warn", what, "add its table there, with its source")
     return Finding("datasheet", "ok", f"{spec.name}: peaks known")

@@ -19,7 +19,7 @@ from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
 LIMITS = {False: 180.0, True: 600.0}
-"""Seconds after which measuring counts as hung, without and with every tensor roof held as well (40 s each); the first takes
+"""Seconds after which measuring counts as hung, without and with every tensor ceiling held as well (40 s each); the first takes
 half a minute on an H200."""
 
 
@@ -57,14 +57,14 @@ def known(device: Mapping[str, Any]) -> Measured | None:
 
 
 def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
-    """Measure now, in a child process, and keep the result. sustained: hold the tensor roofs as well.
+    """Measure now, in a child process, and keep the result. sustained: hold the tensor ceilings as well.
 
     Raises CannotProfileError without a GPU, ProfkitError for what a CPU has none of.
     """
     if kind == "auto":
         kind = "cuda" if gpu_present() else "cpu"
     if kind == "cpu" and sustained:
-        raise ProfkitError("--sustained holds tensor roofs, and a CPU has none", fix="leave it out")
+        raise ProfkitError("--sustained holds tensor ceilings, and a CPU has none", fix="leave it out")
     if kind == "cuda" and not gpu_present():
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with temporary() as folder:

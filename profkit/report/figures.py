@@ -37,7 +37,7 @@ ROOFS = {
     "fp8": ("tensor_fp8",),
     "int8": ("tensor_int8",),
 }
-"""The compute roofs of a type, as --dtype names it."""
+"""The compute ceilings of a type, as --dtype names it."""
 
 
 def draw(study: Study, *, theme: str = "light") -> Figure:
@@ -229,11 +229,11 @@ def kernels_scene(
     theme: str = "light",
     references: bool = True,
 ) -> Scene:
-    """The `top` longest kernels of the runs under the roofs of their device.
+    """The `top` longest kernels of the runs under the ceilings of their device.
 
-    levels: memory roofs, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
+    levels: memory ceilings, a point each. dtypes: keys of ROOFS, only kernels whose busiest compute unit is of
     these; pattern: a regular expression for names. mixed: allow several devices, drawn under the first one's
-    roofs, which the caption then says. references: those of the references, too. Raises
+    ceilings, which the caption then says. references: those of the references, too. Raises
     ProfkitError where devices differ or nothing is left to draw.
     """
     roof = _common_roof(studies, mixed)
@@ -333,7 +333,7 @@ def _captions(studies: Sequence[Study]) -> Iterator[str]:
     """A kernel's place follows the tool that counted it, whatever timed the whole."""
     devices = _devices(studies)
     if len(devices) > 1:
-        yield f"Kernels of {', '.join(devices)} under the roofs of {devices[0]}: shares of the others mislead."
+        yield f"Kernels of {', '.join(devices)} under the ceilings of {devices[0]}: shares of the others mislead."
     for study in studies:
         yield sections.kernel_times_line(study) + _clock(study, say("semicolon"))
         yield sections.counters_line(study)

@@ -274,8 +274,8 @@ class Manifest(msgspec.Struct):
     `precision`: what floating inputs and weights were cast to, "" for nothing. `task`: the types (float32, ...)
     of the reference's inputs, weights and outputs. `inputs`: each input as "float32 [16, 1024]", a view with its
     strides, a number as itself. `isolated`: the reference and each candidate ran in processes
-    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients. `probe`: what the prober found: `tolerances` (rtol by output, where not the usual one), `rounding`
-    of the reference, trivial answers `passing` and `tightened` against, precisions that are `indistinct`. `allowed`: precisions (tf32, bf16, ...) below the
+    of their own. `shapes`: what of get_more_inputs() was timed as well; `passes`: what of the gradients. `probe`: what was
+    found of the task: its `precision` (type, bits of the reference), the bits `required`, trivial answers `passing`. `allowed`: precisions (tf32, bf16, ...) below the
     task's own in which a candidate may compute all the same. `perturbed`: with --perturb. `campaign`: the campaign that
     this run belongs to and its piece of it, "" for none. `window`: the part of a program that was asked for; `hot`: of how many
     kernels launches were counted, the longest of a program's, 0 where nobody chose them so. `owner`: the process that

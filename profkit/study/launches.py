@@ -19,12 +19,12 @@ from profkit.rundir.manifest import Capture
 
 NO_LAYER_TIME = Caveat(
     "not in this export: time",
-    "no rates, no shares, no place under the roofs",
+    "no rates, no shares, no place on the roofline",
     "import what trtexec writes with --exportProfile beside it",
 )
 NO_TIME = Caveat(
     "not in this export: time",
-    "no rates, no shares, no place under the roofs",
+    "no rates, no shares, no place on the roofline",
     "ask ncu for `--section SpeedOfLight`, or for gpu__time_duration.sum among its --metrics",
     "no-time",
 )

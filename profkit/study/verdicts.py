@@ -25,7 +25,7 @@ def verdicts_of(
     """Candidate -> verdict; whose: by candidate, whose kernels its launches are."""
     rows = analysis.rows
     narrow = {one.impl: one for one in reduced if one.beyond(manifest.allowed)}
-    # A lower bound that the reference itself goes below is none, nor is one under roofs measured beside other work: nobody is
+    # A lower bound that the reference itself goes below is none, nor is one under ceilings measured beside other work: nobody is
     # held against it.
     busy = manifest.device.get("kind") == "cpu" and any(d.code == "busy" and not d.about for d in manifest.caveats)
     floored = not busy and all(caveat.code != WITHDRAWN for caveat in analysis.caveats)

@@ -1,4 +1,4 @@
-"""The words around the plot: title, caveats, and where every roof comes from."""
+"""The words around the plot: title, caveats, and where every ceiling comes from."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def head(scene: Scene) -> Block:
 
 
 def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Warnings first, then two lines of what is not drawn, where every roof comes from, and what the caller says."""
+    """Warnings first, then two lines of what is not drawn, where every ceiling comes from, and what the caller says."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
     end, space = told(scene.lang, "."), "" if told(scene.lang, ".") == "。" else " "
@@ -81,7 +81,7 @@ def _warnings(scene: Scene) -> Iterator[str]:
             shown = told(lang, "{names} and {count} more", names=shown, count=str(len(wrong) - 4))
         yield told(
             lang,
-            "Above the roof: {names}. Check unit, precision, clock and counting; or the roof was measured too low.",
+            "Above the ceiling: {names}. Check unit, precision, clock and counting; or the ceiling was measured too low.",
             names=shown,
         )
     wanted = (*compute_names(scene), *level_names(scene))
@@ -89,7 +89,7 @@ def _warnings(scene: Scene) -> Iterator[str]:
     if unknown:
         yield told(
             lang,
-            "No roof known for {device}: {roofs}. Measure the ceilings to judge these kernels.",
+            "No ceiling known for {device}: {roofs}. Measure the ceilings to judge these kernels.",
             device=_device(scene),
             roofs=told(lang, ", ").join(unknown),
         )
@@ -120,7 +120,7 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
 
 
 def _sources(scene: Scene) -> Iterator[str]:
-    """ "Roofs: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
+    """ "Ceilings: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
     lang = scene.lang
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in ceilings_of(scene):
@@ -131,11 +131,11 @@ def _sources(scene: Scene) -> Iterator[str]:
         for (source, sheet), members in groups.items()
     ]
     if parts:
-        yield told(lang, "Roofs: {sources}.", sources=told(lang, "; ").join(parts))
+        yield told(lang, "Ceilings: {sources}.", sources=told(lang, "; ").join(parts))
 
 
 def _sheet(ceiling: Ceiling) -> str:
-    """The document a listed roof is from; the rest of its note is for the JSON."""
+    """The document a listed ceiling is from; the rest of its note is for the JSON."""
     return re.split(r" \(|;", ceiling.note, maxsplit=1)[0] if ceiling.source == "datasheet" else ""
 
 
@@ -145,7 +145,7 @@ def draw_absence(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
     if not any(p.placed for p in scene.points) and not scene.lower_bounds:
         parts.append(told(scene.lang, "no kernel with a measured intensity and FLOP/s"))
     if not ceilings_of(scene):
-        parts.append(told(scene.lang, "no roof known for {device}", device=_device(scene)))
+        parts.append(told(scene.lang, "no ceiling known for {device}", device=_device(scene)))
     if not parts:
         return
     text = told(scene.lang, "; ").join(parts)

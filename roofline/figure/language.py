@@ -10,31 +10,31 @@ CHINESE = {
     "{level} intensity": "按 {level} 访存量计",
     "lower bound of the task": "任务的理论下限",
     "area: share of time": "面积：占时间的比例",
-    "%: of its roof": "%：达到上限的比例",
-    "above its roof": "高于上限",
-    "measured roof": "实测上限",
-    "from ncu roof": "ncu 给出的上限",
-    "measured or from ncu roof": "实测或 ncu 给出的上限",
-    "datasheet roof": "数据手册的上限",
-    "{share} of roof": "达到上限的 {share}",
+    "%: of its ceiling": "%：达到上限的比例",
+    "above its ceiling": "高于上限",
+    "measured ceiling": "实测上限",
+    "from ncu ceiling": "ncu 给出的上限",
+    "measured or from ncu ceiling": "实测或 ncu 给出的上限",
+    "datasheet ceiling": "数据手册的上限",
+    "{share} of ceiling": "达到上限的 {share}",
     "ridge {intensity}": "拐点 {intensity}",
-    "No FLOPs: bandwidth against its roof": "无 FLOP：带宽与上限之比",
-    "No FLOPs: bandwidth against its roof ({count} more not shown)": "无 FLOP：带宽与上限之比（另有 {count} 个未画出）",
+    "No FLOPs: bandwidth against its ceiling": "无 FLOP：带宽与上限之比",
+    "No FLOPs: bandwidth against its ceiling ({count} more not shown)": "无 FLOP：带宽与上限之比（另有 {count} 个未画出）",
     "{share} of {roof}": "{roof} 的 {share}",
-    "roof unknown": "上限未知",
+    "ceiling unknown": "上限未知",
     "kernel": "kernel",
     "of time": "占时间",
     "achieved": "实测性能",
-    "of roof": "达到上限",
+    "of ceiling": "达到上限",
     "all": "全部",
     ", ": "、",
     "; ": "；",
     ".": "。",
     "{names} and {count} more": "{names} 及另外 {count} 个",
-    "Above the roof: {names}. Check unit, precision, clock and counting; or the roof was measured too low.": (
+    "Above the ceiling: {names}. Check unit, precision, clock and counting; or the ceiling was measured too low.": (
         "高于上限：{names}。请核对单位、精度、频率与计数方法；也可能是上限测得偏低。"
     ),
-    "No roof known for {device}: {roofs}. Measure the ceilings to judge these kernels.": (
+    "No ceiling known for {device}: {roofs}. Measure the ceilings to judge these kernels.": (
         "不知道 {device} 的上限：{roofs}。实测上限之后才能判断这些 kernel。"
     ),
     "this device": "此设备",
@@ -46,13 +46,13 @@ CHINESE = {
     "#n: the n-th name, in characters that no font on this machine can draw.": (
         "#n：第 n 个名称，其中有本机字体画不出的字符。"
     ),
-    "Roofs: {sources}.": "上限：{sources}。",
+    "Ceilings: {sources}.": "上限：{sources}。",
     "{roofs} measured": "{roofs} 为实测",
     "{roofs} from ncu's counters": "{roofs} 由 ncu 的计数器给出",
     "{roofs} listed, dense ({sheet})": "{roofs} 为标称值，稠密（{sheet}）",
     "{roofs} listed, dense": "{roofs} 为标称值，稠密",
     "no kernel with a measured intensity and FLOP/s": "没有测到算术强度与 FLOP/s 的 kernel",
-    "no roof known for {device}": "不知道 {device} 的上限",
+    "no ceiling known for {device}": "不知道 {device} 的上限",
 }
 """English -> Chinese, of every sentence of a roofline; what stands in braces is filled in."""
 

@@ -69,9 +69,9 @@ def _wanted(scene: Scene, look: Theme, named: bool) -> Iterator[Key]:
     if any(math.isfinite(p.share) for p in placed) and len(placed) > 1:
         yield Key(told(scene.lang, "area: share of time"), look.muted, "o")
     if named and terse(scene):
-        yield Key(told(scene.lang, "%: of its roof"), look.muted)
+        yield Key(told(scene.lang, "%: of its ceiling"), look.muted)
     if any(p.placed for p in above(scene)):
-        yield Key(told(scene.lang, "above its roof"), look.warning, "o", filled=False)
+        yield Key(told(scene.lang, "above its ceiling"), look.warning, "o", filled=False)
     if placed or scene.lower_bounds or not any(p.copies for p in scene.points):
         yield from _line_keys(scene, look)
 
@@ -80,9 +80,9 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
     sources = {ceiling.source for ceiling in ceilings_of(scene)}
     solid = [words for source, words in (("measured", "measured"), ("ncu", "from ncu")) if source in sources]
     if solid:
-        yield Key(told(scene.lang, " or ".join(solid) + " roof"), look.roof, line="-")
+        yield Key(told(scene.lang, " or ".join(solid) + " ceiling"), look.roof, line="-")
     if "datasheet" in sources:
-        yield Key(told(scene.lang, "datasheet roof"), look.roof, line="--")
+        yield Key(told(scene.lang, "datasheet ceiling"), look.roof, line="--")
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:

@@ -23,7 +23,7 @@ NUMBER = 8.2
 FEW = 4
 LOWER_BOUND_AREA = 58.0
 LOWER_BOUND = "D"
-"""Hollow as the ring round a point above its roof is, and of another shape."""
+"""Hollow as the ring round a point above its ceiling is, and of another shape."""
 RING = 3.0
 """How far [pt] the warning ring stands off its marker."""
 
@@ -34,7 +34,7 @@ DEAR = 125.0
 
 @dataclass(frozen=True)
 class Tag:
-    """A point that gets a text: its name and percent of the roof, or its number in the table."""
+    """A point that gets a text: its name and percent of the ceiling, or its number in the table."""
 
     point: Point
     text: str
@@ -68,7 +68,7 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax  2.3x  91 % of roof"; of many "91 %" alone, and the key says of what."""
+    """Tags with names: "softmax  2.3x  91 % of ceiling"; of many "91 %" alone, and the key says of what."""
     short = names(scene.points)
     gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
@@ -94,7 +94,7 @@ def _share(point: Point, scene: Scene) -> str:
     share = share_of_roof(point, scene.roofline)
     if not math.isfinite(share):
         return ""
-    return percent(share) if terse(scene) else told(scene.lang, "{share} of roof", share=percent(share))
+    return percent(share) if terse(scene) else told(scene.lang, "{share} of ceiling", share=percent(share))
 
 
 def draw_points(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> None:
@@ -138,7 +138,7 @@ def _join_levels(sheet: Sheet, axes: Any, placed: Sequence[Point], tint: Mapping
 
 
 def above(scene: Scene) -> list[Point]:
-    """Points that beat their own roof, which no kernel can."""
+    """Points that beat their own ceiling, which no kernel can."""
     return [p for p in scene.points if (p.placed or p.copies) and share_of_roof(p, scene.roofline) > ABOVE]
 
 
@@ -158,7 +158,7 @@ def _ring_above(sheet: Sheet, axes: Any, scene: Scene, placed: Sequence[Point]) 
 
 
 def draw_lower_bounds(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
-    """Hollow diamonds on the roof: what each algorithm could reach at best."""
+    """Hollow diamonds on the ceiling: what each algorithm could reach at best."""
     spots = [
         (f.intensity, y)
         for f in scene.lower_bounds

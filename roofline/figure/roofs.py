@@ -1,4 +1,4 @@
-"""Draws the roofs of a scene: limits, lines, ridges, and their labels."""
+"""Draws the ceilings of a scene: limits, lines, ridges, and their labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POINT = DPI / 72.0
 
 @dataclass(frozen=True)
 class Line:
-    """One roof as drawn, from start to end in data coordinates."""
+    """One ceiling as drawn, from start to end in data coordinates."""
 
     label: str
     start: tuple[float, float]
@@ -34,7 +34,7 @@ class Line:
 
 
 def lines(scene: Scene, limits: View) -> list[Line]:
-    """The roofs to draw: slopes up to the highest peak, horizontals from the fastest level's ridge."""
+    """The ceilings to draw: slopes up to the highest peak, horizontals from the fastest level's ridge."""
     return [*_slopes(scene, limits), *_horizontals(scene, limits)]
 
 
@@ -58,7 +58,7 @@ def _horizontals(scene: Scene, limits: View) -> Iterator[Line]:
     for name in compute_names(scene):
         ceiling = roofline.get(name)
         if ceiling is not None:
-            # Roofs of one printed value are one line: BF16 and FP16 on the tensor cores, for one.
+            # Ceilings of one printed value are one line: BF16 and FP16 on the tensor cores, for one.
             groups.setdefault((f"{ceiling.peak:.2e}", ceiling.source == "datasheet"), []).append(name)
     for (_, dashed), names in groups.items():
         peak = roofline.peak(names[0])

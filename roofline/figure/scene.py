@@ -10,7 +10,7 @@ from roofline.ceilings import BANDWIDTH, HELD, Ceiling, Roofline
 NAN = math.nan
 
 ABOVE = 1.02
-"""Share of its roof from which a point is flagged: measured ceilings repeat within 2 %."""
+"""Share of its ceiling from which a point is flagged: measured ceilings repeat within 2 %."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Point:
     """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of the time
     (fraction).
 
-    `compute` and `level` name the roofs it is judged by. Zero FLOP/s (a copy) goes to the bandwidth strip.
+    `compute` and `level` name the ceilings it is judged by. Zero FLOP/s (a copy) goes to the bandwidth strip.
     `attained`: achieved over attainable (fraction) where it is known better than from these two, as for work on
     several pipes.
     """
@@ -58,7 +58,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class LowerBoundPoint:
-    """What an algorithm could reach at best: its compulsory intensity [FLOP/B], drawn hollow on the roof."""
+    """What an algorithm could reach at best: its compulsory intensity [FLOP/B], drawn hollow on the ceiling."""
 
     label: str
     intensity: float
@@ -71,8 +71,8 @@ class Scene:
     """Everything in one figure.
 
     `order`: implementations in the order in which they get their colours, so that a colour means the same in every
-    picture; those it leaves out follow. `winner`: the one that is labelled first and lies in front, "" for none. `levels`: memory roofs to draw, by default those of the points; `roofs`: further compute roofs to draw;
-    `caption`: lines below (clocks, versions, method); the source of every roof is added to them. `lang` (en or zh): of what the figure says by itself.
+    picture; those it leaves out follow. `winner`: the one that is labelled first and lies in front, "" for none. `levels`: memory ceilings to draw, by default those of the points; `roofs`: further compute ceilings to draw;
+    `caption`: lines below (clocks, versions, method); the source of every ceiling is added to them. `lang` (en or zh): of what the figure says by itself.
     """
 
     roofline: Roofline
@@ -96,7 +96,7 @@ def impls(scene: Scene) -> tuple[str, ...]:
 
 
 def compute_names(scene: Scene) -> tuple[str, ...]:
-    """Compute roofs to draw: those in use, or every known one when nothing is."""
+    """Compute ceilings to draw: those in use, or every known one when nothing is."""
     used = [p.compute for p in scene.points if p.placed] + [f.compute for f in scene.lower_bounds] + list(scene.roofs)
     if not used and not any(p.copies for p in scene.points):
         known = [c.name for c in scene.roofline.ceilings if c.kind == "compute"]
@@ -105,20 +105,20 @@ def compute_names(scene: Scene) -> tuple[str, ...]:
 
 
 def level_names(scene: Scene) -> tuple[str, ...]:
-    """Memory roofs to draw, DRAM first."""
+    """Memory ceilings to draw, DRAM first."""
     used = set(scene.levels) or {p.level for p in scene.points} | {f.level for f in scene.lower_bounds} or {"dram"}
     order = {name: index for index, name in enumerate(BANDWIDTH)}
     return tuple(sorted(used, key=lambda name: (order.get(name, len(order)), name)))
 
 
 def ceilings_of(scene: Scene) -> list[Ceiling]:
-    """The roofs to draw that are known."""
+    """The ceilings to draw that are known."""
     found = (scene.roofline.get(name) for name in (*compute_names(scene), *level_names(scene)))
     return [one for one in found if one is not None]
 
 
 def share_of_roof(point: Point, roofline: Roofline) -> float:
-    """Achieved over attainable at the point's own roofs (fraction); NaN when a roof is unknown."""
+    """Achieved over attainable at the point's own ceilings (fraction); NaN when a ceiling is unknown."""
     if not math.isnan(point.attained):
         return point.attained
     if point.copies:

@@ -1,4 +1,4 @@
-"""Bars of achieved bandwidth against the roof, for kernels without a FLOP: they have no place on a log
+"""Bars of achieved bandwidth against the ceiling, for kernels without a FLOP: they have no place on a log
 axis.
 """
 
@@ -30,7 +30,7 @@ def rows(scene: Scene) -> list[Point]:
 
 
 def bars(scene: Scene) -> Block:
-    """One bar a kernel on a track as long as its roof."""
+    """One bar a kernel on a track as long as its ceiling."""
     members = rows(scene)
     return Block(HEAD + ROW * len(members) + 0.12, lambda sheet, top: _draw(sheet, scene, members, top))
 
@@ -38,7 +38,7 @@ def bars(scene: Scene) -> Block:
 def _draw(sheet: Sheet, scene: Scene, members: Sequence[Point], top: float) -> None:
     hidden = sum(p.copies for p in scene.points) - len(members)
     more = " ({count} more not shown)" if hidden else ""
-    head = told(scene.lang, f"No FLOPs: bandwidth against its roof{more}", count=str(hidden))
+    head = told(scene.lang, f"No FLOPs: bandwidth against its ceiling{more}", count=str(hidden))
     sheet.text(0.2, top + 0.06, head, 8.5, weight="bold")
     axes = sheet.axes(LEFT, top + HEAD, WIDTH - LEFT - RIGHT, ROW * len(members))
     axes.set_axis_off()
@@ -64,6 +64,6 @@ def _texts(sheet: Sheet, scene: Scene, point: Point, name: str, middle: float, w
     left = WIDTH - RIGHT + 0.1
     sheet.text(left, middle, si(point.bytes_per_s, "B/s"), TEXT, va="center", color=colour)
     of_roof = told(scene.lang, "{share} of {roof}", share=percent(share), roof=roof_name(point.level))
-    known = of_roof if math.isfinite(share) else told(scene.lang, "roof unknown")
+    known = of_roof if math.isfinite(share) else told(scene.lang, "ceiling unknown")
     offset = measure("8.88 TB/s", TEXT)[0] + 0.08
     sheet.text(left + offset, middle, known, NOTE, va="center", color=sheet.look.muted)

@@ -26,7 +26,7 @@ SINGLE = 18
 
 
 def rows(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Number, a dot in the colour of its implementation, name, share of the time, achieved, percent of the own roof;
+    """Number, a dot in the colour of its implementation, name, share of the time, achieved, percent of the own ceiling;
     flagged rows in the warning colour.
     """
     side = 1 if len(tags) <= SINGLE else 2
@@ -58,7 +58,7 @@ def _draw(sheet: Sheet, scene: Scene, tags: Sequence[Tag], side: int, top: float
 
 
 def _heads(lang: str) -> tuple[str, str, str, str, str]:
-    kernel, time, achieved, roof = (told(lang, text) for text in ("kernel", "of time", "achieved", "of roof"))
+    kernel, time, achieved, roof = (told(lang, text) for text in ("kernel", "of time", "achieved", "of ceiling"))
     return "", kernel, time, achieved, roof
 
 

@@ -27,10 +27,10 @@ def measure_gpu(
 ) -> tuple[Device, Measurement]:
     """Measured ceilings of one CUDA device and what was refused; no round begins after `budget` seconds.
 
-    sustained: hold every tensor roof for half a minute as well (NAME_sustained), and meet it after idling (NAME_server).
+    sustained: hold every tensor ceiling for half a minute as well (NAME_sustained), and meet it after idling (NAME_server).
 
     Names: dram (and dram_read, _write, _copy, _triad), l2, l2_shared, l1, copy_h2d, copy_d2h, nvlink (two GPUs), fp64,
-    fp32, fp32_add, fp16 and the tensor_* the device has; times: launch, gap, dram_latency, l2_latency. Random data: zeros draw less power and give a roof that no program reaches.
+    fp32, fp32_add, fp16 and the tensor_* the device has; times: launch, gap, dram_latency, l2_latency. Random data: zeros draw less power and give a ceiling that no program reaches.
     Raises RooflineError without a CUDA device.
     """
     import torch

@@ -68,7 +68,7 @@ class Result:
     @property
     def best(self) -> float:
         """The third quartile of the rounds: near the best, and it comes again; a single lucky round does not
-        make a roof that nothing else reaches.
+        make a ceiling that nothing else reaches.
         """
         return statistics.quantiles(self.rates, n=4)[2] if len(self.rates) > 2 else max(self.rates)
 
@@ -192,7 +192,7 @@ def _ceiling(result: Result, setting: str, stamp: str) -> Ceiling:
 
 
 DRAM_HONEST = ("dram_read", "dram_copy", "dram_triad")
-"""Write-only streams run a tenth faster than anything that also reads, so they do not make the roof."""
+"""Write-only streams run a tenth faster than anything that also reads, so they do not make the ceiling."""
 
 
 def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
@@ -212,7 +212,7 @@ IMPOSSIBLE = 1.02
 POOR = 0.4
 """A matrix product below this share of what the chip derives to used a poor kernel; it is no ceiling."""
 LIBRARY = 0.6
-"""Below this share the roof is the library's rather than the chip's, and says so."""
+"""Below this share the ceiling is the library's rather than the chip's, and says so."""
 
 
 def believable(

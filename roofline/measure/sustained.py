@@ -1,4 +1,4 @@
-"""What a tensor roof is worth beside its burst: held for half a minute, and met after idling as a server's GPU does."""
+"""What a tensor ceiling is worth beside its burst: held for half a minute, and met after idling as a server's GPU does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline.measure.probe import Result, Timer, Timing, best_ceilings
 SECONDS = 30.0
 SERVED = 6.0
 BATCH, BUSY, IDLE = 0.1, 0.02, 0.18
-"""Seconds: of one timing while a roof is held; of work and of idling before it, as a server at a tenth of its load."""
+"""Seconds: of one timing while a ceiling is held; of work and of idling before it, as a server at a tenth of its load."""
 
 
 def sustained_ceilings(
@@ -25,7 +25,7 @@ def sustained_ceilings(
     now: Callable[[], float] = time.monotonic,
     rest: Callable[[float], object] = time.sleep,
 ) -> tuple[Ceiling, ...]:
-    """NAME_sustained and NAME_server of every tensor roof in the results: the winner's median rate.
+    """NAME_sustained and NAME_server of every tensor ceiling in the results: the winner's median rate.
 
     The first third of the half minute is left out: the chip is still heating up.
     """

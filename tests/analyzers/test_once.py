@@ -21,7 +21,7 @@ NCU = Path(__file__).parents[1] / "data/ncu/h200_default.csv"
 
 @pytest.fixture
 def calls(monkeypatch):
-    """How often the metrics were derived (each placement does it once), and the roofs held against the counters."""
+    """How often the metrics were derived (each placement does it once), and the ceilings held against the counters."""
     counts = Counter()
     derive, binding = analyzers.metrics.View.derive, analyzers.metrics.binding_times
 

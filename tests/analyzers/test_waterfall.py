@@ -77,7 +77,7 @@ def test_what_two_tools_differ_by_about_one_launch_is_no_gap(h200):
 
 
 def test_a_kernel_at_its_l2_roof_is_at_a_roof(h200):
-    """Said before: longer than its l2 roof asks for, of what it took beyond the DRAM roof."""
+    """Said before: longer than its l2 ceiling asks for, of what it took beyond the DRAM ceiling."""
     busy = {"impl": "a", "kernel": "k", "time": 10e-6, "dram_bytes": 4.8e6, "blocks": 999.0, "sm_count": 132.0}
     line = h200.with_([Ceiling("l2", "bandwidth", 8e12, "measured")])
     analysis = analyze(None, launches({**busy, "l2_bytes": 8e-6 * 8e12}), Work({}, 4.8e6), line, reference="")
@@ -145,7 +145,7 @@ def test_what_a_kernel_could_win_is_claimed_once():
 
 
 def test_what_is_near_its_roof_is_ranked_by_what_is_likely():
-    """A product at 83 % of the tensor roof stood before a kernel at half of it, with 2 us less to win."""
+    """A product at 83 % of the tensor ceiling stood before a kernel at half of it, with 2 us less to win."""
     near = Subject("c", "gemm", 300e-6, {"compute_fraction": 0.83, "flops": 1e9}, {"tensor_bf16": 249e-6})
     idle = Subject("c", "attention", 98e-6, {"tensor_share": 1.0, "flops": 1e9}, {"tensor_bf16": 49e-6})
     found = [one for one in examine([near, idle], {"c": 500e-6}) if one.severity == TIME]
@@ -163,7 +163,7 @@ def test_the_callers_time_is_no_slice_of_the_devices():
 
 
 def slow(kernel):
-    """Findings of a tensor kernel of that name at half of its roof."""
+    """Findings of a tensor kernel of that name at half of its ceiling."""
     known = {"flops": 1e9, "tensor_share": 1.0, "blocks": 4.0, "sm_count": 132.0}
     subject = Subject("cuda", kernel, 1e-4, known, {"tensor_bf16": 5e-5}, {}, {"cc": "9.0"})
     return {one.rule: one for one in examine([subject], {"cuda": 1e-4})}

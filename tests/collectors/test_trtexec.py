@@ -1,4 +1,4 @@
-"""trtexec JSON: layers with bytes, FLOP and their roof; invalid and cut JSON; the recorded fixtures."""
+"""trtexec JSON: layers with bytes, FLOP and their ceiling; invalid and cut JSON; the recorded fixtures."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def two_parts(folder):
 
 
 def planted_run(folder):
-    """A call of 300 us with the kernel whose source lines were recorded in it, which its roofs allow 60 us of its 200."""
+    """A call of 300 us with the kernel whose source lines were recorded in it, which its ceilings allow 60 us of its 200."""
     rows = [kernel("cuda", PLANTED, 200e-6, dram_bytes=240e6, flop_fp32=1e6), kernel("cuda", "other()", 50e-6)]
     study = make_run(folder, {"cuda": 300e-6}, rows, Work({"fp32": 1e6}, 240e6))
     shutil.copy(NCU / "source_cuda.csv", study.path / "lines.csv")

@@ -75,7 +75,7 @@ def test_the_share_of_dram_that_ncu_gives_by_itself_places_a_kernel(tmp_path, ca
     assert first.endswith(", bound by dram") is (bound == "dram")
     assert invoke(["explain", str(study.path)]) == 0
     said = capsys.readouterr().out
-    assert ("DRAM-bound: at 91% of the DRAM roof" in said) is (bound == "dram")
+    assert ("DRAM-bound: at 91% of the DRAM ceiling" in said) is (bound == "dram")
     assert ("no reason found so far: " in said) is (bound == "unknown")
 
 

@@ -579,5 +579,5 @@ def test_shares_are_of_the_whole_program_after_hot(with_nsys, with_ncu, runs):
     text = html.unescape(page(run))
     top = text[text.index('<dl class="answer">') : text.index("</dl>")]
     assert "of the program's GPU time" in top
-    assert "with the counted kernels at their roofs as well" in top
+    assert "with the counted kernels at their ceilings as well" in top
     assert "GPU time of the counted launches" in text

@@ -78,9 +78,9 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
         "yes 5 of 5 fresh inputs agree with the reference",
         "faster: 2.86x 95 % interval [2.86, 2.88], 48 samples",
         "161 us 1.34x the lower bound of 120 us",
-        "dram 71.7% of its roof",
+        "dram 71.7% of its ceiling",
         "no caveats on this result 1 minor (they do not affect the result); 6 possible reasons for lost time not looked for: their counters are missing",
-        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM roof, which plain copies come near",
+        "up to 25.4% (40.9 us) (transpose_kernel): DRAM-bound with headroom: at 72% of the DRAM ceiling, which plain copies come near",
     ):
         assert card in top
     names = re.findall(r"<tr[^>]*><td>(\w+)</td>", text[: text.index('<section id="time"')])
@@ -88,11 +88,11 @@ def test_the_first_block_answers_about_the_best_then_the_reference_then_the_othe
 
 
 def test_a_share_is_of_the_roof_that_binds_and_no_plot_is_promised_where_there_is_none():
-    """Said before: 25.3 % of its roof, of a copy that L2 binds; pick it in the plot, of a page with bars alone."""
+    """Said before: 25.3 % of its ceiling, of a copy that L2 binds; pick it in the plot, of a page with bars alone."""
     text = page(open_study(H200 / "ICJTRP"))
     top = part_of(text, '<section id="answer"', "</section>")
-    assert "of its roof 65.8% bound by l2" in top
-    assert "of its roof 44.0% (l2) bound by latency" in top
+    assert "of its ceiling 65.8% bound by l2" in top
+    assert "of its ceiling 44.0% (l2) bound by latency" in top
     assert "in the plot" not in text
     assert "None of these kernels computes" in text
     ladder = page(open_study(ROOT / "examples/transformer_ladder/runs/batch8"))

@@ -101,7 +101,7 @@ def test_the_page_says_what_a_step_is_and_how_idle_the_gpu(study):
     assert "One step" in top
     assert re.search(r"60(\.\d)?%", top)
     assert "nothing to compare with" in text
-    # Nothing is held against a roof: that the roofs are a datasheet's weakens nothing.
+    # Nothing is held against a ceiling: that the ceilings are a datasheet's weakens nothing.
     assert "datasheet figures" not in text[: text.index('<section id="caveats"')]
     # The step is a waterfall: what the GPU was idle for, and its kernels; the first block leads to its finding.
     fall = text[text.index('<div class="fall">') :]

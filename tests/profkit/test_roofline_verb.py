@@ -84,7 +84,7 @@ def test_different_devices_are_refused_unless_said(run, tmp_path, capsys):
     assert invoke(["roofline", str(run.path), str(other.path), "-o", str(out), "--mixed-devices"]) == 0
     scene = kernels_scene([run, other], mixed=True)
     assert scene.roofline.device == "NVIDIA H200"
-    assert any("under the roofs of NVIDIA H200" in line for line in scene.caption)
+    assert any("under the ceilings of NVIDIA H200" in line for line in scene.caption)
 
 
 def test_times_alone_are_no_roofline(tmp_path, capsys):

@@ -47,7 +47,7 @@ def operators(count: int) -> Scene:
 
 
 def many(count: int, seed: int = 3) -> Scene:
-    """That many kernels anywhere under the roofs."""
+    """That many kernels anywhere under the ceilings."""
     source = random.Random(seed)
     points = []
     for index in range(count):
@@ -121,7 +121,7 @@ SCENES = {
     "forty": many(40),
     "fourteen": many(14),
     "cpu": Scene(CPU, (Point("softmax", 0.6, 9e9, share=0.5),), title="CPU"),
-    "one roof": Scene(Roofline("x", CPU.ceilings[:1]), (Point("a", 1.0, 1e10),)),
+    "one ceiling": Scene(Roofline("x", CPU.ceilings[:1]), (Point("a", 1.0, 1e10),)),
     "only bandwidth": Scene(Roofline("x", CPU.ceilings[1:]), (Point("a", 1.0, 1e10),)),
     "chinese": CHINESE,
     "above": ABOVE,
@@ -146,7 +146,7 @@ SCENES = {
         caption=("a caption that goes on " * 20, "w" * 500),
     ),
     "markup": Scene(MEASURED, (Point(r"$\frac{1$ _^{", 1.0, 1e12, impl="$x$"),), title="$", caption=("100 % $5",)),
-    "every roof": Scene(
+    "every ceiling": Scene(
         SHEET,
         tuple(
             Point(n, 30.0, 1e12, compute=n)

@@ -197,14 +197,14 @@ def test_roofs_carry_their_value_and_the_slopes_their_angle():
 
 
 def test_equal_roofs_are_one_line():
-    words = words_of(SCENES["every roof"])
+    words = words_of(SCENES["every ceiling"])
     assert "BF16 / FP16 tensor  989 TFLOP/s" in words
     assert "FP8 / INT8 tensor  1.98 POP/s" in words
 
 
 def test_names_gains_and_percents_are_written():
     words = words_of(SCENES["three"])
-    assert "softmax  2.9x  88 % of roof" in words
+    assert "softmax  2.9x  88 % of ceiling" in words
     assert "reference" in words
     assert "candidate" in words
     assert "lower bound of the task" in words
@@ -213,7 +213,7 @@ def test_names_gains_and_percents_are_written():
 def test_crowded_figures_number_their_kernels_in_a_table():
     words = words_of(SCENES["forty"]).split("\n")
     assert {str(n) for n in range(1, 41)} <= set(words)
-    assert "of roof" in words
+    assert "of ceiling" in words
     assert any("Functor_1]" in w for w in words)
 
 
@@ -227,7 +227,7 @@ def test_two_thousand_points():
 def test_a_point_above_its_roof_is_flagged_and_not_moved():
     assert [p.label for p in above(ABOVE)] == ["gelu", "fast_gemm"]
     words = words_of(ABOVE)
-    assert "Above the roof: gelu 123 %, fast_gemm 104 %" in words
+    assert "Above the ceiling: gelu 123 %, fast_gemm 104 %" in words
     assert view(ABOVE).top > 70e12
 
 
@@ -248,7 +248,7 @@ def test_many_copies_are_cut_and_counted():
 
 def test_unknown_hardware_says_so():
     words = words_of(SCENES["unknown hardware"])
-    assert "no roof known for NVIDIA H20-3e" in words
+    assert "no ceiling known for NVIDIA H20-3e" in words
     assert "Measure the ceilings" in words
 
 
@@ -258,7 +258,7 @@ def test_missing_numbers_are_counted_not_drawn():
 
 def test_the_caption_names_the_source_of_every_roof():
     words = words_of(SCENES["ten"]).replace("\n", " ")
-    assert "Roofs: FP32, BF16 tensor, DRAM measured." in words
+    assert "Ceilings: FP32, BF16 tensor, DRAM measured." in words
     assert "NVIDIA H200 datasheet" in words_of(SCENES["single"])
 
 

@@ -1,4 +1,4 @@
-"""Tensor roofs that are held, and met after idling."""
+"""Tensor ceilings that are held, and met after idling."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ASIDE = (
 )
 """Caveats that explain a figure beside the answer, or do not reach it: neither right, faster nor the time rests on them."""
 OF_ROOFS = ("datasheet-roofs",)
-"""Caveats about roofs: they are told where something is held against one."""
+"""Caveats about ceilings: they are told where something is held against one."""
 
 
 @dataclass(frozen=True)

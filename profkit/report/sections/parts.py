@@ -124,7 +124,7 @@ def _declared(study: Study, names: Iterable[str]) -> Iterator[Column]:
 
 
 def placed_columns(rows: _Rows) -> list[Column]:
-    """Where rows stand under the roofs; intensity is of DRAM's bytes."""
+    """Where rows stand under the ceilings; intensity is of DRAM's bytes."""
     own = [{**row, "intensity": row.get("intensity", row.get("intensity_dram", math.nan))} for row in rows]
     moved = any(math.isfinite(number(row, "dram_bandwidth")) for row in rows)
     return [

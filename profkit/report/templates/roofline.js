@@ -83,7 +83,7 @@ function levelName(top, p) {
   if (on.level.size < 2) return;
   top.append(el("text", { x: X(p.x), y: Y(p.y) + 3.5, "text-anchor": "middle", class: "lv" }, { dram: "D", l2: "2", l1: "1" }[p.n]));
 }
-/* levels that no mark is placed at, but whose roof a name's share is of */
+/* levels that no mark is placed at, but whose ceiling a name's share is of */
 const quoted = (shown) => LEVELS.filter((n) => !on.level.has(n) && shown.some((p) => p.k.of === n));
 function axes() {
   const g = el("g", { class: "axes" });
@@ -112,7 +112,7 @@ function roofs(body, top, shown) {
     line(r, num(fast) ? r.peak / fast : 10 ** view.x0, r.peak, 10 ** (view.x1 + 1), r.peak);
     const y = Y(r.peak) - 6, w = wide(text, 11.5);
     if (y < T + 8 || y > H - B) continue;
-    /* at the right end, or as far left of it as keeps it off marks and other names, but on its roof */
+    /* at the right end, or as far left of it as keeps it off marks and other names, but on its ceiling */
     const dots = [...shown.map((p) => [X(p.x), Y(p.y), radius(p.k)]), ...D.lower_bounds.map((one) => [X(one.ai), Y(one.flops), 8])];
     const met = (x) => { const s = { x: x - w, y: y - 11, w, h: 13 }; return taken.some((b) => !apart(b, s)) || dots.some(([px, py, pr]) => !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr })); };
     let x = W - R - 6;
@@ -160,7 +160,7 @@ function labels(top, shown, taken) {
     place(top, taken, shown, X(p.x), Y(p.y), radius(p.k), lines, "nm" + (p.k.impl === D.best ? " best" : ""), picked.has(p.k.i));
   }
 }
-/* whether a roof runs through a text's box: the flat part of a pipe's right of its ridge, a memory's up to the highest */
+/* whether a ceiling runs through a text's box: the flat part of a pipe's right of its ridge, a memory's up to the highest */
 const crossed = (s, shown) => {
   const pipes = shownPipes(), levels = LEVELS.filter((n) => on.level.has(n)), end = s.x + s.w;
   const fast = Math.max(...levels.map((n) => roof[n].peak)), most = Math.max(...pipes.map((c) => roof[c].peak));
@@ -178,7 +178,7 @@ function place(top, taken, shown, x, y, r, lines, cls, must = false) {
   }
   const inside = (s) => s.x > L + 2 && s.x + s.w < W - R - 2 && s.y > T + 1 && s.y + s.h < H - B - 2;
   const clear = (s) => !taken.some((t) => !apart(s, t)) && !shown.some((p) => { const px = X(p.x), py = Y(p.y), pr = radius(p.k); return !apart(s, { x: px - pr, y: py - pr, w: 2 * pr, h: 2 * pr }); });
-  /* near its mark, no roof through it, and no other mark nearer to it */
+  /* near its mark, no ceiling through it, and no other mark nearer to it */
   const far = (one, px, py) => Math.hypot(Math.max(one.x - px, 0, px - one.x - one.w), Math.max(one.y - py, 0, py - one.y - one.h));
   const strange = (one) => shown.some((p) => Math.abs(X(p.x) - x) + Math.abs(Y(p.y) - y) > 1 && far(one, X(p.x), Y(p.y)) - radius(p.k) < far(one, x, y) - r + 2);
   const cost = (one) => one.d + (crossed(one, shown) ? 45 : 0) + (strange(one) ? 34 : 0);

@@ -129,7 +129,7 @@ def _lower_bound(study: Study) -> Iterator[Section]:
         [
             Column("", [str(row["impl"]) for row in rows]),
             column("time", rows, "time", "s"),
-            column("lower_bound", rows, "lower_bound_time", "s"),
+            column("lower bound", rows, "lower_bound_time", "s"),
             column("x lower bound", rows, "lower_bound_ratio", ""),
             Column("lower bound set by", [str(row["lower_bound_bound_by"]) for row in rows]),
             column("hard lower bound", rows, "lower_bound_hard", "s"),
