@@ -32,7 +32,6 @@ from profkit.launch.runner import (
     blame,
     check_room,
     command,
-    new_key,
     tampering,
     verdict,
     write_job,
@@ -53,8 +52,8 @@ def _environment(scratch: Path) -> dict[str, str]:
 class JudgeFollower(Follower):
     """Follows the judge's events. `overdue`: candidate -> (phase, its limit [s]); `lost`: candidate -> phase."""
 
-    def __init__(self, path: Path, limits: dict[str, float], progress: Progress, key: bytes) -> None:
-        super().__init__(path, limits, progress, key)
+    def __init__(self, path: Path, limits: dict[str, float], progress: Progress) -> None:
+        super().__init__(path, limits, progress)
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
         self._seen = 0
@@ -208,8 +207,7 @@ def _sitting(
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
     names = _Names(logs, f"{stem}-{number + 1}" if number else stem)
-    key, line = new_key()
-    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, key)
+    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects, door)
         stack.callback(lines.close)
@@ -227,7 +225,7 @@ def _sitting(
             exchange=str(folder),
         )
         write_job(judge, names.of("job.json"))
-        argv, log = command(names.of("job.json"), names.of("events.jsonl"), line), names.of("log")
+        argv, log = command(names.of("job.json"), names.of("events.jsonl")), names.of("log")
         stack.callback(_dismiss, children, outcome)
         ended: process.Exit | None = None
         try:
@@ -238,7 +236,7 @@ def _sitting(
                 log=log,
                 env=_environment(scratch),
                 watch=follower,
-                hand_over=[line, *lines.give_judges()],
+                hand_over=lines.give_judges(),
             )
             follower(ended.wall)
             outcome.exits.append((argv, ended, log))
