@@ -9,7 +9,7 @@ import time
 
 import pytest
 from candidates import write_sample
-from test_isolation import HEAD, RELU, impl, measure
+from test_isolation import HEAD, RELU, measure
 from test_process import alive
 
 from profkit.launch import cache, gpu, process
@@ -44,15 +44,6 @@ def test_no_secret_and_no_process_remains(tmp_path, monkeypatch):
     assert "OPENAI_API_KEY" not in loot.read_text()
     assert alive(mark) == []
     assert not (builds / "ran").exists()
-
-
-def test_a_broken_candidate_leaves_the_rest_measured(tmp_path):
-    folder = write_sample(tmp_path, "honest")
-    (folder / "broken.py").write_text("class ModelNew(:\n    pass\n")
-    run = measure(folder, tmp_path)
-    assert impl(run, "honest").status == "ok"
-    assert impl(run, "broken").status == "load-error"
-    assert "SyntaxError" in impl(run, "broken").reason
 
 
 def test_without_cuda_nothing_is_begun(tmp_path, monkeypatch, capsys):
