@@ -13,8 +13,10 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """One implementation to run: the reference or a candidate. sha256: of its file when the run began, "" if any will do;
-    content: what was in it then, where it is to be run as it was though somebody has written into it since.
+    """One implementation to run: the reference or a candidate.
+
+    sha256: of its file when the run began, "" if any will do; content: what was in it then, where it is to be run as it was
+    though it has been written to since.
     """
 
     name: str

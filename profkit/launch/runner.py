@@ -134,8 +134,9 @@ def run_job(
 def blame(
     follower: Follower, ended: process.Exit, subjects: Sequence[Subject], job: Job, outcome: Outcome, slack: float = 0.0
 ) -> Subject | None:
-    """Whose turn it was when the runner ended, written down as fallen; None when it was nobody's. slack: seconds that
-    it had beyond the limit of the phase.
+    """The implementation at work when the runner ended, noted as fallen; None without one.
+
+    slack: seconds that it had beyond the limit of the phase.
     """
     name, phase = follower.where
     corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
@@ -210,7 +211,7 @@ def write_job(job: Job, file: Path) -> None:
 
 
 def check_room(ended: process.Exit, log: Path) -> None:
-    """Raise ProfkitError when the runner ended because it could not write: no implementation is to blame."""
+    """Raise ProfkitError when the runner could not write: no implementation is to blame."""
     if ended.code != CANNOT_WRITE:
         return
     last = next((line for line in reversed(ended.tail.splitlines()) if line.startswith("cannot write ")), "")
@@ -219,7 +220,10 @@ def check_room(ended: process.Exit, log: Path) -> None:
 
 
 def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
-    """(status, reason, last lines) of a process that ended in `phase`; `limit` [s] if it was killed at that."""
+    """(status, reason, last lines) of a process that ended in `phase`.
+
+    limit: the seconds at which it was killed, None if it was not.
+    """
     if ended.memory:
         have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
         return "memory-limit", f"{have} of host memory in {phase}, the limit is {may}; killed", ended.tail
