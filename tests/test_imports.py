@@ -72,25 +72,6 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = profkit.nonsense
 
 
-@pytest.mark.parametrize(
-    ("house", "forbidden"),
-    [
-        ("collectors", {"profkit", "analyzers", "roofline"}),
-        ("roofline", {"profkit", "analyzers"}),
-        ("analyzers", {"profkit"}),
-    ],
-)
-def test_imports_go_one_way(house, forbidden):
-    """Imports inside functions count as well."""
-    wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {name}"
-        for file in sorted((ROOT / house).rglob("*.py"))
-        for name, line in imported(file)
-        if name.partition(".")[0] in forbidden
-    ]
-    assert wrong == []
-
-
 @cache
 def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
@@ -257,34 +238,3 @@ def test_our_own_modules_are_imported_on_top():
 @pytest.mark.slow
 def test_what_is_imported_late_is_heavy(name):
     assert " ".join(sorted(loads(name))) == LAZY[name]
-
-
-def test_the_runner_is_started_and_never_imported():
-    """But for a callable, which lives in the process that asks."""
-    files = [
-        file
-        for file in (ROOT / "profkit").rglob("*.py")
-        if not {"judge", "guest", "torch_tools"} & {*file.relative_to(ROOT / "profkit").parts}
-    ]
-    edges = [
-        f"{file.relative_to(ROOT)} -> {name}"
-        for file in files
-        for name, _ in imported(file)
-        if name.startswith(("profkit.judge", "profkit.guest", "profkit.torch_tools"))
-    ]
-    assert sorted(edges) == [
-        "profkit/__init__.py -> profkit.torch_tools.bench",
-        "profkit/record/call.py -> profkit.torch_tools.inprocess",
-    ]
-
-
-def test_nobody_goes_round_the_contract_by_importing_modules_by_name():
-    """import_module with a variable module: only lazy tables of our own names."""
-    by_name = [
-        str(file.relative_to(ROOT))
-        for file in sorted((ROOT / "profkit").rglob("*.py"))
-        for node in nodes(file)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module"
-        if any(isinstance(word, ast.Constant) and "runner" in str(word.value) for word in ast.walk(node))
-    ]
-    assert by_name == []

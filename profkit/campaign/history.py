@@ -217,7 +217,7 @@ def _words(before: Sequence[Facts], after: Sequence[Facts]) -> Iterator[tuple[st
 
 
 def _numbers(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
-    """Counters, clocks and counts whose ranges lie apart, the largest change first."""
+    """Counters, clocks and counts with disjoint ranges, the largest change first."""
     found = []
     for name in dict.fromkeys(name for one in (*before, *after) for name in one):
         old, new = (

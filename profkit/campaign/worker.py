@@ -1,4 +1,6 @@
-"""A process that does tasks for a campaign, one at a time: `python -m profkit.campaign.worker LENT NICE`, and who asks it.
+"""A process that does a campaign's tasks, one at a time, and its client.
+
+    python -m profkit.campaign.worker LENT NICE
 
 Tasks come as lines of JSON on its standard input; what it does is said, and answered, in lines on its standard output.
 It ends with its parent, and everything it started ends with it (launch/warden.py).

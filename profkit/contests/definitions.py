@@ -137,7 +137,7 @@ def _derived(definition: Json) -> dict[str, int | str]:
 def _cases(
     definition: Json, workloads: Sequence[Json], root: Path, where: Path
 ) -> tuple[list[Json], Json, list[Caveat]]:
-    """The workloads whose inputs are there, the largest first; that one as published; caveats."""
+    """The workloads with inputs here, the largest first; that one as published; caveats."""
     found, published, caveats = [], [], []
     for workload in workloads:
         _complete(workload, ("inputs",), where)

@@ -22,10 +22,8 @@ from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 
 
-def main(job_file: str, events_file: str, line: str = "") -> int:
-    """Do the job; 0 when it was done, whatever became of the candidates. line: the descriptor that the key of the events
-    is read from.
-    """
+def main(job_file: str, events_file: str) -> int:
+    """Do the job; 0 when it was done, whatever became of the candidates."""
     with_parent(signal.SIGKILL)
     # No __pycache__ in the user's folder.
     sys.dont_write_bytecode = True
@@ -38,7 +36,7 @@ def main(job_file: str, events_file: str, line: str = "") -> int:
         from profkit.torch_tools import ahead
 
         return ahead.build(job)
-    events = Events(Path(events_file), job.limits, _key(line))
+    events = Events(Path(events_file), job.limits)
     from profkit.judge import session
 
     try:
@@ -66,13 +64,6 @@ def _walled(job: Job) -> None:
     Path(job.cache).mkdir(parents=True, exist_ok=True)
     priorities.put_up()
     landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
-
-
-def _key(line: str) -> bytes:
-    if not line:
-        return b""
-    with os.fdopen(int(line), "rb") as stream:
-        return stream.read()
 
 
 def _end() -> None:

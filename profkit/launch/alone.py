@@ -1,8 +1,8 @@
-"""One measurement at a time on a device, across all processes of this machine: a lock of the kernel's for each device.
+"""A lock for each device: one measurement at a time, across all processes of this machine.
 
-The lock dies with its owner, so it is never stale. The files lie where every user of the machine finds them. One a device is
-for its counters; two are for its time, the lock and a gate before it: samples that share the device pass the gate one by one, and find it closed from when
-one of them wants to have it alone until it is done, so that those who want that have their turns one after the other.
+The kernel's locks die with their owner and are never stale. The files lie where every user of the machine finds them. One
+a device is for its counters. Two are for its time, the lock and a gate before it: samples that share the device pass the
+gate one by one, and find it closed from when one of them wants the device alone until it is done.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def folder() -> Path:
 
 @contextlib.contextmanager
 def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: bool = False) -> Iterator[None]:
-    """Have a device (its UUID, or CPU) to oneself in the block; waits for whoever has it, which is said once.
+    """Have a device (its UUID, or CPU) to oneself in the block; waiting for it is said once.
 
     shared: for work that only has to stay away from measurements. Raises ProfkitError when the lock cannot be made.
     """
@@ -56,12 +56,11 @@ def alone(device: str, say: Callable[[str], None] = lambda _: None, *, shared: b
 
 @contextlib.contextmanager
 def counting(device: str, say: Callable[[str], None] = lambda _: None) -> Iterator[None]:
-    """Have the hardware counters of a device (its UUID; "" where none is known) to oneself in the block: a driver lends
-    them to one at a time, and an ncu waits for those alone that share its temporary directory, where profkit's each
-    have their own.
+    """Have the hardware counters of a device to oneself in the block.
 
-    Waits for whoever has them, which is said once, COUNTERS_WAIT seconds at most; ncu then says itself that they are
-    taken. Raises ProfkitError when the lock cannot be made.
+    device: its UUID, "" where none is known. A driver lends counters to one at a time, and ncu waits only for processes with
+    the same temporary directory, where profkit's each have their own. Waits COUNTERS_WAIT seconds at most, which is said once;
+    ncu then says itself that they are taken. Raises ProfkitError when the lock cannot be made.
     """
     if not device:
         yield
@@ -86,8 +85,9 @@ def _named(device: str) -> str:
 
 
 class Door:
-    """A device that several share while they prepare, and that one has alone while it times. main, gate: descriptors of its
-    two files, which processes that stand for one measurement have in common: what one of them holds they all hold.
+    """A device that several share while they prepare, and that one has alone while it times.
+
+    main, gate: descriptors of its two files, common to the processes of one measurement: what one of them holds they all hold.
     """
 
     def __init__(self, main: int, gate: int) -> None:
@@ -105,37 +105,40 @@ class Door:
             raise
 
     def share(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device beside others who share it, after whoever waits to have it alone. `waits` is called before waiting."""
+        """Use the device beside others, after every waiting `alone`. `waits` is called first."""
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_SH)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def alone(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone, as long as it takes: others are waited for, until each lets go of it because it is `wanted`."""
+        """Use the device alone for long; others let go of it because it is `wanted`."""
         self._through(waits, fcntl.LOCK_EX, fcntl.LOCK_EX)
         fcntl.flock(self.gate, fcntl.LOCK_UN)
 
     def turn(self, waits: Callable[[], None] = lambda: None) -> None:
-        """Use the device alone for a moment. Who wants that as well is next, and only then those who share it: they stand
-        still once for all of them. Whoever goes on has to share for the next turn, so that this comes to an end.
+        """Use the device alone for a moment.
+
+        Others that want a turn are next, and only then those that share it: they stand still once for all of them. Share again
+        before the next turn, so that this comes to an end.
         """
         self._through(waits, fcntl.LOCK_SH, fcntl.LOCK_EX)
 
     def _through(self, waits: Callable[[], None], gate: int, main: int) -> None:
-        """Let go of the device, and have it again behind the gate; who waits at both says so once."""
+        """Let go of the device, and have it again behind the gate; waiting at both is said once."""
         waits = functools.cache(waits)
         fcntl.flock(self.main, fcntl.LOCK_UN)
         _take(self.gate, gate, waits)
         _take(self.main, main, waits)
 
     def leave(self) -> None:
-        """Have the device no longer, nor the gate, which one that ended before its turn was over left closed."""
+        """Give up the device, and the gate that a process left closed when it ended in its turn."""
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         fcntl.flock(self.main, fcntl.LOCK_UN)
 
     @property
     def wanted(self) -> bool:
-        """Of one who shares: whether somebody waits to be alone, whom `share` lets go first. Rarely it is another on its
-        way to share, who has passed in a moment.
+        """Whether another process waits to be alone, which `share` lets go first.
+
+        Rarely it is another on its way to share, which has passed in a moment.
         """
         try:
             fcntl.flock(self.gate, fcntl.LOCK_EX | fcntl.LOCK_NB)

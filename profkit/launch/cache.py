@@ -15,9 +15,7 @@ _ROOM = 1 << 24
 
 
 def root() -> Path:
-    """The cache that was asked for, or one among the system's temporary files where that could not be written when it was
-    first asked for.
-    """
+    """The cache asked for, or a temporary one where that could not be written at first."""
     wanted = _wanted()
     return wanted if _usable(wanted) else Path(tempfile.gettempdir()) / f"profkit-cache-{os.getuid()}"
 

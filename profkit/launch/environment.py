@@ -1,4 +1,4 @@
-"""What of the user's environment a child sees: names that are known to be of use to it, and no secret."""
+"""The part of the user's environment that a child sees: known to be of use, and no secret."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _of_use(name: str) -> bool:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A child's environment: what is allowed of the user's, unbuffered and in UTF-8, with the ninja beside Python found.
+    """A child's environment: the allowed part of the user's, unbuffered, UTF-8, ninja found.
 
     PYTHONPATH keeps its absolute entries alone: the child is not to import from wherever it is started.
     """
@@ -105,15 +105,16 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def sharing() -> dict[str, str]:
-    """OpenMP's threads sleep between parallel regions: those of a process whose turn it is not would spin on the
-    cores of the one that is timed. What the user says of it holds.
+    """Variables that let OpenMP's threads sleep between parallel regions; the user's win.
+
+    Threads of a process whose turn it is not would spin on the cores of the one that is timed.
     """
     told = any(name in os.environ for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"))
     return {} if told else {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def _places() -> list[str]:
-    """Absolute entries of PYTHONPATH, and where profkit itself lies when nothing else would find it there."""
+    """Absolute entries of PYTHONPATH, and profkit's own place where it would not be found."""
     told = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
     mine = str(Path(__file__).resolve().parent.parent.parent)
     return told if mine in told or mine.endswith("-packages") else [*told, mine]

@@ -1,4 +1,4 @@
-"""Which GPU a process started from here would get, asked of the driver without starting CUDA."""
+"""The GPU that a process started from here gets, by the driver, without starting CUDA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from profkit.vendor.nvidia import nvml
 
 
 def _first() -> tuple[Any, Any, Any] | None:
-    """(pynvml, handle of the whole GPU, handle of what CUDA sees of it) of the first visible GPU; None without one."""
+    """(pynvml, handle of the whole GPU, handle of CUDA's part) of the first visible; or None."""
     library = nvml.driver()
     cards = nvml.cards(library)
     found = nvml.chosen(cards, os.environ.get("CUDA_VISIBLE_DEVICES"))[:1]
@@ -22,8 +22,9 @@ def _handle(card: nvml.Card, part: int | None) -> Any:
 
 
 def visible() -> list[dict[str, str]]:
-    """{"uuid", "name", "memory"} (its bytes) of every GPU, or slice of one, that this process may use, in CUDA's order; [] without
-    a driver.
+    """{"uuid", "name", "memory" [B]} of every visible GPU or slice of one, in CUDA's order.
+
+    Empty without a driver.
     """
     with nvml.Unsaid():
         library = nvml.driver()
@@ -48,7 +49,7 @@ def gpu_present() -> bool:
 
 
 def utilization() -> float:
-    """Share of the time in which the first visible GPU has worked lately; NaN where the driver does not say."""
+    """Share of time that the first visible GPU has worked lately; NaN where not known."""
     with nvml.Unsaid():
         found = _first()
         return float("nan") if found is None else found[0].nvmlDeviceGetUtilizationRates(found[1]).gpu / 100.0
@@ -67,7 +68,7 @@ def compute_capability() -> str:
 
 
 def identity() -> dict[str, str]:
-    """{"uuid", "name", "driver"} of the first visible GPU, or of its slice; empty when there is none."""
+    """{"uuid", "name", "driver"} of the first visible GPU or of its slice; empty without one."""
     with nvml.Unsaid():
         if (found := _first()) is None:
             return {}

@@ -1,4 +1,4 @@
-"""A judge's process with the reference, and a process for each candidate: started, watched, ended together.
+"""A judge's process with the reference, and one for each candidate: started, watched, ended.
 
 The judge asks, over a socket to each candidate, and tells the parent what becomes of them: `overdue` is to be
 killed, `lost` has ended by itself. A candidate that falls leaves the judge and the others alone.
@@ -32,7 +32,6 @@ from profkit.launch.runner import (
     blame,
     check_room,
     command,
-    new_key,
     tampering,
     verdict,
     write_job,
@@ -46,15 +45,18 @@ _FAREWELL = 2.0
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """A process's variables. What it and its compilers leave in TMPDIR, also when they are killed, goes with `scratch`."""
+    """A process's variables. What it and its compilers leave in TMPDIR goes with `scratch`."""
     return environment({**sharing(), "TMPDIR": tempfile.mkdtemp(dir=scratch)})
 
 
 class JudgeFollower(Follower):
-    """Follows the judge's events. `overdue`: candidate -> (phase, its limit [s]); `lost`: candidate -> phase."""
+    """Follower of the judge's events.
 
-    def __init__(self, path: Path, limits: dict[str, float], progress: Progress, key: bytes) -> None:
-        super().__init__(path, limits, progress, key)
+    `overdue`: candidate -> (phase, its limit [s]); `lost`: candidate -> phase.
+    """
+
+    def __init__(self, path: Path, limits: dict[str, float], progress: Progress) -> None:
+        super().__init__(path, limits, progress)
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
         self._seen = 0
@@ -144,11 +146,11 @@ def run_isolated(
     outcome: Outcome | None = None,
     door: Door | None = None,
 ) -> Outcome:
-    """Run a "measure" job with every implementation in a process of its own; see runner.run_job. door: of a device that the
-    caller shares; the judge has it alone while it times.
+    """Run a "measure" job with every implementation in a process of its own; see runner.run_job.
 
-    Should the judge itself fall while it deals with a candidate, everything starts again without that one. So it does when
-    inputs that nobody has to bear have ended somebody, who is not asked for these again.
+    door: of a device that the caller shares; the judge has it alone while it times. Should the judge itself fall while it
+    deals with a candidate, everything starts again without that one. So it does when optional inputs have ended a candidate's
+    process: these are not tried on it again.
     """
     outcome = outcome if outcome is not None else Outcome()
     subjects = list(job.subjects)
@@ -208,8 +210,7 @@ def _sitting(
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
     names = _Names(logs, f"{stem}-{number + 1}" if number else stem)
-    key, line = new_key()
-    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, key)
+    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects, door)
         stack.callback(lines.close)
@@ -227,7 +228,7 @@ def _sitting(
             exchange=str(folder),
         )
         write_job(judge, names.of("job.json"))
-        argv, log = command(names.of("job.json"), names.of("events.jsonl"), line), names.of("log")
+        argv, log = command(names.of("job.json"), names.of("events.jsonl")), names.of("log")
         stack.callback(_dismiss, children, outcome)
         ended: process.Exit | None = None
         try:
@@ -238,7 +239,7 @@ def _sitting(
                 log=log,
                 env=_environment(scratch),
                 watch=follower,
-                hand_over=[line, *lines.give_judges()],
+                hand_over=lines.give_judges(),
             )
             follower(ended.wall)
             outcome.exits.append((argv, ended, log))
@@ -255,7 +256,7 @@ def _sitting(
 
 
 class _Lines:
-    """A pair of connected sockets for every candidate, and what the judge needs of a door, until they are handed over."""
+    """A pair of connected sockets for every candidate, and a door's descriptors, to hand over."""
 
     def __init__(self, subjects: Sequence[Subject], door: Door | None) -> None:
         self.door = [os.dup(door.main), os.dup(door.gate)] if door is not None else []
@@ -287,8 +288,9 @@ def _child(
     follower: JudgeFollower,
     progress: Progress,
 ) -> Child:
-    """The process of one candidate, not started yet. Its job says nothing of the reference, nor any seed. folders: for
-    tensors, and for what it leaves in TMPDIR.
+    """The process of one candidate, not started yet. Its job names neither reference nor seed.
+
+    folders: for tensors, and for what it leaves in TMPDIR.
     """
     place = folders[0] / subject.name
     place.mkdir(mode=0o700)
@@ -314,7 +316,7 @@ def _child(
 
 
 def stage(subject: Subject, reference: Path, place: Path) -> Path:
-    """A folder for a candidate with what lies beside it, but not the reference; its file in there, as it was when the run began.
+    """A folder for a candidate with its neighbours but no reference; its file as at the start.
 
     This keeps a candidate from importing the reference by accident, not from looking for it.
     """

@@ -46,7 +46,7 @@ def missing() -> list[str]:
 
 
 def caveat() -> dict[str, str] | None:
-    """The caveat of a run whose candidates are not restricted; None where they are."""
+    """The caveat of a run with unrestricted candidates; None where they are restricted."""
     lacks = missing()
     if not lacks:
         return None
@@ -81,7 +81,7 @@ def put_up(folders: Iterable[str | Path]) -> None:
 
 
 def _devices() -> Iterator[str]:
-    """Places that every program may write to: devices, /dev/shm, /proc/self, pipes of CUDA's MPS."""
+    """Places that every program may write to: devices, /dev/shm, /proc/self, pipes of MPS."""
     with contextlib.suppress(OSError), os.scandir("/dev") as entries:
         yield from (entry.path for entry in entries if entry.name not in _KEPT and _is_open(entry))
     yield "/proc/self"

@@ -1,4 +1,4 @@
-"""One child process: started in a session of its own, drained, watched, and never left behind."""
+"""One child process: started in its own session, drained, watched, and never left behind."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAMILY = "PROFKIT_FAMILY"
 
 
 class Child(Protocol):
-    """A process that was started: what is asked of it here. `returncode` is None until it has ended."""
+    """A started process, as far as it is needed here. `returncode` is None until it has ended."""
 
     pid: int
     returncode: int | Any
@@ -56,7 +56,7 @@ def demand_linux() -> None:
 
 
 def guarded(argv: Sequence[str], **options: Any) -> Child:
-    """A process under a warden of its own, which adopts what it leaves behind; options are Popen's."""
+    """A process under its own warden, which adopts what it leaves behind; options are Popen's."""
     return subprocess.Popen([sys.executable, "-I", "-S", str(_WARDEN), str(os.getpid()), *argv], **options)
 
 
@@ -66,8 +66,10 @@ start: Callable[..., Child] = guarded
 
 @dataclass(frozen=True)
 class Exit:
-    """How a child ended. `code` is negative for a signal; `wall` in seconds; `tail` its last output; `memory` the
-    bytes in which it was stopped for having more than it may, else 0.
+    """How a child ended.
+
+    `code` is negative for a signal; `wall` in seconds; `tail` its last output; `memory` the bytes at which it was stopped for
+    having more than it may, else 0.
     """
 
     code: int
@@ -207,7 +209,7 @@ def _follow(
     began: float,
     meter: Meter,
 ) -> bool:
-    """Drain and watch until the child ends or has taken too much memory (False), or has hung (True)."""
+    """Drain and watch until the child ends or exceeds its memory (False), or has hung (True)."""
     os.set_blocking(output, False)
     excuse, due = waiting.Excuse(0, 0.0, 0.0), -1.0
     with selectors.DefaultSelector() as selector:
@@ -283,8 +285,9 @@ def _memory(pid: int, *kinds: str) -> int:
 
 
 def _unmapped(family: Iterable[int]) -> int:
-    """Bytes of files in memory (memfd, deleted ones of /dev/shm) that these have open, less what they have mapped of
-    shared memory, which is counted with each.
+    """Bytes of open files in memory (memfd, deleted ones of /dev/shm) that are not mapped.
+
+    Shared memory that is mapped is counted with each process.
     """
     files: dict[tuple[int, int], int] = {}
     mapped = 0
@@ -300,8 +303,9 @@ def _unmapped(family: Iterable[int]) -> int:
 
 
 def kill_session(leader: int, *, grace: float = _GRACE, mark: str = "") -> None:
-    """End every process of the leader's session, every descendant, and what carries `mark` in its environment,
-    which a daemon inherits that has cut the other ties: SIGTERM, `grace` seconds, SIGKILL.
+    """End the leader's session, its descendants, and what carries `mark` in its environment.
+
+    A daemon that has cut the other ties inherits the mark. SIGTERM, `grace` seconds, SIGKILL.
     """
     family: set[int] = set()
     steps = [(signal.SIGTERM, grace)] if grace else []

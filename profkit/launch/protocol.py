@@ -6,7 +6,6 @@ not a pipe, because it survives every way a child can die and passes through `nc
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from typing import Any
 
@@ -14,8 +13,10 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """One implementation to run: the reference or a candidate. sha256: of its file when the run began, "" if any will do;
-    content: what was in it then, where it is to be run as it was though somebody has written into it since.
+    """One implementation to run: the reference or a candidate.
+
+    sha256: of its file when the run began, "" if any will do; content: what was in it then, where it is to be run as it was
+    though it has been written to since.
     """
 
     name: str
@@ -92,8 +93,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     done; of a
     judge also seeds, lost (a candidate's process has ended), overdue (it has not answered in time and is to be
     killed), spared (it ended over an unusual input that it need
-    not bear, before anything was timed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began. `seal`: what
-    only who has the key of the run can write, of the line's number and all else in it.
+    not bear, before anything was timed) and alone (when it had the device so). `data` depends on the kind. `at`: seconds since the process began.
     """
 
     kind: str
@@ -102,16 +102,6 @@ class Event(msgspec.Struct, omit_defaults=True):
     limit: float = 0.0
     at: float = 0.0
     data: dict[str, Any] = {}
-    seal: str = ""
-
-
-def sealed(event: Event, number: int, key: bytes) -> Event:
-    """The event as line `number` of a run with this key; unchanged without a key."""
-    if not key:
-        return event
-    bare = msgspec.structs.replace(event, seal="")
-    digest = hashlib.blake2b(b"%d " % number + msgspec.json.encode(bare), key=key, digest_size=16)
-    return msgspec.structs.replace(bare, seal=digest.hexdigest())
 
 
 BARE = [sys.executable, *(("-P",) if sys.version_info >= (3, 11) else ()), "-m"]

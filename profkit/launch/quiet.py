@@ -1,4 +1,4 @@
-"""Wait until nobody else works on a device: for machines that are shared."""
+"""Wait for a device on which nothing else works: for machines that are shared."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def wait(
     now: Callable[[], float] = time.monotonic,
     rest: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Return once the GPU ("cuda", the first visible one) or the processor ("cpu") has been quiet for LEAST seconds.
+    """Return once the first GPU ("cuda") or processor ("cpu") was quiet for LEAST seconds.
 
-    limit: seconds to wait at most. busy: share of the time in which the device has worked lately, NaN where nobody says,
+    limit: seconds to wait at most. busy: share of the time in which the device has worked lately, NaN where that is not known,
     which counts as quiet. Raises CannotProfileError.
     """
     look = busy or (gpu.utilization if device == "cuda" else processor)

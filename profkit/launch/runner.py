@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 from profkit.errors import ProfkitError
 from profkit.launch import process
 from profkit.launch.environment import environment
-from profkit.launch.protocol import BARE, CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject, sealed
+from profkit.launch.protocol import BARE, CANNOT_WRITE, DOING, LIMITS, Event, Job, Subject
 from profkit.rundir.files import ROOM, temporary, unwritable
 
 Prefix = Sequence[str]
@@ -42,13 +41,13 @@ class Outcome:
 
 
 class Follower:
-    """Reads the child's events as they come and knows the moment by which the next one is due. `limit`: the seconds that
-    the phase it is in may take; `forged`: lines that somebody else wrote, which are left out.
+    """Reader of the child's events, with the moment by which the next one is due.
+
+    `limit`: the seconds that the phase it is in may take.
     """
 
-    def __init__(self, path: Path, limits: Mapping[str, float], progress: Progress, key: bytes = b"") -> None:
-        self._path, self._key = path, key
-        self.forged = self._number = 0
+    def __init__(self, path: Path, limits: Mapping[str, float], progress: Progress) -> None:
+        self._path = path
         self._offset = 0
         self._progress = progress
         self._told: set[tuple[str, str]] = set()
@@ -75,16 +74,8 @@ class Follower:
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in whole.splitlines():
-            try:
-                event = msgspec.json.decode(line, type=Event)
-            except msgspec.DecodeError:
-                self.forged += bool(self._key)
-                continue
-            if sealed(event, self._number, self._key).seal == event.seal:
-                self._number += 1
-                yield event
-            else:
-                self.forged += 1
+            with contextlib.suppress(msgspec.DecodeError):
+                yield msgspec.json.decode(line, type=Event)
 
     @property
     def where(self) -> tuple[str, str]:
@@ -93,21 +84,9 @@ class Follower:
         return (last.impl, last.phase) if last else ("", "start")
 
 
-def command(job: Path, events: Path, line: int | None = None) -> list[str]:
-    """The runner's command line. -P: what lies in the directory it is started in is not imported. line: the descriptor of
-    the key for its events.
-    """
-    told = [] if line is None else [str(line)]
-    return [*BARE, "profkit.judge", str(job), str(events), *told]
-
-
-def new_key() -> tuple[bytes, int]:
-    """A key for the events of one start, and the descriptor that it can be read from once."""
-    key = secrets.token_bytes(32)
-    out, into = os.pipe()
-    os.write(into, key)
-    os.close(into)
-    return key, out
+def command(job: Path, events: Path) -> list[str]:
+    """The runner's command line."""
+    return [*BARE, "profkit.judge", str(job), str(events)]
 
 
 def planned(logs: Path, stem: str, prefix: Prefix = ()) -> list[str]:
@@ -155,8 +134,9 @@ def run_job(
 def blame(
     follower: Follower, ended: process.Exit, subjects: Sequence[Subject], job: Job, outcome: Outcome, slack: float = 0.0
 ) -> Subject | None:
-    """Whose turn it was when the runner ended, written down as fallen; None when it was nobody's. slack: seconds that
-    it had beyond the limit of the phase.
+    """The implementation at work when the runner ended, noted as fallen; None without one.
+
+    slack: seconds that it had beyond the limit of the phase.
     """
     name, phase = follower.where
     corrupt = next((event for event in follower.events if event.kind == "corrupt"), None)
@@ -188,15 +168,11 @@ def _start(
     argv = planned(logs, stem, prefix)
     job_file, events, log = Path(argv[-2]), Path(argv[-1]), logs / f"{stem}.log"
     write_job(msgspec.structs.replace(job, subjects=list(subjects)), job_file)
-    # A tool in between may not hand a descriptor on.
-    key, line = (b"", None) if prefix else new_key()
-    follower = Follower(events, {**LIMITS, **job.limits}, progress, key)
-    argv = [*argv, str(line)] if line is not None else argv
-    given = [] if line is None else [line]
+    follower = Follower(events, {**LIMITS, **job.limits}, progress)
     try:
         with temporary() as place:
             told = environment({"TMPDIR": place, **(env or {})})
-            ended = process.run(argv, log=log, env=told, watch=follower, memory=job.memory, hand_over=given)
+            ended = process.run(argv, log=log, env=told, watch=follower, memory=job.memory)
         follower(ended.wall)
     finally:
         outcome.events += follower.events + tampering(follower, job)
@@ -204,8 +180,8 @@ def _start(
 
 
 def tampering(follower: Follower, job: Job) -> list[Event]:
-    """Caveats about files of the run that somebody else wrote into."""
-    found = [f"{follower.forged} lines of events were not the runner's own"] if follower.forged else []
+    """Caveats about files of the run that another process wrote into."""
+    found = []
     written = next((event.data for event in reversed(follower.events) if event.kind == "written"), None)
     if written is not None and digest(Path(job.timings)) != written["digest"]:
         found.append(f"{Path(job.timings).name} is not what the runner wrote")
@@ -235,7 +211,7 @@ def write_job(job: Job, file: Path) -> None:
 
 
 def check_room(ended: process.Exit, log: Path) -> None:
-    """Raise ProfkitError when the runner ended because it could not write: no implementation is to blame."""
+    """Raise ProfkitError when the runner could not write: no implementation is to blame."""
     if ended.code != CANNOT_WRITE:
         return
     last = next((line for line in reversed(ended.tail.splitlines()) if line.startswith("cannot write ")), "")
@@ -244,7 +220,10 @@ def check_room(ended: process.Exit, log: Path) -> None:
 
 
 def verdict(phase: str, ended: process.Exit, limit: float | None, memory: int) -> tuple[str, str, str]:
-    """(status, reason, last lines) of a process that ended in `phase`; `limit` [s] if it was killed at that."""
+    """(status, reason, last lines) of a process that ended in `phase`.
+
+    limit: the seconds at which it was killed, None if it was not.
+    """
     if ended.memory:
         have, may = (f"{size / 2**30:.3g} GiB" for size in (ended.memory, memory))
         return "memory-limit", f"{have} of host memory in {phase}, the limit is {may}; killed", ended.tail
@@ -263,7 +242,6 @@ __all__ = [
     "command",
     "digest",
     "environment",
-    "new_key",
     "planned",
     "run_job",
     "tampering",

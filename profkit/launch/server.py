@@ -1,4 +1,6 @@
-"""A process that has imported torch and forks a child for every request: `python -m profkit.launch.server FD PARENT MODULE...`.
+"""A process with torch imported that forks a child for every request.
+
+    python -m profkit.launch.server FD PARENT MODULE...
 
 It touches no GPU and starts no thread of its own. A child is a fork with its own session, directory, environment,
 descriptors and output, under a warden, and runs a module as `python -m` does; see profkit.launch.warm, which asks.
@@ -36,7 +38,7 @@ _HIGH = 200
 
 
 def _serve(control: socket.socket) -> Request | None:
-    """Fork a child for every message. In a child the request; None when there will be no more messages."""
+    """Fork a child for every message: in a child its request; None after the last message."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -83,7 +85,7 @@ def _serve(control: socket.socket) -> Request | None:
 
 
 def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
-    """Tell who asked what became of the children that have ended."""
+    """Send the exit codes of children that have ended to the processes that asked for them."""
     for pid in list(lines):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -95,7 +97,7 @@ def _reap(lines: dict[int, socket.socket], heard: select.poll) -> None:
 
 
 def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Sequence[int]) -> Request:
-    """Make this fork of `server` what a process of its own would be: session, descriptors, variables, directory, chance."""
+    """Make this fork of `server` like a process of its own: session, variables, folder, chance."""
     os.setsid()
     data = b""
     while not data.endswith(b"\n"):
@@ -128,15 +130,17 @@ def _become(server: int, line: socket.socket, given: Sequence[int], foreign: Seq
 
 
 def _mark(mark: str) -> None:
-    """Write the mark where /proc/PID/environ shows it: over the one this process was executed with, which setting a
-    variable leaves as it was. Descendants that never execute anything inherit it there.
+    """Write the mark where /proc/PID/environ shows it.
+
+    It goes over the one this process was executed with, which setting a variable leaves as it was. Descendants that never
+    execute anything inherit it there.
     """
     if len(mark) == len(UNMARKED) and _PLACE:
         ctypes.memmove(_PLACE, mark.encode(), len(mark))
 
 
 def _place() -> int:
-    """Address of the mark among the variables this process was executed with; 0 when it was given none."""
+    """Address of the mark among this process's variables at its start; 0 without one."""
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_void_p
     return getenv(FAMILY.encode()) or 0 if os.environ.get(FAMILY) == UNMARKED else 0

@@ -1,4 +1,4 @@
-"""Where the command line tools are, and which version: each is looked for in one way and asked once."""
+"""Places and versions of the command line tools, each looked for in one way and once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Kind:
-    """A tool to look for: its name on PATH, the variable that names it instead, and where installers put it."""
+    """A tool to look for: its name on PATH, the variable that overrides it, usual places."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ SANITIZER = Kind(
 
 
 def find(kind: Kind) -> Tool | None:
-    """The tool its variable names, else the first that runs on PATH or in the usual places, the newest first."""
+    """The tool its variable names, else the first that runs on PATH or in the usual places."""
     return next((tool for path in _candidates(kind) if (tool := _ask(path)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""Is a process that does not answer hung, or has it a reason? A compiler at work, or a machine that gives it no time."""
+"""Whether a process that does not answer hangs or has a reason: a compiler, or contention."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PENDING = re.compile(r"^S(?:ig|hd)Pnd:\s*(\w+)", re.M)
 
 
 class Excuse:
-    """The limit of one wait, and whether it is extended. process: whom one waits for, 0 when it is not known."""
+    """The limit of one wait, and whether it is extended. process: awaited one, 0 if not known."""
 
     def __init__(self, process: int, limit: float, most: float) -> None:
         self._process = process
@@ -68,7 +68,7 @@ class Excuse:
         self._end += seconds
 
     def more(self) -> bool:
-        """Whether to wait on: a compiler is at work for the process, or others have kept it from running."""
+        """Whether to wait on: a compiler works for the process, or contention keeps it from running."""
         waited = time.monotonic() - self._began
         if waited < self._most and compiling(self._process):
             # What was compiled has to be called yet.
@@ -138,7 +138,10 @@ def _stat(pid: int) -> list[str]:
 
 
 def _of(pid: int, name: str) -> str:
-    """A file of a process's; empty when it is gone. Without a stream: a judge looks at each neighbour after each answer."""
+    """Contents of a file in /proc; empty when it is gone.
+
+    Without a stream: a judge looks at each neighbour after each answer.
+    """
     try:
         file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,8 +1,8 @@
-"""Stands over one child: what it starts, and what that starts, ends with it, whatever session or environment it is in.
+"""Guard over one child: all its descendants end with it, in whatever session they are.
 
-Run as a program of its own: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.launch.server puts one over each of its
-forks. The kernel gives orphans among its descendants
-to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by the same signal or code; told to stop, it ends them all.
+Run as a program of its own: `python -I -S warden.py PARENT PROGRAM [ARGUMENTS]`; profkit.launch.server puts one over each
+of its forks. The kernel gives orphans among its descendants to it (PR_SET_CHILD_SUBREAPER). It ends as the child ended, by
+the same signal or code; asked to stop, it ends them all.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Runners out of a process that has imported torch already: a fork for every job, not a Python start.
+"""Runners out of a process that has imported torch already: a fork for every job.
 
     with warm.runners():           # inside, profkit.launch.process starts runners this way
 
 profkit.launch.server imports and waits; a child is a fork of it that is like a process of its own in everything it can
 see: session, directory, variables, descriptors, limits. What a library reads while it is loaded, and what a process
-inherits, is fixed when a server starts; so there is one for each combination that is asked for. What is no runner is
-started as ever.
+inherits, is fixed when a server starts; so there is one for each combination that is needed. Other programs than runners
+are started as ever.
 
-Each child has a line (a socket pair) to who asked for it: its number comes back, the request goes out, the exit code
-comes back. A line that ends without one means that the server was killed, and the child with it; where who asked has
-ended, the child ends. Several processes may ask for children of the same servers: see `Lent`.
+Each child has a line (a socket pair) to the process that requested it: its number comes back, the request goes out, the
+exit code comes back. A line that ends without one means that the server was killed, and the child with it; the child ends
+with the requesting process. Several processes may share servers: see `Lent`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ UNMARKED = "0" * 16
 
 
 class Request(msgspec.Struct):
-    """One child: module and arguments, where, with which variables, and the numbers of the descriptors it is given."""
+    """One child: module, arguments, directory, variables, and numbers of its descriptors."""
 
     module: str
     arguments: list[str]
@@ -71,7 +71,7 @@ class Request(msgspec.Struct):
 
 
 class Forked:
-    """A child of a server's, as far as profkit.launch.process knows subprocess.Popen. Not for two threads."""
+    """A server's child in the form of subprocess.Popen. Not for two threads."""
 
     def __init__(self, pid: int, line: socket.socket, stdout: IO[bytes]) -> None:
         self.pid, self.stdout = pid, stdout
@@ -106,8 +106,9 @@ def _received(line: socket.socket, flags: int = 0) -> int | None:
 
 
 class Warm:
-    """Starts children as subprocess.Popen does, those of `modules` as forks of servers. Safe in threads. `preload`: what
-    a server imports; `env`: variables that a server has and its children have not.
+    """Starter like subprocess.Popen: children of `modules` are forks of servers. Thread-safe.
+
+    `preload`: what a server imports; `env`: variables that a server has and its children have not.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Warm:
         env: Mapping[str, str] | None = None,
         lent: int = -1,
     ) -> None:
-        """lent: a descriptor of another process's `Lent`, of whose servers children are first asked for."""
+        """lent: a descriptor of another process's `Lent`, whose servers are used first."""
         self._preload, self._modules, self._env = tuple(preload), modules, dict(env or {})
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
@@ -143,12 +144,12 @@ class Warm:
         return guarded(argv, **options)
 
     def prepare(self, env: Mapping[str, str]) -> None:
-        """Have a server begin with what it imports, before it is asked for children with this environment."""
+        """Start a server's imports before the first child with this environment is requested."""
         with contextlib.suppress(OSError):
             self._server(env)
 
     def pass_on(self, env: Mapping[str, str], given: Sequence[int]) -> bool:
-        """Ask the server for this environment for a child of somebody else's; False when it has ended."""
+        """Pass a request of another process to the server for this environment; False if it ended."""
         try:
             socket.send_fds(self._server(env).control, [b"?"], given)
         except OSError:
@@ -178,8 +179,9 @@ class Warm:
 
 
 class Lent:
-    """Servers of this process that others may ask, through the one descriptor that each of them inherits, until this is
-    closed. Where one of them was killed nobody gets a child any more: who asked has servers of its own from then on.
+    """Servers of this process that others may use through one inherited descriptor.
+
+    Where one of them was killed it serves no longer: its users have servers of their own from then on.
     """
 
     def __init__(self, warm: Warm) -> None:
@@ -205,7 +207,7 @@ class Lent:
                     os.close(descriptor)
 
     def close(self) -> None:
-        """Ask the servers for nobody any more."""
+        """Stop requesting children from the servers."""
         with contextlib.suppress(OSError):
             self._ours.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -214,7 +216,7 @@ class Lent:
 
 
 class _Server:
-    """One server and the socket on which it is asked for children. `served`: whether it has ever given one."""
+    """One server and the socket for its requests. `served`: whether it has ever given a child."""
 
     def __init__(self, env: Mapping[str, str], preload: Sequence[str]) -> None:
         self.served = False
@@ -251,7 +253,7 @@ class _Server:
 
 
 def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Mapping[str, Any]) -> Forked | None:
-    """A child of the server behind `control`, which is asked for it by `asks`; None when that cannot serve."""
+    """A child of the server behind `control`, requested through `asks`, or None."""
     given = tuple(options.get("pass_fds", ()))
     ours, theirs = socket.socketpair()
     out, into = os.pipe()
@@ -280,7 +282,7 @@ def _fork(control: socket.socket, asks: bytes, argv: Sequence[str], options: Map
 
 @contextlib.contextmanager
 def servers() -> Iterator[Warm]:
-    """Those that this process has runners of, or others that end with the block."""
+    """The servers of this process's runners, or others that end with the block."""
     if isinstance(process.start, Warm):
         yield process.start
         return
@@ -290,8 +292,10 @@ def servers() -> Iterator[Warm]:
 
 @contextlib.contextmanager
 def runners(begun: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Inside, runners are forks, unless it has been said already how they start: torch is imported once for all of them.
-    begun: the server for this environment imports at once, before it is known who asks for what.
+    """Make runners forks inside the block, unless it is settled already how they start.
+
+    torch is imported once for all of them. begun: the server for this environment imports at once, before it is known what
+    will be asked for.
     """
     if process.start is not process.guarded:
         yield

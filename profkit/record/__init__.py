@@ -1,4 +1,4 @@
-"""How something is recorded: one factory of jobs, one recorder a tool. Called, a block: `with profkit.record("step")`."""
+"""One factory of jobs and one recorder a tool; called: `with profkit.record("step")`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Called(ModuleType):
     """This package under its name, and the public function of the same name."""
 
     def __call__(self, name: str, runs: str | os.PathLike[str] | None = None) -> Block:
-        """`with profkit.record("step") as r: ...`: what the GPU did in the block; then `r.run`, and `r.seconds`."""
+        """`with profkit.record("step") as r: ...`: the GPU's work in the block, as `r.run`."""
         from profkit.record.block import Block  # pandas stays out of start-up
 
         # Of the package above, by name: what shows a run is no business of this house.

@@ -18,7 +18,7 @@ from profkit.rundir.manifest import Check, Command, Impl, PassInfo, ShapeInfo, T
 
 
 def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = True) -> None:
-    """Put what the runner said into the manifest; what became of the implementations only with `verdicts`."""
+    """Put a runner's results into the manifest, those of implementations only with `verdicts`."""
     manifest = run.manifest
     facts = outcome.first("facts")
     manifest.device = facts.get("device", manifest.device)
@@ -54,7 +54,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
 
 
 def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:
-    """Put what more processes of the same implementations gave into the manifest: what is wrong there is wrong."""
+    """Put the results of further processes into the manifest: what is wrong there is wrong."""
     manifest = run.manifest
     reference = manifest.reference.name if manifest.reference is not None else ""
     known = {(caveat.what, caveat.about) for caveat in manifest.caveats}
@@ -114,7 +114,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
 
 
 def _seeds(outcome: runner.Outcome) -> list[int]:
-    """The seeds that a judge drew; of one that was interrupted those that were used."""
+    """The seeds that a judge drew; of one that was interrupted the used ones."""
     used = [int(event.data["seed"]) for event in outcome.of("check")]
     return list(outcome.first("seeds").get("seeds", [])) or list(dict.fromkeys(used))
 
@@ -161,7 +161,7 @@ def _finite(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def portable(argv: Sequence[str], run: Run) -> list[str]:
-    """A command line without this machine's private paths: RUN for the run directory, ~ for the home."""
+    """A command line without private paths: RUN for the run directory, ~ for the home."""
     places = [(str(run.path.resolve()), "RUN"), (str(run.path), "RUN"), (f"{Path.cwd()}/", "")]
     home = os.path.expanduser("~")
     places += [(home, "~")] if len(home) > 1 else []

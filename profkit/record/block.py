@@ -1,4 +1,4 @@
-"""A block of code of this very process, recorded by torch's profiler: what the GPU did while it ran."""
+"""A block of code of this process, recorded by torch's profiler."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from profkit.rundir.files import temporary
 
 
 class Block(AbstractContextManager["Block"]):
-    """`with Block("step") as r`: ranges of `annotate` inside it are ranges of the run. Afterwards `seconds` is the wall
-    time of the block, everything it asked of the GPU included, and `run` what `shown(run, frames)` makes of the run
-    directory. Not for two blocks at once.
+    """`with Block("step") as r`: ranges of `annotate` inside it are ranges of the run.
+
+    Afterwards `seconds` is the wall time of the block, all its work on the GPU included, and `run` what `shown(run, frames)`
+    makes of the run directory. Not for two blocks at once.
     """
 
     def __init__(self, name: str, runs: str | os.PathLike[str] | None, shown: Callable[..., Any]) -> None:

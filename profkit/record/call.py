@@ -12,7 +12,10 @@ from profkit.targets.call import Call
 
 
 class InProcess:
-    """Times the callable, and its reference in turns with it, and models the work; the arguments stay as they are."""
+    """Recorder that times the callable and its reference in turns, and models the work.
+
+    The arguments stay as they are.
+    """
 
     name = "measure"
 

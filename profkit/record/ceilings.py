@@ -1,4 +1,4 @@
-"""The measured ceilings of this machine's GPU: measured once, kept per UUID and driver, copied into runs."""
+"""The measured ceilings of this machine's GPU: kept per UUID and driver, copied into runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def known(device: Mapping[str, Any]) -> Measured | None:
 
 
 def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
-    """Measure now, in a child process, and keep the result. sustained: hold the tensor ceilings as well.
+    """Measure now, in a child process, and keep the result.
+
+    sustained: hold the tensor ceilings as well.
 
     Raises CannotProfileError without a GPU, ProfkitError for what a CPU has none of.
     """

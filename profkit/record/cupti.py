@@ -1,4 +1,4 @@
-"""CUPTI in the place of nsys: torch's profiler round a Python program; of a sample what was seen while timing."""
+"""CUPTI in place of nsys: torch's profiler round a program; of a sample, while timing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _NOTE = "torch's profiler (CUPTI) in the place of nsys"
 
 
 class Cupti:
-    """Records the kernels that a Python program launches itself, or each rank of torchrun; other children are seen by nsys
-    alone.
+    """Recorder of a Python program's own kernels, or of each rank of torchrun.
+
+    Other children are seen by nsys alone.
     """
 
     name = "cupti"
@@ -101,7 +102,7 @@ def _rows(file: Path) -> list[dict[str, str]]:
 
 
 class Activities:
-    """The timeline of a sample where there is no nsys: what CUPTI saw of one call while timing; which is said."""
+    """The timeline of a sample without nsys: CUPTI's view of one call while timing; it is said."""
 
     name = "cupti"
 

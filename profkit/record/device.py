@@ -25,7 +25,7 @@ def device_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def device_of(frames: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """The device the launches name, with the driver's identity of the GPU a program started here gets, if it is that.
+    """The device that the launches name, with its identity by the driver if it is here.
 
     frames: launches by tool; ncu's know most.
     """

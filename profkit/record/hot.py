@@ -22,8 +22,10 @@ _FAR = 200
 
 @dataclass(frozen=True)
 class Hot:
-    """What ncu has to capture: `kernels` (full names, hottest first) with their `shares` of the kernel time,
-    `pattern` of their functions' names, as for -k, and the `invocations` of each function to count, from 1: `count` launches.
+    """The launches that ncu has to capture.
+
+    `kernels`: full names, hottest first; `shares`: of the kernel time; `pattern` of their functions' names, as for -k;
+    `invocations` of each function to count, from 1: `count` launches.
     """
 
     kernels: tuple[str, ...]
@@ -39,7 +41,7 @@ class Hot:
 
 
 def hottest(frame: pd.DataFrame, number: int) -> Hot:
-    """The `number` kernels with the longest summed time of a launches frame in order of launch; NCCL's cannot be counted.
+    """The `number` kernels with the longest summed time of a launches frame, without NCCL's.
 
     ncu matches the function's base name, so other instances of a hot template are counted where one is chosen: the
     invocations are those that meet as few of them as possible.
@@ -70,8 +72,9 @@ def hottest(frame: pd.DataFrame, number: int) -> Hot:
 
 
 def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
-    """Of the launches of these functions `kernel`, `time`, `shape` (kernel, grid and block as a number), and `at`, which
-    invocation of its function each is, from 1, counted by process.
+    """`kernel`, `time`, `shape` (kernel, grid and block as a number) and `at` of their launches.
+
+    at: which invocation of its function each is, from 1, counted by process.
     """
     base = kernels["kernel"].map({name: base_name(name) for name in kernels["kernel"].unique()})
     mine = base.isin(list(bases))
@@ -86,7 +89,7 @@ def _launches(kernels: pd.DataFrame, bases: Iterable[str]) -> pd.DataFrame:
 
 
 def _wanted(launches: pd.DataFrame, names: Iterable[str], each: int) -> dict[int, int]:
-    """Shape -> launches to count: `each` of every kernel, of different shapes where it has them, the dearest first."""
+    """Shape -> launches to count: `each` of every kernel, over its shapes, the dearest first."""
     spent = launches.groupby(["kernel", "shape"], sort=False, observed=True)["time"].sum()
     there = launches["shape"].value_counts()
     wanted: dict[int, int] = {}
@@ -99,8 +102,10 @@ def _wanted(launches: pd.DataFrame, names: Iterable[str], each: int) -> dict[int
 
 
 def chosen(launches: pd.DataFrame, wanted: Mapping[int, int]) -> tuple[tuple[int, ...], int]:
-    """(invocations, launches that they are): so many launches of each wanted shape, behind its first, which is warm-up,
-    where that leaves enough; the same invocations of every function, so those at which most are met of what is lacking.
+    """(invocations, launches that they are): so many launches of each wanted shape.
+
+    Behind its first, which is warm-up, where that leaves enough; the same invocations of every function, so those that meet
+    most of what is lacking.
     """
     candidates: set[int] = set()
     for shape, number in wanted.items():

@@ -34,8 +34,10 @@ FOLDER = "imported"
 
 @dataclass
 class Imported:
-    """`run`: what was made of the files that could be read; `failures`: one error for every other file; `frames`: the
-    launches frame of each capture that was read for it, for a Study to take on.
+    """The result of an import.
+
+    `run`: of the files that could be read; `failures`: one error for every other file; `frames`: the launches frame of each
+    capture that was read for it, for a Study to take on.
     """
 
     run: Run
@@ -129,7 +131,7 @@ def _size(path: Path) -> str:
 
 
 def _grouped(files: Sequence[Path], failures: list[ProfkitError]) -> list[tuple[Path, Format, Mapping[str, Path]]]:
-    """Each file that leads, in their order, with its format and companions; files of no known format to `failures`."""
+    """Each leading file, in order, with format and companions; unknown formats to `failures`."""
     heads: dict[Format, dict[Path, str]] = {}
     for path in files:
         try:
@@ -159,7 +161,7 @@ def _look(
 
 
 def _same_device(found: Sequence[_Found], device: str) -> None:
-    """Raises ProfkitError when the newest file is of another device than the others, or than the user says."""
+    """Raise ProfkitError when the newest file's device is not that of the others or of the user."""
     last = found[-1]
     known = {name for one in found[:-1] for name in one.devices}
     vendors = dict.fromkeys(one.format.vendor for one in found)
@@ -258,7 +260,7 @@ def _directory(target: Path, sample: SampleInfo) -> Run:
 
 
 def _copy(path: Path, folder: Path, taken: set[str], sample: SampleInfo, *, scrub: bool = False) -> str:
-    """Copy a file under a name not taken; its path in the run. scrub: a sqlite export without machine and user."""
+    """Copy a file under a free name; its path. scrub: sqlite without machine and user."""
     name, number = path.name, 1
     while name in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""The one place where a runner's job is made, so that no step forgets what the user asked for."""
+"""The one factory of a runner's job, so that no step forgets an option of the user's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(
     *,
     slower: float = 1.0,
 ) -> protocol.Job:
-    """What a runner has to do for this run. slower: what a tool makes of the limits; for the rest see protocol.Job."""
+    """A runner's job for this run. slower: what a tool makes of the limits; see protocol.Job."""
     # As they were when the run began: a candidate may have been at them since.
     was = {name: known.sha256 for name, known in run.manifest.sample.files.items()}
     return protocol.Job(
@@ -68,7 +68,7 @@ _MOST_KEPT = 256
 
 
 def _content(file: Path, sha256: str) -> bytes:
-    """What is in a file that has this digest, or was in it when this was first asked; b"" where neither is known."""
+    """Contents of a file with this digest, now or when first read; b"" where neither is known."""
     with contextlib.suppress(OSError):
         now = file.read_bytes()
         if sha256 == hashlib.sha256(now).hexdigest():

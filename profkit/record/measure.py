@@ -39,7 +39,7 @@ PATIENCE = 30.0
 
 
 class Measure:
-    """The judge with every candidate in a process of its own, or the runner alone for those who are trusted."""
+    """The judge with every candidate in a process of its own, or the runner alone where trusted."""
 
     name = "measure"
 
@@ -52,7 +52,7 @@ class Measure:
         return lines
 
     def record(self, session: Session) -> None:
-        """Raises ProfkitError when the runner ended before anything was measured, no implementation being to blame."""
+        """Measure. Raises ProfkitError when the runner ended early with no implementation to blame."""
         run, wanted = session.run, session.request
         if wanted.trust and session.chosen:
             run.manifest.caveats.append(_TRUSTED)
@@ -162,8 +162,9 @@ def _settled(session: Session) -> bool:
 
 
 def _again(session: Session, many: int, target: float, *, sparing: bool) -> None:
-    """Compare and time what is sound in more processes, `many` in all, or two where those tell and it is to be `sparing`, to the
-    first one's `target`; timings.csv then says which is of which.
+    """Compare and time the sound implementations in more processes, to the first one's `target`.
+
+    many: processes in all; two where those suffice and it is to be `sparing`. timings.csv then says which is of which.
     """
     run, wanted = session.run, session.request
     # What is kept here no later process can change.

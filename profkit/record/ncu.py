@@ -1,4 +1,4 @@
-"""Hardware counters: the program, or the runner once more, under Nsight Compute; and what became of it."""
+"""Hardware counters: the program, or the runner once more, under Nsight Compute."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def planned(target: Target, wanted: Request, device: str) -> Counters:
 
 
 def _asked(wanted: Request, program: Program) -> bool:
-    """Whether a program is to be counted: asked for, or nothing else can tell of it. Counting every launch of a program takes
-    a hundred times its own time; recording its times takes next to none.
+    """Whether to count a program: asked for, or the only way to know of it.
+
+    Counting every launch of a program takes a hundred times its own time; recording its times takes next to none.
     """
     named = wanted.hot or wanted.counters == "ncu" or wanted.require_counters
     which = (
@@ -120,7 +121,7 @@ class Ncu:
         ]
 
     def record(self, session: Session) -> None:
-        """Count. ncu's exit code lies: counters are there when the CSV holds launches; else raises ProfkitError."""
+        """Count. Raises ProfkitError unless the CSV holds launches, whatever ncu's exit code is."""
         session.progress("counters (ncu)")
         run, counters = session.run, session.run.manifest.counters
         counters.state = "missing"
@@ -161,7 +162,7 @@ class Ncu:
 def options_of(
     wanted: Request, folder: Path, cc: str, *, hot: Hot | None = None, program: bool = False, ranked: bool = False
 ) -> tuple[ncu.Options, int | None]:
-    """The capture's options, and the replay passes to expect. ranked: several processes work together by NCCL."""
+    """The capture's options, and the replay passes to expect. ranked: processes use NCCL."""
     names = counter_set("default") + (counter_set("deep") if wanted.deep or wanted.lines else ())
     kernel = hot.pattern if hot is not None else as_regex(wanted.kernel) or (NOT_NCCL if ranked else "")
     # ncu counts launches within its ranges and windows alone, and the ranking those of the whole program.
@@ -187,7 +188,7 @@ def options_of(
 
 
 def as_regex(kernel: str) -> str:
-    """ncu's -k takes a plain name, or an expression after `regex:`; one that can only be an expression gets it."""
+    """ncu's -k: a plain name, or an expression after `regex:`, which is added where needed."""
     plain = not kernel or kernel.startswith("regex:") or re.fullmatch(r"[\w$]+", kernel)
     return kernel if plain else f"regex:{kernel}"
 
@@ -210,7 +211,7 @@ def _page(session: Session) -> list[str]:
 
 
 def _source_page(session: Session) -> None:
-    """The report's instructions with their source lines, as a table of the run; the report goes unless it is to be kept."""
+    """The report's instructions with source lines, as a table; the report goes unless kept."""
     page = session.run.path / PAGE
     with temporary() as place:
         session.helper("ncu-lines", _page(session), ncu.environment(Path(place)), PAGE_LIMIT)
@@ -253,7 +254,7 @@ def _none(counters: Counters, why: str, fix: str) -> ProfkitError:
 
 
 def _why(session: Session, ended: Ended, error: CollectError) -> ProfkitError:
-    """Why there are no counters: ncu's refusal before the program's end, its end before what else ncu says."""
+    """The reason for missing counters: ncu's refusal, then the program's end, then ncu's words."""
     run, counters = session.run, session.run.manifest.counters
     file = run.path / FILE
     text = file.read_text("utf-8", "replace") if file.exists() else ""

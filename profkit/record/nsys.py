@@ -21,7 +21,7 @@ EXPORT_LIMIT = 300.0
 
 
 class Nsys:
-    """Records everything the program launches; of a sample one call of every sound implementation."""
+    """Recorder of a program's launches, or of one call of each sound implementation."""
 
     name = "nsys"
 
@@ -69,7 +69,7 @@ def _step(session: Session, tool: str, place: Path) -> Step:
 
 
 def _export(session: Session, tool: str, step: Step) -> None:
-    """The record as sqlite without what it says of the machine; the record itself goes unless it is to be kept."""
+    """The record as sqlite without facts of the machine; the record itself goes unless kept."""
     base = session.run.path / "nsys"
     report, sqlite = Path(f"{base}.nsys-rep"), Path(f"{base}.sqlite")
     if not report.exists():

@@ -1,4 +1,4 @@
-"""What is known before the first process starts: the candidates, the tools, the manifest as it begins."""
+"""Preparation before the first process: candidates, tools, the manifest as it begins."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def prepare(target: Target, wanted: Request) -> Prepared:
 
 
 def _demand_torch() -> None:
-    """Raise CannotProfileError where torch is not installed: samples and callables are run with it."""
+    """Raise CannotProfileError without torch: samples and callables are run with it."""
     try:
         there = importlib.util.find_spec("torch") is not None
     except ImportError:
@@ -75,7 +75,7 @@ def _demand_torch() -> None:
 
 
 def expected_device(wanted: Request) -> str:
-    """The device the parent expects a sample to run on: the runner has the last word when this is "auto".
+    """The device that a sample is expected to run on; for "auto" the runner has the last word.
 
     Raises CannotProfileError.
     """
@@ -208,7 +208,8 @@ def _implementations(sample: Sample, chosen: Sequence[Part]) -> list[Impl]:
 
 
 def _seeds(wanted: Request) -> list[int]:
-    """None yet: they are drawn once the candidates are loaded, so that none can have known its inputs. Fixed when the
-    user fixes them.
+    """The user's seeds, else none yet: they are drawn once the candidates are loaded.
+
+    So no candidate can have known its inputs.
     """
     return [] if wanted.seed is None else [wanted.seed + 7919 * number for number in range(wanted.trials)]

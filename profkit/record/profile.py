@@ -1,4 +1,4 @@
-"""The main job: a target in, a run directory with everything about it out. One way for all kinds of targets."""
+"""The main job: a target in, a run directory out. One way for all kinds of targets."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def profile(
 
 
 def plan(target: str | os.PathLike[str] | Target, wanted: Request) -> list[str]:
-    """What `profile` would start, word for word, with remarks after #; nothing is started or written."""
+    """The command lines that `profile` would start, with remarks after #; nothing is started."""
     found = _resolve(target, ())
     refuse(found.kind, wanted)
     prepared = prepare(found, wanted)
@@ -100,21 +100,24 @@ def _resolve(target: Any, arguments: Sequence[Any]) -> Target:
 
 
 def _alone(session: Session) -> AbstractContextManager[None]:
-    """A sample has the GPU to itself. A program may measure samples, and a CPU is shared with much else."""
+    """The GPU for a sample alone. A program may measure samples, and a CPU is shared anyway."""
     mine = isinstance(session.target, Sample) and session.device == "cuda" and not session.company
     uuid = gpu.identity().get("uuid", "") if mine else ""
     return alone(uuid, session.progress) if uuid else nullcontext()
 
 
 def _company(session: Session, steps: Sequence[Recorder]) -> bool:
-    """Whether it has the GPU alone only while it times, as a campaign may ask for: all else is judging in processes apart."""
+    """Whether it has the GPU alone only while it times, as a campaign may ask for.
+
+    All else has to be judging in processes apart.
+    """
     wanted = session.request
     apart = session.device == "cuda" and not wanted.trust and bool(session.chosen)
     return wanted.company and apart and not wanted.wait_quiet and all(isinstance(one, Measure) for one in steps)
 
 
 def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitError]:
-    """Run the recorders; what became of those whose failure costs their own part alone, by name."""
+    """Run the recorders; by name, the errors that cost their own part alone."""
     trouble: dict[str, ProfkitError] = {}
     for one in steps:
         try:
@@ -134,7 +137,7 @@ def _record(session: Session, steps: Sequence[Recorder]) -> dict[str, ProfkitErr
 
 
 def _close(session: Session, trouble: dict[str, ProfkitError]) -> None:
-    """Judge the whole: raise when there is nothing, or not what was insisted on; else note what is missing."""
+    """Judge the whole: raise without results or required ones, else note what is missing."""
     manifest, wanted = session.run.manifest, session.request
     if isinstance(session.target, Program):
         by_name = bool(wanted.hot or wanted.nsys or wanted.counters == "ncu" or wanted.require_counters)

@@ -16,7 +16,7 @@ from profkit.targets.program import Program
 
 @dataclass(frozen=True)
 class Ranking:
-    """Records by `first`, and again by `second` (None for never) where the first one's record stops early."""
+    """Recorder by `first`, and by `second` (None: never) where the first stops early."""
 
     first: Recorder
     second: Recorder | None = None

@@ -100,7 +100,7 @@ class Request:
 
     @property
     def window(self) -> Window:
-        """The part of a program that is wanted. Raises ProfkitError for an `after` that is neither steps nor seconds."""
+        """The wanted part of a program. Raises ProfkitError for a wrong `after`."""
         found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)s", self.after or "0")
         if found is None:
             raise ProfkitError(f"after {self.after!r}: neither steps nor seconds", fix="write 3 or 30s")

@@ -1,4 +1,4 @@
-"""The sanitizer step: every candidate once more, under each tool of compute-sanitizer that was asked for."""
+"""The sanitizer step: every candidate under each wanted tool of compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check(device: str) -> None:
 
 
 class Sanitizer:
-    """Runs the tools over every candidate that can be called, right or wrong; findings go into the manifest."""
+    """Recorder that runs the tools over every callable candidate; findings go into the manifest."""
 
     name = "sanitize"
 
@@ -92,8 +92,9 @@ def _prefix(session: Session, name: str, tool: str, look: int = 1) -> list[str]:
 
 
 def _looked_again(session: Session, impl: Impl, first: Sanitized) -> Sanitized:
-    """The first look's findings, each with whether another finds an error in the same kernel: one that was cut short
-    counts for nothing, so that there are up to LOOKS.
+    """The first look's findings, each with whether another look confirms its kernel.
+
+    A look that was cut short counts for nothing, so that there are up to LOOKS.
     """
     for look in range(2, LOOKS + 1):
         session.progress(f"{impl.name} sanitizer ({first.tool}), look {look}")
@@ -127,7 +128,7 @@ def _start(session: Session, impl: Impl, tool: str, look: int = 1) -> tuple[Path
 
 
 def _judge(log: Path, outcome: runner.Outcome, impl: Impl, name: str) -> tuple[Sanitized, tuple[str, ...]]:
-    """What the log says, with the tool's own troubles; without a summary, or without a call, nothing was checked."""
+    """The log's findings and the tool's troubles; unchecked without summary or call."""
     try:
         found = logs.read(log)
     except CollectError as error:
@@ -149,7 +150,7 @@ def _finding(one: logs.Finding, impl: Impl, tool: str) -> Finding:
 
 
 def _own(kernel: str, impl: Impl) -> bool:
-    """Whether a kernel is the candidate's: its source defines it, or no library is known by such a name."""
+    """Whether a kernel is the candidate's: its source defines it, or no library has such a name."""
     return base_name(kernel) in impl.kernels or not _LIBRARIES.search(kernel)
 
 

@@ -1,4 +1,4 @@
-"""One recording in progress: what is measured, what was asked for, and how a process under a tool is started."""
+"""One recording in progress: target and request, and how a process under a tool is started."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ DEFAULT_CC = "9.0"
 
 @dataclass(frozen=True)
 class Step:
-    """A process to start under a tool: its name (of its logs too) and the tool's command line up to the program.
+    """A process to start under a tool: its name, and the tool's command line up to the program.
 
-    env: what the tool wants in the environment. parts: of a sample, the implementations to call.
-    slower: what the tool makes of the limits. note: for the list of commands. argv: what to run in the place of the target's own command line.
+    The name is that of its logs too. env: what the tool wants in the environment. parts: of a sample, the implementations to
+    call. slower: what the tool makes of the limits. note: for the list of commands. argv: in place of the target's own command
+    line.
     """
 
     name: str
@@ -53,8 +54,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a step ended. `failed`: the error to raise when nothing came of it because of the program itself, None
-    where it ended well; `code`: its exit code; `said`: all it printed; `wall` [s].
+    """How a step ended.
+
+    `failed`: the error to raise when nothing came of it because of the program itself, None where it ended well; `code`: its
+    exit code; `said`: all it printed; `wall` [s].
     """
 
     hung: bool
@@ -66,9 +69,11 @@ class Ended:
 
 @dataclass
 class Session:
-    """device: the one expected, "cuda" or "cpu"; the runner has the last word where it is asked to choose. frames: the
-    launches that were captured, by tool. hot: what ranking the kernels gave. chosen: the candidates to run.
-    company: others may use the device while nothing is timed; else it is this run's alone.
+    """A target being recorded.
+
+    device: the one expected, "cuda" or "cpu"; the runner has the last word for "auto". frames: the launches that were captured,
+    by tool. hot: the ranking of the kernels. chosen: the candidates to run. company: others may use the device while nothing
+    is timed; else it is this run's alone.
     """
 
     target: Target
@@ -83,12 +88,12 @@ class Session:
 
     @property
     def cc(self) -> str:
-        """The compute capability of the device, DEFAULT_CC where nobody says."""
+        """The compute capability of the device, DEFAULT_CC where it is not known."""
         return str(self.run.manifest.device.get("cc", "")) or gpu.compute_capability() or DEFAULT_CC
 
     @property
     def parts(self) -> list[Part]:
-        """The reference and the chosen candidates; once they have been measured, those that are sound."""
+        """The reference and the chosen candidates; once they have been measured, the sound ones."""
         left = [one for one in self.target.parts if one.role == "reference" or one in self.chosen]
         measured = any(impl.status != "skipped" for impl in self.run.manifest.impls)
         sound = {impl.name for impl in self.run.manifest.impls if impl.ok}
@@ -104,7 +109,7 @@ class Session:
         return runner.planned(self.run.logs, step.name, step.prefix)
 
     def windowed(self, *how: str) -> list[str]:
-        """The program's command line; one that tells a tool outside of its window, if it is to be recorded in part.
+        """The program's command line, with a window around the wanted part if there is one.
 
         how: more words to profkit.torch_tools.window. Raises ProfkitError for a program that is not Python's.
         """
@@ -126,7 +131,7 @@ class Session:
         return ProfkitError(f"nothing was recorded: {why}", fix="choose another --range or a smaller --after")
 
     def start(self, step: Step) -> Ended:
-        """Run a step to its end. How the program or the implementations ended goes into the manifest."""
+        """Run a step to its end. The ends of program or implementations go into the manifest."""
         return self._command(step) if isinstance(self.target, Program) else self._runner(step)
 
     def _runner(self, step: Step) -> Ended:
@@ -184,7 +189,7 @@ class Session:
         )
 
     def settle(self, ended: Ended) -> None:
-        """Write into the manifest how the program ended; the first bad end counts. Of a sample that is no news."""
+        """Write the program's end into the manifest; the first bad end counts. Not for a sample."""
         manifest = self.run.manifest
         if isinstance(self.target, Program):
             manifest.exit_code = manifest.exit_code or ended.code
@@ -204,7 +209,7 @@ class Session:
 
 
 def none_captured(why: str, fix: str) -> ProfkitError:
-    """What to raise when the record of a program holds no kernels: first of all there has to be a GPU."""
+    """The error for a program's record without kernels: first of all there has to be a GPU."""
     if gpu.gpu_present():
         return ProfkitError(f"no kernels were captured: {why}", fix=fix)
     return CannotProfileError(
@@ -214,7 +219,7 @@ def none_captured(why: str, fix: str) -> ProfkitError:
 
 
 class Recorder(Protocol):
-    """One tool. `plan` gives the lines of a dry run: the command lines that `record` starts, and remarks after #.
+    """One tool. `plan` gives a dry run's lines: command lines of `record`, and remarks after #.
 
     `record` raises ProfkitError when nothing came of it; the orchestration decides whether the run goes on.
     """

@@ -1,13 +1,14 @@
-"""Whether one process of each implementation tells enough, or two do: a campaign, which has many samples, then starts no more of them.
+"""Whether one process of each implementation is enough, or two: fewer starts for a campaign.
 
-What one process cannot tell is how far another lies from it. It is not left out: `SPREAD` goes into the interval, and the
+One process cannot tell how far another lies from it. It is not left out: `SPREAD` goes into the interval, and the
 verdict has to stand with it. So nothing is called the same after one process, and what is near the threshold, has a wide
 interval or was timed beside other work gets a second. Two tell what their own interval tells; then all of them are asked.
 
-Simulated with processes that differ by a standard deviation of 0.2 to 2 %, rounds by 0.6 %, and speed-ups of 1 to 2, 200 times each: one
-process was enough for none at 1 (in 2 % of the cases at 2 %), for all from 1.1 on; no verdict was another than that of three processes,
-and the intervals missed in 0 to 8.5 % of the cases, those of three processes always in 2.5 to 10 %. Where processes differ by more
-than SPREAD says, so do the intervals miss. With the look at two, verdicts are wrong and intervals miss no more often than without.
+Simulated with processes that differ by a standard deviation of 0.2 to 2 %, rounds by 0.6 %, and speed-ups of 1 to 2, 200
+times each: one process was enough for none at 1 (in 2 % of the cases at 2 %), for all from 1.1 on; no verdict was another
+than that of three processes, and the intervals missed in 0 to 8.5 % of the cases, those of three processes always in 2.5 to
+10 %. Where processes differ by more than SPREAD says, so do the intervals miss. With the look at two, verdicts are wrong
+and intervals miss no more often than without.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ TARGET = 0.01
 
 
 def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[str], device: str) -> bool:
-    """Whether the verdict of all of these is known. table: timings.csv of the process, its header first. False where there are
-    none, something was not timed, or two clocks disagree.
+    """Whether the verdict of all of these is known.
+
+    table: timings.csv of the process, its header first. False where there are none, something was not timed, or two clocks
+    disagree.
     """
     if not (table and names):
         return False
@@ -47,7 +50,7 @@ def settled(table: Sequence[Sequence[str]], reference: str, names: Collection[st
 
 
 def _known(found: Ratio, spread: float) -> bool:
-    """Whether a verdict stands, and what the process itself leaves open is no more than what others are taken to."""
+    """Whether a verdict stands, with no more left open by the process than SPREAD."""
     return found.verdict != "inconclusive" and found.within <= spread
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -168,11 +167,6 @@ def test_one_that_kills_its_worker_is_tried_again_and_touches_no_other(fake, tmp
     heard = run([item("a"), item("b"), item("c")], tmp_path)
     last = {one.item.key: one.kind for one in heard if one.kind == "failed" or one.what == "report"}
     assert last == {"a": "end", "b": "failed", "c": "end"}
-
-
-def test_two_places_share_the_work(fake, tmp_path):
-    heard = run([item(str(n)) for n in range(8)], tmp_path, places=2)
-    assert sum((one.kind, one.what) == ("end", "report") for one in heard) == 8
 
 
 def test_what_was_measured_and_not_reported_is_reported_alone(fake, tmp_path, monkeypatch):
@@ -518,28 +512,6 @@ def test_what_profkit_has_ended_is_not_measured_once_more(code, note, status, er
     impl = Impl("mine", "candidate", "mine.py", status=status, reason=reason)
     manifest = Manifest(SampleInfo("mine", ""), "", impls=[impl], commands=[Command("measure", [], code, note=note)])
     assert stages._struck(manifest, failed=error) is struck
-
-
-@pytest.mark.parametrize(
-    ("builds", "told"),
-    [
-        ({}, ""),
-        ({"a": "main.cpp:3:1: error: no such type\nninja: stopped"}, "no such type"),
-        ({"a": "Ninja is required"}, "Ninja is required"),
-        ({"a": "error: no such type", "b": ""}, ""),
-    ],
-)
-def test_only_who_could_build_nothing_is_without_an_extension(tmp_path, builds, told):
-    def ninja(directory):
-        if builds[Path(directory).name]:
-            raise RuntimeError(builds[Path(directory).name])
-
-    asked = refused._asked_once(ninja, "", heard := {})
-    for name, why in builds.items():
-        (tmp_path / name).mkdir()
-        with pytest.raises(RuntimeError) if why else contextlib.nullcontext():
-            asked(str(tmp_path / name))
-    assert refused.unbuilt(heard) == told
 
 
 def test_who_builds_ahead_waits_for_who_builds_the_same(place):

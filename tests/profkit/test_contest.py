@@ -149,19 +149,6 @@ def test_no_such_folder():
         check(DATA / "ICVXKK")
 
 
-def test_a_folder_of_seasons_and_its_broken_folders(tmp_path, capsys):
-    copy(tmp_path / "S1")
-    (tmp_path / "S1/IABCDF").mkdir()
-    broken = copy(tmp_path / "S2", "IABCDG")
-    (broken / "example_torchcode.py").write_text("def broken(:\n")
-    (tmp_path / "docs").mkdir()
-    for where, names in [(tmp_path, ["IABCDE", "IABCDF", "IABCDG"]), (tmp_path / "S1", ["IABCDE", "IABCDF"])]:
-        assert command.main([str(where), "--json"], standalone_mode=False) == 1
-        document = json.loads(capsys.readouterr().out)
-        assert [row["sample"] for row in document["samples"]] == names
-        assert [row["rejected"] for row in document["samples"]] == [False, True, True][: len(names)]
-
-
 def test_contest_words_stand_in_the_contests_alone():
     """Imports and texts; a comment or docstring may name a fact's source."""
     assert {file.stem for file in (ROOT / "profkit/cli/contests").glob("[!_]*.py")} == set(VERBS)

@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 
 from profkit import doctor
-from profkit.cli.doctor import render
 from profkit.cli.group import cli
 from profkit.doctor import gpu, place, software, tools
 from profkit.doctor.finding import Finding, abilities, exit_code
@@ -302,25 +301,6 @@ def test_a_busy_gpu_is_named():
     assert [f.status for f in gpu.check_gpus(machine)] == ["ok", "warn"]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "left"),
-    [
-        (None, [0, 1]),
-        ("1", [1]),
-        ("1,0", [1, 0]),
-        ("", []),
-        ("-1", []),
-        ("0,7,1", [0]),
-        ("GPU-d", [1]),
-        ("x", []),
-    ],
-)
-def test_visible_gpus_are_those_cuda_would_see(chosen, left):
-    gpus = (H200, replace(H200, index=1, uuid="GPU-def"))
-    environ = {} if chosen is None else {"CUDA_VISIBLE_DEVICES": chosen}
-    assert [g.index for g in gpu.visible(gpus, environ)] == left
-
-
 class Nvml:
     """As much of NVML as the survey asks for, of a driver that knows half of it."""
 
@@ -605,7 +585,3 @@ def test_json_is_one_document(report):
         "fix": "install it",
     }
     assert set(document["can"]) == {"cpu", "events", "counters"}
-
-
-def test_an_empty_report_still_renders():
-    assert "CPU: yes" in render([], {"cpu": True, "events": False, "counters": False})

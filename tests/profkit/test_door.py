@@ -23,7 +23,6 @@ from profkit.api import profile
 from profkit.campaign import stages
 from profkit.judge import remote, session
 from profkit.judge.timing.company import Company
-from profkit.launch import alone as locks
 from profkit.launch import isolation, process, waiting
 from profkit.launch.alone import Door, alone, counting, folder
 from profkit.launch.protocol import Job, Subject
@@ -186,13 +185,6 @@ def test_counters_are_lent_to_one_at_a_time_beside_whoever_times(place):
     thread.join()
     assert said == [f"waiting: another process counts on {DEVICE}"]
     assert order == ["first", "second"]
-
-
-def test_counters_are_waited_for_so_long_at_most(place, monkeypatch):
-    monkeypatch.setattr(locks, "COUNTERS_WAIT", 0.05)
-    said = []
-    with counting(DEVICE), counting(DEVICE, said.append):
-        assert len(said) == 1
 
 
 def test_who_ended_while_it_had_or_wanted_it_keeps_nobody_waiting(place):

@@ -51,30 +51,6 @@ def said(capsys, *arguments):
 # Bad input
 
 
-def test_a_missing_sample_suggests_its_neighbour(capsys, tmp_path):
-    write_sample(tmp_path, "honest", name="ICABCD")
-    code, words = said(capsys, "profile", tmp_path / "ICABCE")
-    assert code == 2
-    assert "no such sample folder" in words
-    assert "ICABCD?" in words
-
-
-def test_a_file_that_is_not_python_is_named_with_its_line(capsys, tmp_path):
-    folder = write_sample(tmp_path, "honest")
-    (folder / "broken.py").write_text("x = 1\ndef (\n")
-    code, words = said(capsys, "profile", folder)
-    assert code == 2
-    assert "broken.py, line 2: not Python" in words
-    assert "fix: " in words
-
-
-def test_a_reference_alone_asks_for_a_candidate(capsys, tmp_path):
-    code, words = said(capsys, "profile", write_sample(tmp_path))
-    assert code == 2
-    assert "no candidate" in words
-    assert "fix: " in words
-
-
 def test_an_empty_folder_holds_no_samples(capsys, tmp_path):
     (tmp_path / "empty").mkdir()
     code, words = said(capsys, "profile", tmp_path / "empty")
@@ -160,12 +136,6 @@ def test_a_runner_that_cannot_write_blames_no_implementation(tmp_path):
     assert [event.data["status"] for event in outcome.of("check")] == ["ok"]
 
 
-def test_a_directory_that_is_gone_is_no_matter_of_permissions(tmp_path):
-    with pytest.raises(ProfkitError, match="No such file") as caught:
-        files.write_atomic(tmp_path / "gone" / "run.json", b"{}")
-    assert "directory is gone" in caught.value.fix
-
-
 def test_a_directory_in_the_place_of_a_file_is_no_matter_of_permissions(tmp_path):
     with pytest.raises(ProfkitError, match="Is a directory") as caught:
         files.write_atomic(tmp_path, b"{}")
@@ -229,17 +199,6 @@ def test_builds_of_one_source_at_once_share_no_directory(tmp_path):
     release_all()
     assert first.path.exists()
     assert not second.path.exists()
-
-
-def test_a_convolution_counts_for_the_pipe_that_cudnn_uses(monkeypatch):
-    import torch
-
-    from profkit.torch_tools.work import FlopModel
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    pipes = FlopModel("9.0")
-    assert pipes._matmul_pipe("convolution", torch.float32) == "tensor_tf32"
-    assert pipes._matmul_pipe("mm", torch.float32) == "fp32"
 
 
 def test_a_lock_file_of_a_dead_build_is_removed(tmp_path):
@@ -392,14 +351,6 @@ def test_another_table_in_the_place_of_timings_is_refused(recorded, capsys, cont
     code, words = said(capsys, "report", recorded.path)
     assert code == 2
     assert "timings.csv" in words
-
-
-def test_import_refuses_a_cut_export(recorded, capsys, tmp_path):
-    cut = tmp_path / "cut.csv"
-    cut.write_bytes((recorded.path / "ncu.csv").read_bytes()[:300])
-    code, words = said(capsys, "import", cut)
-    assert code == 2
-    assert "cut.csv" in words
 
 
 def test_the_newest_of_one_second_is_the_last(tmp_path):

@@ -9,13 +9,10 @@ import time
 
 import pytest
 from candidates import write_sample
-from test_isolation import HEAD, RELU, impl, measure
+from test_isolation import HEAD, RELU, measure
 from test_process import alive
 
-from profkit.judge.events import Events
 from profkit.launch import cache, gpu, process
-from profkit.launch.protocol import Event, sealed
-from profkit.launch.runner import Follower
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("private_cache")]
 
@@ -47,41 +44,6 @@ def test_no_secret_and_no_process_remains(tmp_path, monkeypatch):
     assert "OPENAI_API_KEY" not in loot.read_text()
     assert alive(mark) == []
     assert not (builds / "ran").exists()
-
-
-def followed(file, key):
-    follower = Follower(file, {"start": 60.0}, lambda _: None, key)
-    follower(0.0)
-    return [event.kind for event in follower.events], follower.forged
-
-
-def test_only_lines_of_who_has_the_key_are_believed(tmp_path):
-    file = tmp_path / "events.jsonl"
-    events = Events(file, {}, b"key")
-    events.send("facts", number=1.5, nothing=float("nan"), many=(1, 2))
-    events.phase("load", "reference")
-    copied = file.read_bytes()
-    Events(file, {}, b"another").send("done")
-    Events(file, {}).send("done")
-    with file.open("ab") as stream:
-        stream.write(copied + b"{}\n")
-    events.send("check", "a", ok=True)
-    assert followed(file, b"key") == (["facts", "phase", "check"], 5)
-
-
-def test_a_line_is_worth_nothing_in_another_place():
-    event = Event("impl", "a", data={"status": "ok"})
-    assert sealed(event, 1, b"key").seal != sealed(event, 2, b"key").seal
-    assert sealed(event, 1, b"") == event
-
-
-def test_a_broken_candidate_leaves_the_rest_measured(tmp_path):
-    folder = write_sample(tmp_path, "honest")
-    (folder / "broken.py").write_text("class ModelNew(:\n    pass\n")
-    run = measure(folder, tmp_path)
-    assert impl(run, "honest").status == "ok"
-    assert impl(run, "broken").status == "load-error"
-    assert "SyntaxError" in impl(run, "broken").reason
 
 
 def test_without_cuda_nothing_is_begun(tmp_path, monkeypatch, capsys):

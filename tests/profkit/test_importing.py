@@ -51,15 +51,6 @@ def sqlite(tmp_path, ops):
     return sqlite_export(tmp_path / "trace.sqlite", ops, [Nvtx(0, 4500, "first"), Nvtx(4600, 9000, "second")], Base())
 
 
-def profile_json(folder):
-    rows = [{"count": 100}] + [
-        {"name": name, "timeMs": 100 * ms, "averageMs": ms, "medianMs": ms, "percentage": 50.0}
-        for name, ms in (("conv1", 0.2), ("relu1", 0.05))
-    ]
-    (folder / "profile.json").write_text(json.dumps(rows))
-    return folder / "profile.json"
-
-
 @pytest.mark.usefixtures("printed")
 def test_an_ncu_export_becomes_a_run_that_reports_as_usual(tmp_path):
     found = import_files([NCU], tmp_path / "run")
@@ -329,24 +320,10 @@ def test_the_device_may_be_said_where_the_export_does_not(tmp_path, ops):
     assert not any("no ceiling is known" in caveat.what for caveat in run.analysis.caveats)
 
 
-def test_layers_of_an_engine(tmp_path):
-    run = Study(import_files([profile_json(tmp_path)], tmp_path / "run").run)
-    assert run.manifest.captures[0].role == "layers"
-    assert list(run.kernels["kernel"]) == ["conv1", "relu1"]
-
-
 def test_without_a_name_it_goes_below_the_runs_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Study(import_files([NCU]).run)
     assert run.path.parent == Path("profkit-runs/h200_default")
-
-
-def test_a_damaged_copy_is_named_when_the_report_is_made_again(tmp_path, capsys):
-    run = Study(import_files([NCU], tmp_path / "run").run)
-    file = run.path / "imported" / NCU.name
-    file.write_text(file.read_text()[:-40])
-    assert invoke(["report", str(run.path)]) == 2
-    assert "h200_default.csv, line" in capsys.readouterr().err
 
 
 def test_json_is_one_document(tmp_path, capsys):

@@ -88,12 +88,6 @@ def test_a_run_without_a_recorded_verdict_has_no_word(tmp_path):
     assert {(row.word, math.isnan(row.speedup)) for row in found} == {("", True)}
 
 
-def test_a_void_task_has_no_speedup_to_rank_by(tmp_path):
-    write(tmp_path, *recorded("ICLSUM"))
-    (row,) = rows(tmp_path, sort="speedup")
-    assert (row.word, math.isnan(row.speedup)) == ("void", True)
-
-
 def test_only_what_changed_is_read_again(runs):
     with Index(runs) as index:
         assert (index.refresh(), index.refresh()) == (24, 0)

@@ -9,7 +9,6 @@ import pytest
 
 from profkit.cli.contests.kernelbench import command
 from profkit.contests.kernelbench import pairs
-from profkit.contests.kernelbench.evaluation import not_a_candidate
 from profkit.contests.kernelbench.files import read_baseline, read_results, results_file
 from profkit.errors import ProfkitError
 from profkit.rundir.directory import open_run
@@ -138,15 +137,6 @@ def test_nothing_to_do_is_said(place, tmp_path):
         command.main(["eval", str(root), str(tmp_path), *options], standalone_mode=False)
     with pytest.raises(ProfkitError, match="no problem 5"):
         command.main(["eval", str(root), str(tmp_path), *options, "--problem", "1,5-7"], standalone_mode=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [(GOOD, ""), ("x = 1", "no class ModelNew"), ("x = (", "not Python"), ("\0", "not Python")],
-)
-def test_not_a_candidate(text, reason):
-    assert not_a_candidate(text).startswith(reason)
-    assert bool(not_a_candidate(text)) == bool(reason)
 
 
 def test_the_compiled_candidate_keeps_the_references_weights():

@@ -111,23 +111,6 @@ def test_a_backend_that_is_not_installed_is_said(place, capsys):
 
 
 @pytest.mark.parametrize(
-    ("source", "backend"),
-    [
-        ("import triton\nimport triton.language as tl", "triton"),
-        ("import cutlass.cute as cute\nimport cutlass", "cute"),
-        ("import tilelang.language as T\nimport triton", "tilelang"),
-        ('from torch.utils.cpp_extension import load_inline\ns = "__global__ void f() {}"', "cuda"),
-        ('s = """\nimport triton\n"""\n__import__("torch").compile', "torch"),
-        ("import torch\nf = torch.compile(torch.relu)", "torch-compile"),
-        ("import torch", "torch"),
-        ("from triton import jit\nclass (", "triton"),
-    ],
-)
-def test_backends(source, backend):
-    assert backends.detect(source) == backend
-
-
-@pytest.mark.parametrize(
     ("handler", "backend"),
     [
         ("except ImportError:\n    T = None", "torch"),

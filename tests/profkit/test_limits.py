@@ -11,7 +11,7 @@ from candidates import write_sample
 from test_process import alive, start
 
 from profkit.api import profile
-from profkit.cli.options import sanitizers, size
+from profkit.cli.options import size
 from profkit.launch import cache
 
 pytestmark = pytest.mark.usefixtures("private_cache")
@@ -28,32 +28,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
 """
 EATER = f"{HEAD}        self.food = [torch.ones(1 << 24) for _ in range(1000)]\n        return x\n"
-FORGETTER = (
-    "import os, subprocess, sys\n"
-    "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
-    "        os.execv('/bin/sleep', ['sleep', '{mark}'])\n    os._exit(0)\nos.wait()\n"
-)
-
-
-def test_a_daemon_that_left_session_and_parent_is_found(tmp_path):
-    mark = f"95{os.getpid()}.5"
-    done = start(FORGETTER.format(mark=mark) + "import time; time.sleep(0.5)", tmp_path / "log", limit=60)
-    assert done.code == 0
-    assert alive(mark) == []
-
-
-def test_a_daemon_of_a_hanging_child_is_found(tmp_path):
-    mark = f"94{os.getpid()}.5"
-    done = start(FORGETTER.format(mark=mark) + "import time; time.sleep(600)", tmp_path / "log", limit=1.5)
-    assert done.hung
-    assert alive(mark) == []
-
-
-def test_too_much_memory_ends_a_child(tmp_path):
-    code = "import time\nfood = []\nwhile True: food.append(bytearray(b'x' * (8 << 20))); time.sleep(0.01)"
-    done = start(code, tmp_path / "log", limit=60, memory=200 << 20)
-    assert not done.hung
-    assert 200 << 20 < done.memory < 600 << 20
 
 
 def test_memory_of_children_counts(tmp_path):
@@ -135,11 +109,3 @@ def test_sizes(text, wanted):
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(click.BadParameter, match="8GiB"):
         size(text)
-
-
-def test_tools_of_the_sanitizer():
-    assert sanitizers("racecheck, memcheck") == ("racecheck", "memcheck")
-    assert len(sanitizers("all")) == 4
-    for wrong in ("asan", ""):
-        with pytest.raises(click.BadParameter, match="memcheck, racecheck"):
-            sanitizers(wrong)

@@ -36,11 +36,6 @@ def found(monkeypatch):
     monkeypatch.delenv("PROFKIT_NSYS", raising=False)
 
 
-def test_find_reads_the_version(found, fake_nsys):
-    tool = fake_nsys(version="2023.4.4.54")
-    assert tools.find(tools.NSYS) == tools.Tool(str(tool), (2023, 4, 4))
-
-
 def test_a_tool_that_does_not_run_is_none(monkeypatch, tmp_path):
     monkeypatch.setenv("PROFKIT_NSYS", str(tmp_path / "none"))
     assert tools.find(tools.NSYS) is None
@@ -51,16 +46,6 @@ def test_cpu_sampling_is_off_and_only_needed_traces_are_on(tmp_path):
     assert argv[:4] == ["nsys", "profile", "-t", "cuda,nvtx"]
     assert {"--sample=none", "--cpuctxsw=none"} <= set(argv)
     assert argv[-2:] == ["-o", str(tmp_path / "r")]
-
-
-def test_the_fake_takes_both_command_lines(found, fake_nsys, tmp_path):
-    tool = str(fake_nsys())
-    code = subprocess.run(
-        [*nsys.prefix(tool, tmp_path / "r"), sys.executable, "-c", "raise SystemExit(4)"], check=False
-    ).returncode
-    assert code == 4
-    subprocess.run(nsys.export(tool, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite"), check=True)
-    assert (tmp_path / "r.sqlite").exists()
 
 
 @pytest.mark.parametrize(

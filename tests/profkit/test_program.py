@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "collectors"))
 
 from nsys_exports import Base, Nvtx, Op, sqlite_export
 
-from analyzers.kernels.provenance import base_name
 from profkit.api import profile
 from profkit.cli.group import invoke
 from profkit.errors import CannotProfileError, ProfkitError, ProgramFailedError
@@ -109,26 +108,6 @@ def test_options_go_to_ncu_as_in_ncu(with_ncu, runs, tmp_path):
     assert open_study(runs).manifest.captures[0].filtered
 
 
-@pytest.mark.parametrize(
-    ("mode", "word"),
-    [
-        ("permission", "permission"),
-        ("dcgm", "DCGM"),
-        ("lock", "lock file"),
-        ("sandbox", "LibraryNotLoaded"),
-        ("stub", "CUDA driver"),
-    ],
-)
-def test_a_refusal_of_ncu_is_said_with_its_fix(with_ncu, runs, mode, word):
-    with_ncu(mode)
-    with pytest.raises(CannotProfileError, match=word) as caught:
-        profile_program(OK, runs=runs, counters="ncu")
-    assert caught.value.fix
-    manifest = open_study(runs).manifest
-    assert manifest.status == "failed"
-    assert word in manifest.counters.why
-
-
 def test_no_kernels_is_an_error_that_names_those_there_were(with_ncu, runs, capsys):
     with_ncu("no_kernels")
     assert invoke(["profile", "--ncu", "-q", "--runs", str(runs), "--", *OK]) == 2
@@ -153,13 +132,6 @@ def test_a_program_that_fails_before_any_kernel_is_to_blame(with_ncu, runs, mode
     with pytest.raises(ProgramFailedError, match="exit code 7"):
         profile_program([sys.executable, "-c", "raise SystemExit(7)"], runs=runs, counters="ncu")
     assert open_study(runs).manifest.exit_code == 7
-
-
-@pytest.mark.parametrize("mode", ["garbage", "truncated"])
-def test_a_damaged_table_is_refused(with_ncu, runs, mode):
-    with_ncu(mode)
-    with pytest.raises(ProfkitError, match=r"ncu\.csv"):
-        profile_program(OK, runs=runs, counters="ncu")
 
 
 def test_a_hang_is_ended(with_ncu, runs):
@@ -187,20 +159,6 @@ def test_a_command_under_nsys_gives_a_timeline(with_nsys, runs, tmp_path):
     assert not (run.path / "nsys.nsys-rep").exists()
 
 
-@pytest.mark.parametrize(
-    ("mode", "word"),
-    [("qdstrm", "qdstrm"), ("newer", "")],
-)
-def test_an_nsys_without_a_report_says_why(with_nsys, runs, mode, word):
-    with_nsys(mode)
-    if mode == "newer":
-        # Only `stats` minds the version; the export of the fake does not.
-        assert profile_program(OK, runs=runs, nsys=True).manifest.status == "done"
-        return
-    with pytest.raises(ProfkitError, match=word):
-        profile_program(OK, runs=runs, nsys=True)
-
-
 def test_a_partial_import_is_a_caveat(with_nsys, runs):
     with_nsys("partial")
     run = profile_program(OK, runs=runs, nsys=True)
@@ -219,12 +177,6 @@ def test_a_failing_program_under_nsys_is_reported(with_nsys, runs):
     with_nsys()
     run = profile_program([sys.executable, "-c", "raise SystemExit(5)"], runs=runs, nsys=True)
     assert (run.manifest.status, run.manifest.exit_code) == ("failed", 5)
-
-
-def test_a_hang_under_nsys_is_ended(with_nsys, runs):
-    with_nsys("hang")
-    with pytest.raises(ProgramFailedError, match="did not end"):
-        profile_program(OK, runs=runs, nsys=True, limit=1.0)
 
 
 def test_hot_ranks_first_and_counts_only_those(with_nsys, with_ncu, runs, tmp_path):
@@ -284,14 +236,6 @@ def test_where_nsys_lost_the_end_kernels_are_ranked_by_torch(with_nsys, with_ncu
     steps = [one.step for one in open_study(runs).manifest.commands]
     assert steps[:3] == ["nsys", "nsys-export", "cupti"]
     assert ("ncu" in steps) == (ops is None)
-
-
-@pytest.mark.slow
-def test_where_nsys_could_not_import_all_kernels_are_ranked_by_torch(with_nsys, with_ncu, runs):
-    with_nsys("partial")
-    with_ncu("ok")
-    run = profile_program(OK, runs=runs, hot=2)
-    assert any("ranked by CUPTI" in caveat.what for caveat in run.analysis.caveats)
 
 
 def test_what_nsys_says_of_the_machine_is_not_kept(with_nsys, runs, tmp_path):
@@ -398,34 +342,6 @@ def test_both_a_sample_and_a_command_are_too_much(capsys):
     assert "--" in capsys.readouterr().err
 
 
-def test_dry_run_prints_the_commands_and_runs_nothing(with_ncu, with_nsys, runs, capsys):
-    with_nsys()
-    with_ncu("ok")
-    assert invoke(["profile", "--hot", "3", "--dry-run", "--runs", str(runs), "--", *OK]) == 0
-    shown = capsys.readouterr().out
-    assert "nsys profile" in shown
-    assert "replay passes" in shown
-    assert not runs.exists()
-
-
-@pytest.mark.parametrize(
-    ("kernel", "name"),
-    [
-        ("gemm_kernel", "gemm_kernel"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::F<float>, std::array<char*, 2ul> >(int, F)",
-            "vectorized_elementwise_kernel",
-        ),
-        ("void at::native::(anonymous namespace)::softmax<float, (int)4>(float*)", "softmax"),
-        ("void cutlass::Kernel2<cutlass_80_tensorop>(T1::Params)", "Kernel2"),
-        ("void at::<unnamed>::norm<at::<unnamed>::G>(T3 *, const T1 *)", "norm"),
-        ("relu_kernel(float *, const float *, int)", "relu_kernel"),
-    ],
-)
-def test_base_names_are_those_ncu_matches(kernel, name):
-    assert base_name(kernel) == name
-
-
 def launched(order, grids="", **seconds):
     """A launches frame: a kernel a letter of `order`, its grid the letter of `grids` below it."""
     import pandas as pd
@@ -500,16 +416,6 @@ def test_every_hot_kernel_is_counted_in_any_order_of_launches(order, number):
     assert len(found) == hot.count
     names = {"void ns::f<float>(float*)": "f", "void ns::f<int>(int*)": "g"}
     assert {names.get(name, name) for name in hot.kernels} <= set(found)
-
-
-def test_hottest_ranks_by_summed_time():
-    import pandas as pd
-
-    frame = pd.DataFrame({"kernel": ["a", "b", "b", "c"], "time": [3.0, 2.0, 2.0, 1.0], "kind": "kernel"})
-    hot = hottest(frame, 2)
-    assert hot.kernels == ("b", "a")
-    assert hot.shares == (0.5, 0.375)
-    assert (hot.pattern, hot.invocations, hot.count) == ("regex:^(b|a)$", (1, 2), 3)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,11 @@ INLINE = "from torch.utils.cpp_extension import load_inline\nload_inline(name='x
         (INLINE.format("auto s = at::cuda::getCurrentCUDAStream();"), "cuda"),
         (INLINE.format("// no cublas here, and no cuda"), "cpp"),
         (INLINE.format("// as cublasSgemm() does\n/* at::cuda:: */"), "cpp"),
+        ("import cutlass.cute as cute\nimport cutlass", "cute"),
+        ("import tilelang.language as T\nimport triton", "tilelang"),
+        ('s = """\nimport triton\n"""\n__import__("torch").compile', "torch"),
+        ("import torch\nf = torch.compile(torch.relu)", "torch-compile"),
+        ("from triton import jit\nclass (", "triton"),
         ("import torch\n", "torch"),
     ],
 )

@@ -106,12 +106,6 @@ def test_a_context_that_died_keeps_its_findings_and_nothing_runs_again(on_gpu, f
     assert len(calls(tmp_path)) == 2  # one a look
 
 
-def test_clean_is_said(on_gpu, fake, tmp_path, capsys):  # noqa: F811
-    fake("clean")
-    assert invoke(["profile", sample(tmp_path), "--events", "-q", "--sanitize", "synccheck"]) == 0
-    assert "honest: clean under synccheck" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("mode", "why"), [("untracked", "Internal Sanitizer Error"), ("cut", ""), ("silent", "No such file")]
 )

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -203,12 +202,3 @@ def test_a_prompt_is_not_overwritten_without_force(from_file):
 
     with pytest.raises(click.UsageError, match="--force"):
         prompt.main([str(from_file), "--no-evidence"], standalone_mode=False)
-
-
-def test_icvxkh_figures():
-    """The contest's own case: 67,141,632 FLOP and 8,585,216 bytes."""
-    namespace = {}
-    file = Path(__file__).resolve().parents[2] / "S1/ICVXKH/example_torchcode.py"
-    exec(file.read_text("utf-8"), namespace)
-    work = namespace["get_work"]()
-    assert (work["flops"]["fp32"], work["bytes"]) == (67_141_632, 8_585_216)

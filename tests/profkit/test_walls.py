@@ -121,6 +121,21 @@ def attack():
             return f"wrote {{name}}"
         except PermissionError:
             continue
+    logs = list(Path({runs!r}).rglob("*events.jsonl"))
+    if not logs:
+        return "found no events"
+    for file in logs:
+        for how in ("a", "w", "r+"):
+            try:
+                open(file, how).close()
+                return f"opened {{file}}"
+            except PermissionError:
+                continue
+        try:
+            os.replace(__file__, file)
+            return f"replaced {{file}}"
+        except OSError:
+            continue
     folder = Path(__file__).parent
     for beside in folder.iterdir():
         try:
@@ -156,7 +171,7 @@ def test_a_candidate_stays_within_its_walls(tmp_path, monkeypatch):
     packages = Path(pytest.__file__).parents[1] / "profkit_was_here.pth"
     places = [str(folder / "honest.py"), str(folder / "new.py"), str(home / ".bashrc"), str(packages)]
     places += [str(tmp_path / "runs" / "stolen"), str(tmp_path / "anything")]
-    attack = ATTACK.format(places=places, pids=[os.getpid(), os.getppid()])
+    attack = ATTACK.format(places=places, runs=str(tmp_path / "runs"), pids=[os.getpid(), os.getppid()])
     (folder / "attacker.py").write_text(
         f"{attack}{HEAD}    def forward(self, x):\n        if attack(): raise ValueError(attack())\n        return {RELU}\n"
     )

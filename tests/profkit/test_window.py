@@ -14,7 +14,6 @@ from analyzers.timeline.steady import steady_state
 from collectors.frame import build
 from profkit import annotation
 from profkit.api import open_run, profile
-from profkit.cli import main
 from profkit.errors import ProfkitError
 from profkit.record.profile import plan
 from profkit.record.request import Request, refuse
@@ -176,22 +175,6 @@ def test_ncu_counts_each_passage(fake_ncu, tmp_path, monkeypatch):
     fake_ncu("no_kernels", log=log)
     with pytest.raises(ProfkitError, match=r"range 'other': 0 passages recorded; .*: step \(3\)"):
         profile(Program.of([sys.executable, str(script)]), counters="ncu", range="other", runs=tmp_path / "r")
-
-
-def test_the_command_line_asks_for_the_same(fake_nsys, capsys):
-    fake_nsys("ok")
-    words = [
-        *["profile", "--nsys", "--dry-run", "--range", "step", "--after", "3", "--steps", "2", "--"],
-        sys.executable,
-        "train.py",
-    ]
-    with pytest.raises(SystemExit) as end:
-        main(words)
-    assert not end.value.code
-    assert "--range step --after 3 --steps 2 -- train.py" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as end:
-        main(["profile", "--dry-run", "--device", "cpu", "S1/ICVXKH"])
-    assert not end.value.code
 
 
 def test_what_cannot_apply_is_refused():

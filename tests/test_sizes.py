@@ -1,0 +1,58 @@
+"""Sizes that keep the product readable: lines of a file and a function, parameters, files of a folder."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HOUSES = ("profkit", "collectors", "analyzers", "roofline")
+LIMITS = {"lines of a file": 450, "lines of a function": 60, "parameters": 8, "files of a folder": 16}
+EXEMPT: dict[str, dict[str, str]] = {
+    "lines of a file": {
+        "profkit/judge/precision/oracle.py": "the one oracle: its parts share the response of the reference",
+    },
+    "lines of a function": {},
+    "parameters": {
+        "profkit/guest/clocks/timing.py:measure": "what a round needs, by keyword",
+        "profkit/judge/timing/engine.py:_cross_checks": "every clock of one timing",
+        "profkit/launch/process.py:run": "options of a child, by keyword",
+        "profkit/cli/runs/list.py:command": "one parameter an option of the command",
+    },
+    "files of a folder": {
+        "profkit/record": "one file a recorder, all of one protocol",
+    },
+}
+"""By limit: name -> reason of what may be larger; five names a limit at most."""
+
+
+def product() -> list[Path]:
+    return sorted(path for house in HOUSES for path in (ROOT / house).rglob("*.py"))
+
+
+def sizes() -> Iterator[tuple[str, str, int]]:
+    """(limit, name, size) of everything that is limited. Files of a folder are counted without __init__.py."""
+    folders = Counter(path.parent.relative_to(ROOT).as_posix() for path in product() if path.name != "__init__.py")
+    yield from (("files of a folder", name, count) for name, count in folders.items())
+    for path in product():
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        yield "lines of a file", name, text.count("\n")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = node.args
+                taken = len(given.posonlyargs + given.args + given.kwonlyargs)
+                yield "lines of a function", f"{name}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1
+                yield "parameters", f"{name}:{node.name}", taken
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_nothing_is_larger_than_its_limit_but_what_is_exempt(limit):
+    over = {name: size for what, name, size in sizes() if what == limit and size > LIMITS[limit]}
+    assert over.keys() <= EXEMPT[limit].keys(), f"{limit}, {LIMITS[limit]} at most: {over}"
+    assert over.keys() == EXEMPT[limit].keys(), f"{limit}: no longer too large, remove the exemption"
+    assert len(EXEMPT[limit]) <= 5
+    assert all(EXEMPT[limit].values())
