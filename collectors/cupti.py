@@ -1,7 +1,6 @@
-"""What CUPTI saw through torch's profiler, as profkit's own children write it down: a CSV of GPU activities.
+"""CSV of GPU activities that CUPTI saw through torch's profiler, as profkit's own children write it.
 
-Two tables, told apart by their first line: `trace.csv` of a program (range, process, device and cc of every launch)
-and `cupti.csv` of a sample (impl: one call of each implementation). Times in s.
+`trace.csv` of a program has range, process, device and cc of every launch, `cupti.csv` of a sample impl. Times in s.
 """
 
 from __future__ import annotations

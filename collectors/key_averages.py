@@ -48,9 +48,9 @@ def sniff(head: str, path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
-    """The launches frame (tool key_averages): a row a kernel with its `instances`, `time` the mean of one [s].
+    """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
 
-    Of several tables of one file the one with most GPU time is read. Raises CollectError where none has any.
+    Of several tables the one with most GPU time is read. Raises CollectError where none has any.
     """
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))

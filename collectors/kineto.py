@@ -1,8 +1,7 @@
-"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame, with the host's CUDA calls.
+"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame, with CUDA calls.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
-made its call, taken by the call's correlation id. What the host did goes with the frame (collectors.frame.host_of).
-Echoes of ranges on the GPU's track are no work and are passed over.
+made its call, taken by the call's correlation id. Echoes of ranges on the GPU's track are passed over.
 """
 
 from __future__ import annotations
@@ -157,10 +156,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
 def _processes(
     events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None]
 ) -> list[str]:
-    """The process of each piece of work: of its call, else of the other work of its stream, or the only one there is.
-
-    The trace files work under its device, which is no process; work launched before the window has no call.
-    """
+    """The process of each piece of work: of its call, else of its stream's other work, or the only one."""
     lanes = [(one["pid"], one["args"].get("stream")) for one in work]
     owners = {lane: str(call["pid"]) for lane, call in zip(lanes, made, strict=True) if call is not None}
     hosts = {str(one["pid"]) for one in events if one.get("cat") not in WORK}
@@ -177,11 +173,11 @@ def host_frame(
     origin: int,
     spans: Sequence[tuple[str, str, int, int, int]] = (),
 ) -> pd.DataFrame:
-    """What the host did: call, start [s on the frame's clock], time [s], thread, launch (the first row of the frame that it
-    started, -1 for none), kind: "call" (of CUDA), "range" (the user's) or "op" (an operator, from LONG on).
+    """The host's events: call, start and time [s], thread, launch (row of the frame, -1 for none), kind.
 
-    calls: (name, begin [ns], length [ns], thread, correlation); launched: the correlation of each row of the frame;
-    origin [ns]: where the frame's clock begins; spans: (kind, name, begin [ns], length [ns], thread).
+    kind: "call" (CUDA), "range" (the user's), "op" (an operator, from LONG on). calls: (name, begin [ns], length [ns],
+    thread, correlation); launched: the correlation of each row; origin [ns]: zero of the frame's clock; spans: (kind,
+    name, begin [ns], length [ns], thread).
     """
     row_of: dict[Any, int] = {}
     for row, correlation in enumerate(launched):
@@ -203,7 +199,7 @@ def host_frame(
 
 
 def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:
-    """The path of each call (thread, moment [ns]); where its thread has no ranges, of the only thread that has one open."""
+    """The path of each call (thread, moment [ns]), else of the only thread with an open range."""
     if not ranges or not calls:
         return [""] * len(calls)
     thread = np.array([one[0] for one in calls], dtype=np.int64)

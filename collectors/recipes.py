@@ -39,8 +39,8 @@ class Term:
 class Recipe:
     """A sum of terms that is right on some chips.
 
-    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip.
-    ask: whether a recording asks for these metrics; the others only serve files that others recorded.
+    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip. ask: whether a recording asks for
+    these metrics; the others only serve other people's files.
     """
 
     terms: tuple[Term, ...]

@@ -41,12 +41,9 @@ NAN = math.nan
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
     """One roof: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s], and how it is known.
 
-    Times are what one thing costs however little it does: `launch` (an empty kernel), `gap` (from the end of a kernel
-    to the begin of the next one in its stream, both queued), `dram_latency`, `l2_latency` (one dependent load).
-
-    Optional: SM clock [Hz] and power [W] during the run or assumed, the kernel variant, the relative
-    spread of the repeats (fraction), the time of measuring (ISO 8601). Raises RooflineError when it is not
-    a number above 0.
+    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued),
+    `dram_latency`, `l2_latency` (one dependent load). Optional: SM clock [Hz], power [W], kernel variant, relative
+    spread of the repeats, time of measuring (ISO 8601). Raises RooflineError when the peak is not a number above 0.
     """
 
     name: str
@@ -147,11 +144,7 @@ def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
 
 
 def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
-    """What the chip could do at a given SM clock [Hz]: SMs x rate x clock. Empty when the SM count is
-    unknown.
-
-    DRAM does not follow the SM clock and is left out; L1 is 128 B per clock and SM.
-    """
+    """Ceilings at a given SM clock [Hz]: SMs x rate x clock; L1 is 128 B per clock and SM. Empty without SMs."""
     if spec.sms is None:
         return ()
     note = f"derived: {spec.sms} SMs x rate x {clock / 1e6:.0f} MHz"
@@ -164,8 +157,7 @@ def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
 
 
 def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceiling, ...]:
-    """Roofs from ncu's own peak counters of one launch: peak_fp32, peak_tensor_bf16 [FLOP/s], peak_dram_bw
-    [B/s] ...
+    """Roofs from ncu's own peak counters of one launch: peak_fp32 [FLOP/s], peak_dram_bw [B/s] ...
 
     Other keys, and peaks that are NaN or 0, are skipped. `clock`: SM clock [Hz] of that launch.
     """

@@ -194,7 +194,7 @@ def _covered(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def showable(text: str, substitute: str = "") -> str:
-    """The text without what no font at hand can draw; `substitute` stands for a text that loses any of it."""
+    """The text without undrawable characters; `substitute` stands for a text that loses any."""
     covered = _covered(tuple(families()))
     plain = re.sub(r"\s+", " ", text)
     kept = "".join(c if ord(c) in covered else "\0" for c in plain)

@@ -1,7 +1,6 @@
 """ncu's raw page: a row a launch, a column a metric, the first row below the header its units.
 
-Big files are the rule (thousands of launches, hundreds of columns): rows are checked one by one for
-wholeness, then only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
+Only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class _Open:
 
 @dataclass
 class _Part:
-    """Rows of one table: identities, and metrics as codes and their distinct cells while the decimal mark is open."""
+    """Rows of one table: identities, and metrics as codes and distinct cells until the decimal mark is known."""
 
     keys: dict[str, NDArray[np.object_]]
     columns: dict[str, tuple[Any, Any]]
@@ -76,7 +75,7 @@ class _Part:
 
 
 class RawReader:
-    """Collects the raw tables of one file. wanted: says of a metric name whether it is worth a column."""
+    """Collector of the raw tables of one file. wanted: whether a metric is worth a column."""
 
     def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan

@@ -56,11 +56,10 @@ def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
 
 
 def count_results(path: Path) -> int | None:
-    """How many launches a report says it has; None for the compressed form.
+    """Number of launches that a report states; None for the compressed form.
 
-    The reader package takes a cut report for a shorter one, so the blocks are walked here: four bytes of
-    length, a header (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError
-    if the last is cut.
+    The reader package takes a cut report for a shorter one, so the blocks are walked: four bytes of length, a header
+    (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError if the last is cut.
     """
     cut = CollectError(f"{path}: the report breaks off", fix="copy it again, or record it again")
     size = path.stat().st_size

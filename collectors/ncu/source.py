@@ -1,10 +1,7 @@
-"""ncu's source page as CSV (`--page source --csv --print-source cuda,sass`): instructions with their source lines.
+"""ncu's source page as CSV (`--page source --csv --print-source cuda,sass`), or the same of a report.
 
-The same of a report (.ncu-rep), by NVIDIA's reader package where it is installed, else by ncu's page.
-
-Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums of
-what they became) with the rows of their instructions below. Kernels without a line table have a `Kernel Name` and
-instructions alone. Samples are counts of the sampler, not times.
+Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with
+the rows of their instructions below. Kernels without a line table have instructions alone. Samples are counts.
 """
 
 from __future__ import annotations
@@ -57,9 +54,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def read(path: str | os.PathLike[str]) -> list[Listing]:
-    """The kernels of a source page, or of a report. Raises CollectError naming the row where the page is damaged, cut, or
-    none, and for a report without instructions.
-    """
+    """The kernels of a source page or report; raises CollectError naming the damaged row."""
     file = Path(path)
     if rep.is_report(file):
         return _of_report(file)

@@ -1,7 +1,6 @@
-"""What `nsys stats` printed or saved, cut into its tables: one export file, or a stdout of several reports.
+"""Output of `nsys stats` cut into its tables: one export file, or a stdout of several reports.
 
-Handles UTF-8 and UTF-16 (PowerShell), BOMs, the lines between reports, CSV and the aligned text with its
-ruler of dashes. Nothing here knows what a column means; see reports.
+UTF-8 and UTF-16, byte order marks, lines between reports, CSV and aligned text with its ruler of dashes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seco
 
 @dataclass(frozen=True)
 class Table:
-    """One table of an export: rows are the bytes [start, end); `line` is that of the first row; `unit` the title's."""
+    """A table of an export: bytes [start, end) of its rows, `line` of the first, `unit` of the title."""
 
     header: tuple[str, ...]
     start: int
@@ -71,10 +70,7 @@ class Export:
 
 
 class Slice(io.RawIOBase):
-    """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in memory.
-
-    Counts the commas and newlines that went through: what a parser made of them can be checked against it.
-    """
+    """The bytes [start, end) of an export as a stream that counts its commas and newlines."""
 
     def __init__(self, export: Export, start: int, end: int) -> None:
         super().__init__()

@@ -1,8 +1,7 @@
-"""nvprof exports: summaries and GPU traces, as CSV (old: units inside the values; newer: a row of units) and as text, and
-the metrics of `--metrics` (see metrics).
+"""nvprof exports: summaries and GPU traces, as CSV and text, and `--metrics` (see metrics).
 
-A summary gives one row a kernel with `instances` launches, `time` being the mean of one; a trace one row a
-launch. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
+Old CSVs have units inside the values, newer ones a row of units. Of a summary `time` is the mean of one of its
+`instances`. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No eve
 
 @dataclass
 class _Rows:
-    """Rows of a table: the file, their line numbers, units of the row of units and cells, both by column."""
+    """Rows of a table: file, line numbers, and by column the units of the row of units and the cells."""
 
     path: Path
     lines: list[int]
@@ -85,7 +84,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _kind(line: str) -> str:
-    """What begins with a header: "summary", "trace", "text summary", "text trace" or "metrics"; "" for other lines."""
+    """The table that a header begins: "[text ]summary", "[text ]trace" or "metrics"; "" for other lines."""
     if _TEXT_HEADER.match(line):
         return "text summary"
     if _TEXT_TRACE.match(line):
@@ -102,9 +101,8 @@ def _kind(line: str) -> str:
 def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
-    partial: leave out a cut last row, with a caveat, instead of refusing the file.
-    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError naming the line that
-    cannot be read, and for an export without kernels.
+    partial: leave out a cut last row, with a caveat, instead of refusing it. attrs: "caveats", "report" ("summary"
+    or "trace"). Raises CollectError naming the line that cannot be read, and for an export without kernels.
     """
     path = Path(path)
     lines, caveats = _lines(path, partial)
@@ -137,7 +135,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
-    """Raises CollectError where several programs printed into one file. A trace goes on under a second heading."""
+    """Raise CollectError where several programs printed into one file; a trace may have two headings."""
     found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
     first = next((at for at, line in enumerate(lines) if _RESULT.match(line)), at)
     found += ["unknown"] * (at < first)

@@ -1,4 +1,4 @@
-"""The database of rocprofv3 (rocpd, a SQLite file of its views), which is its default output since ROCm 7."""
+"""The database of rocprofv3 (rocpd, SQLite), its default output since ROCm 7."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What trtexec prints: the layer table of --dumpProfile and the performance summary, of TensorRT 7 to 10.
+"""Printed output of trtexec: the table of --dumpProfile and the performance summary, TensorRT 7 to 10.
 
 The table stands between `=== Profile (N iterations ) ===` and its Total row, with the layer's name before the
-numbers (up to 8.5) or behind them. Total times carry more digits of one inference than the printed average, so the
-mean is total / N wherever the two agree.
+numbers (up to 8.5) or behind them. The mean is total / N wherever it agrees with the printed average.
 """
 
 from __future__ import annotations
@@ -45,7 +44,10 @@ class Table:
 
 @dataclass
 class Log:
-    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, device, the words of its command line, the line it begins at, and its name among others of its file."""
+    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, device, and place.
+
+    words: of its command line. line: where it begins. name: among other runs of its file.
+    """
 
     table: Table | None = None
     summary: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -68,11 +70,10 @@ def is_log(head: str) -> bool:
 
 
 def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
-    """The runs of a log, each with its table and summary.
+    """The runs of a log, each with its table and summary; a second table or summary begins another run.
 
-    A run begins where trtexec says so, and where a table or a summary comes once more.
-    partial: a table without its Total row is read as far as it goes. Raises CollectError where no run told a time, and for a
-    cut table.
+    partial: a table without its Total row is read as far as it goes. Raises CollectError for a cut table, and where no
+    run told a time.
     """
     runs = [Log()]
     lines = _lines(path)

@@ -78,8 +78,10 @@ class Box:
 
 @dataclass
 class Board:
-    """What is taken already: boxes never to be covered, discs (x, y, radius) and segments to be avoided, `faint` ones
-    rather than not; `clearance` between boxes, `margin` between a box and a segment."""
+    """Space taken: boxes never covered, discs (x, y, radius) and segments avoided, `faint` ones if possible.
+
+    clearance: between boxes. margin: between a box and a segment [pixels].
+    """
 
     frame: Box
     boxes: list[Box] = field(default_factory=list)
@@ -140,7 +142,7 @@ def _meet(a: Floats, b: Floats, c: Floats, d: Floats) -> bool:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a label went, what it cost, and the end of its leader line where it lies far from its point."""
+    """Box and cost of a placed label, and the end of its leader line where it lies far from its point."""
 
     box: Box
     cost: float
@@ -192,9 +194,7 @@ def nearest(box: Box, point: Floats) -> Floats:
 
 
 def first_free(board: Board, candidates: Sequence[Box]) -> int | None:
-    """Index of the first candidate that covers no box and the fewest discs and segments; it is marked as
-    taken.
-    """
+    """Index of the candidate over no box and the fewest discs and segments, marked as taken; None without one."""
     free = [
         (board.covered_discs(c) * 3 + board.crossings(c) + board.faint_crossings(c), i)
         for i, c in enumerate(candidates)

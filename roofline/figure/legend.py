@@ -32,7 +32,7 @@ class Key:
 
 
 def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
-    """The keys a scene needs, in rows as wide as the page; a plain scene needs few. named: whether names stand in the plot."""
+    """The keys of a scene, in rows as wide as the page. named: whether names stand in the plot."""
     rows: list[list[tuple[float, Key]]] = []
     x = LEFT
     for key in _wanted(scene, look, named):

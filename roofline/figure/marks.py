@@ -42,8 +42,10 @@ class Tag:
 
 
 def ranked(scene: Scene) -> list[Point]:
-    """One point a kernel, the winner's first, in order of time: other memory levels of a kernel, and the start of an
-    arrow that ends at a point of the same name, need no text of their own."""
+    """Points that get a text, the winner's first, by time.
+
+    Other memory levels of a kernel, and the start of an arrow to a point of the same name, need none.
+    """
     silent = {a.start for a in scene.arrows if a.start.label == a.end.label}
     seen: set[tuple[str, str, float]] = set()
     found = []
@@ -209,9 +211,7 @@ def draw_arrows(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
 
 
 def draw_tags(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> list[Tag]:
-    """Texts beside their points, with a leader line where they had to move away; returns those without
-    room.
-    """
+    """Draw texts beside their points, with a leader line where they moved away; returns those without room."""
     wrong = {id(p) for p in above(scene)}
     homeless = []
     spots = pixels(axes, [(t.point.intensity, t.point.flops_per_s) for t in tags])

@@ -41,9 +41,8 @@ CROWD = 200
 def draw(scene: Scene) -> Any:
     """The matplotlib Figure of a scene, 8 inches wide and as high as it needs to be.
 
-    Kernels are named in the plot while names fit without overlap, else numbered with a table below.
-    Points without a finite intensity and FLOP/s are counted in the caption. Raises RooflineError for an
-    unknown theme.
+    Kernels are named in the plot while names fit without overlap, else numbered with a table below. Raises
+    RooflineError for an unknown theme.
     """
     with settings():
         if len(ranked(scene)) <= MOST_NAMES:
@@ -88,8 +87,7 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as .png, .svg or .pdf, byte for byte the same each time; the file appears whole or
-    not at all.
+    """Write a figure as .png, .svg or .pdf, reproducibly and atomically.
 
     Raises RooflineError for another extension or a folder that is not there.
     """
@@ -114,7 +112,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def image(figure: Any, target: Path) -> bytes:
-    """What `save` would write there. Raises RooflineError for an extension that nothing is drawn with, or whose writing fails."""
+    """The bytes that `save` writes; raises RooflineError for another extension or a failed write."""
     form = target.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, None]] = {
         "png": {"Software": None},

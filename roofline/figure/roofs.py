@@ -98,7 +98,7 @@ def _shade(axes: Any, scene: Scene, limits: View, colour: str) -> None:
 
 
 def _draw_ridges(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Board) -> None:
-    """A dot at each ridge; those of the first level also a line to the axis, which every label avoids, and a label."""
+    """Draw a dot at each ridge; those of the first level get a line to the axis and a label."""
     roofline, look = scene.roofline, sheet.look
     levels = level_names(scene)
     found: dict[str, tuple[float, float, bool]] = {}

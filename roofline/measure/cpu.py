@@ -20,10 +20,9 @@ CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def measure_cpu(*, rounds: int = 4, budget: float = 2.0) -> tuple[Ceiling, ...]:
-    """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad) of this process's torch
-    threads.
+    """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad) of torch's threads here.
 
-    Takes about 3 s. Streams count the bytes a program asks for, not the write-allocate traffic below it.
+    Streams count the bytes a program asks for, not the write-allocate traffic below it.
     """
     import torch
 
@@ -81,9 +80,7 @@ def _bound(function: Callable[..., object], *args: Any, **kwargs: Any) -> Callab
 
 
 def array_bytes(cache: int, memory: int) -> int:
-    """Bytes of one stream array: four times the cache, 64 to 256 MiB, and a sixteenth of the memory that is
-    to be had at most.
-    """
+    """Bytes of a stream array: four times the cache, 64 to 256 MiB, at most a sixteenth of the free memory."""
     wanted = min(max(4 * cache, 64 * MIB), 256 * MIB)
     return max(MIB, min(wanted, memory // 16) // MIB * MIB)
 

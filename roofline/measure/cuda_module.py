@@ -1,6 +1,4 @@
-"""Compiles CUDA source with NVRTC or nvcc and launches it through the driver, on torch's context and
-stream.
-"""
+"""Compile CUDA source with NVRTC or nvcc and launch it through the driver on torch's stream."""
 
 from __future__ import annotations
 
@@ -21,10 +19,7 @@ NVRTC_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
 
 def compile_cubin(source: str, cc: str) -> bytes:
-    """Machine code of that source for a compute capability ("9.0").
-
-    Raises RooflineError with the compiler's words, or when there is no compiler.
-    """
+    """Machine code for a compute capability ("9.0"); raises RooflineError with the compiler's words."""
     arch = "sm_" + cc.replace(".", "")
     library = _nvrtc()
     if library is not None:

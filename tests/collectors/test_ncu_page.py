@@ -125,26 +125,6 @@ SHAPE = "the grid or the block of launches cannot be read"
 LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
 
 
-def test_a_summary_has_a_row_a_kernel(tmp_path):
-    path = tmp_path / "summary.txt"
-    path.write_text("""[13739] a.out@127.0.0.1
-  Device 0, CC 8.6
-    esmm(int, float *) (32, 32, 1)x(32, 1, 1), Invocations 10
-      Section: GPU Speed Of Light Throughput
-      ----------------------- ------------- ------------ ------------ ------------
-      Metric Name               Metric Unit      Minimum      Maximum      Average
-      ----------------------- ------------- ------------ ------------ ------------
-      Elapsed Cycles                  cycle 3,796,248.00 3,798,246.00 3,797,418.40
-      Duration                      msecond         2.86         2.90         2.88
-      ----------------------- ------------- ------------ ------------ ------------
-
-""")
-    row = read(path).iloc[0]
-    assert (row["kernel"], row["grid"], row["block"]) == ("esmm(int, float *)", "32,32,1", "32,1,1")
-    assert (row["instances"], row["process"], row["device"], row["cc"]) == (10, "13739", "0", "8.6")
-    assert row["time"] == pytest.approx(2.88e-3)
-
-
 def test_a_line_of_a_launch_that_was_wrapped_keeps_its_name(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW.replace("void relu<4>(int, T2) (864", "void relu<4>(int, T2)\n  (864"))
