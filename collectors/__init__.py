@@ -59,44 +59,11 @@ _OTHERS = (
         r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
-    (
-        "times by configuration of nvbench or Google Benchmark",
-        "",
-        r'\A\s*\{\s*"(?:devices|meta)"\s*:[\s\S]*"nvbench|\A\s*\{\s*"context"\s*:\s*\{[\s\S]*"benchmarks"\s*:',
-        "profile the program: give a trace of nsys or an export of ncu",
-    ),
-    (
-        "an XPlane of JAX or TensorFlow",
-        ".xplane.pb",
-        "",
-        "give the trace.json.gz that lies beside it",
-    ),
-    (
-        "a profile of Triton's Proton",
-        ".hatchet",
-        r'\A\s*\[\s*\{\s*"children"\s*:',
-        "give what Proton writes with data='trace', or a trace of torch.profiler",
-    ),
-    (
-        "a profile of Ascend's msprof",
-        "",
-        r"^(?:Device_id|Model ID|Step Id|Name),.*(?:Task Type|Accelerator Core|aicore_time)",
-        "give a trace of torch.profiler with its GPU work",
-    ),
     ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
-_PACKED = (
-    (r"\ASQLite format 3", "a SQLite database of another tool", "give an export of nsys or rocprofv3"),
-    (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
-    (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
-    (r"\ABZh\d", "compressed by bzip2", "give what `bunzip2` makes of it"),
-    (r"\A\ufffd7zXZ", "compressed by xz", "give what `unxz` makes of it"),
-    (r"\A\ufffd\ufffd\x11\u0871", "a spreadsheet", "give the CSV that the tool wrote"),
-    (r"\APAR1", "a Parquet table", "give the CSV that the tool wrote"),
-    (r"\APK\x03\x04", "an archive or a spreadsheet", "unpack it; of a spreadsheet give the CSV that the tool wrote"),
-)
-"""What may hold an export without being one, by its first bytes where they are no text."""
+_PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
+"""The beginning of a file that is no text."""
 
 _LOG = "what trtexec printed"
 _BEGINS = {
@@ -244,9 +211,11 @@ def sniffed(head: str, path: Path) -> Format:
     for one in formats():
         if one.sniff(head, path):
             return one
-    for mark, what, fix in _PACKED:
-        if re.search(mark, head):
-            raise CollectError(f"{path}: {what}", fix=fix)
+    if _PACKED.search(head):
+        raise CollectError(
+            f"{path}: no text: compressed, an archive, or a database of another tool",
+            fix="unpack it, or give the CSV, the text or the trace that the tool wrote",
+        )
     for how, pattern, instead in _CLOTHES:
         told = re.sub(pattern, instead, head.replace("\xa0", " "))
         if told.strip() and any(one.sniff(told, path) for one in formats()):
@@ -287,14 +256,10 @@ def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
     except OSError as error:
         raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
     try:
-        return _decoded(raw, "strict" if strict else "replace")
+        return raw.decode(wide(raw[:4]) or "utf-8-sig", "strict" if strict else "replace")
     except UnicodeDecodeError as error:
         fix = "the file was cut or is of another tool; else save it as UTF-8"
         raise CollectError(f"{path}: not {error.encoding} text: {error.reason}", fix=fix) from error
-
-
-def _decoded(raw: bytes, errors: str) -> str:
-    return raw.decode(wide(raw[:4]) or "utf-8-sig", errors)
 
 
 def wide(head: bytes) -> str:

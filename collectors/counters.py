@@ -373,16 +373,6 @@ def planned_passes(names: Iterable[str], cc: str) -> int | None:
     return 1 + max(paths, 2 * cores) + (1 if paths and cores else 0)
 
 
-def evaluate(values: Mapping[str, float], cc: str) -> dict[str, float]:
-    """Every counter from the metrics of one launch (the tool's names, SI base units); NaN = not collected.
-
-    cc: compute capability; "" tries the recipes of every chip.
-    """
-    columns = {name: np.array([value], dtype=np.float64) for name, value in values.items()}
-    found = evaluate_columns(columns, cc)
-    return {name: float(found[name][0]) if name in found else float("nan") for name in COUNTERS}
-
-
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
     """Every counter whose metrics are there, over launches of one chip; where a recipe gives NaN, the next is tried."""
     found: dict[str, Column] = {}

@@ -110,10 +110,6 @@ def _strange(frame: pd.DataFrame) -> list[Caveat]:
         found.append(Caveat(what, f"{gaps} launches missing", "export again"))
     if not frame["launch"].is_unique and (twice := int(frame.duplicated().sum())):
         found.append(Caveat("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
-    # Old pages have no shapes at all, and no compute capability.
-    lacks = (frame[["grid", "block"]] == "").any(axis=1)
-    if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
-        found.append(Caveat("the grid or the block of launches cannot be read", f"{shapeless} rows", "export again"))
     least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
     wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]

@@ -6,7 +6,6 @@ It prints two decimals of a scaled unit, so every frame from it carries a caveat
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
-from collectors.ncu.raw import nvtx_columns
+from collectors.ncu.raw import launch_number, nvtx_columns
 from collectors.ncu.text import DAMAGED, Row, Scan, Table
 from collectors.numbers import Evidence, parse, scale
 
@@ -32,7 +31,6 @@ class _Launch:
     identity: Identity
     line: int
     cells: dict[str, tuple[str, str]] = field(default_factory=dict)
-    labels: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -58,9 +56,7 @@ class DetailsReader:
         self._evidence = Evidence(str(scan.path))
         self._launches: dict[tuple[int, str, str], _Launch] = {}
         self._places: _Places | None = None
-        self._before: list[str] = []
         self._untaken: dict[str, None] = {}
-        self._twice = 0
         self._caveats: dict[str, Caveat] = {ROUNDED.what: ROUNDED}
 
     def add(self, row: Row) -> None:
@@ -70,9 +66,6 @@ class DetailsReader:
             self._places = _Places(row.table, {name: i for i, name in enumerate(header)}, *nvtx_columns(header))
         cells = row.fields()
         places = self._places
-        if cells == self._before:
-            self._twice += 1
-        self._before = cells
         label = places.cell(cells, "Metric Name")
         launch = self._launch(places, cells, row)
         if label and not places.cell(cells, "Rule Name"):
@@ -86,7 +79,6 @@ class DetailsReader:
         metrics = {
             name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64) for name in names
         }
-        self._compare(launches)
         keys = keys_of([one.identity for one in launches])
         return Launches(keys, metrics, list(self._caveats.values()), [*self._untaken])
 
@@ -97,7 +89,7 @@ class DetailsReader:
         if known:
             return known
         identity = Identity(
-            launch=self._number_of(at(cells, "ID"), row),
+            launch=launch_number(at(cells, "ID"), f"{self._scan.path}, line {row.line}"),
             process=at(cells, "Process ID"),
             kernel=at(cells, "Kernel Name"),
             stream=at(cells, "Stream"),
@@ -111,18 +103,11 @@ class DetailsReader:
         self._launches[key] = launch
         return launch
 
-    def _number_of(self, cell: str, row: Row) -> int:
-        digits = cell.replace(",", "").replace(".", "").replace(" ", "")
-        if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}, line {row.line}: field ID: {cell!r} is not a number", fix=DAMAGED)
-        return int(digits)
-
     def _ranges(self, places: _Places, cells: list[str]) -> tuple[tuple[str, str], ...]:
         columns = [cells[i] for i in (places.push, places.start) if i is not None and i < len(cells)]
         return next((found for found in map(ranges_of, columns) if found), ())
 
     def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
-        launch.labels.append(label)
         unit = places.cell(cells, "Metric Unit")
         value = places.cell(cells, "Metric Value")
         self._evidence.feed(value.strip())
@@ -147,23 +132,3 @@ class DetailsReader:
             what = f"unit {unit!r} of {name} is unknown"
             self._caveats.setdefault(what, Caveat(what, "the metric is left out", "export with --print-units base"))
         return math.nan if factor is None else value * factor
-
-    def _compare(self, launches: list[_Launch]) -> None:
-        """Caveats where launches differ in what every launch has."""
-        if self._twice:
-            what = "rows of the page stand there twice, one after the other"
-            self._caveats[what] = Caveat(what, f"{self._twice} rows", "export it again")
-        if len(launches) < 2:
-            return
-        have = Counter(label for launch in launches for label in set(launch.labels))
-        rare = {label for label, times in have.items() if times == len(launches) - 1}
-        for launch in launches:
-            lacks = sorted(rare - set(launch.labels))
-            if lacks:
-                what = f"launch {launch.identity.launch} has no {lacks[0]!r}, which every other launch has"
-                much = f"{len(lacks)} metrics" if len(lacks) > 1 else "a metric"
-                self._caveats[what] = Caveat(what, much, "rows may be missing: export it again")
-        last, before = launches[-1].labels, launches[-2].labels
-        if len(last) < len(before) and last == before[: len(last)]:
-            what = f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"
-            self._caveats[what] = Caveat(what, "the file may be cut", "export it again")

@@ -48,6 +48,14 @@ def nvtx_columns(header: list[str]) -> tuple[int | None, int | None]:
     return push, start
 
 
+def launch_number(cell: str, where: str) -> int:
+    """The number of a launch, in any locale; raises CollectError that begins with `where`."""
+    digits = cell.replace(",", "").replace(".", "").replace(" ", "")
+    if not digits.isdigit():
+        raise CollectError(f"{where}: field ID: {cell!r} is not a number", fix=DAMAGED)
+    return int(digits)
+
+
 @dataclass
 class _Open:
     """The table being read: which columns matter, their units, and rows not yet converted."""
@@ -97,7 +105,7 @@ class RawReader:
         state = self._open
         if not state.started:
             state.started = True
-            if self._is_units(row):
+            if row.data.startswith((b'"",', b",")) and not any(row.fields()[:2]):
                 state.units = dict(enumerate(row.fields()))
                 return
             self._caveat(
@@ -137,11 +145,6 @@ class RawReader:
             elif "__" in name and name not in taken:
                 self._untaken[name] = None
         return dict(sorted(chosen.items()))
-
-    def _is_units(self, row: Row) -> bool:
-        if not row.data.startswith((b'"",', b",")):
-            return False
-        return not any(row.fields()[:2])
 
     def _flush(self) -> None:
         """Converts the rows held."""
@@ -184,7 +187,7 @@ class RawReader:
 
         pushed, started = column(push, ranges_of), column(start, ranges_of)
         return {
-            "launch": column("ID", self._launch),
+            "launch": column("ID", lambda cell: launch_number(cell, str(self._scan.path))),
             "process": column("Process ID"),
             "kernel": column("Kernel Name"),
             "stream": column("Stream"),
@@ -195,12 +198,6 @@ class RawReader:
             "cc": column("CC", chip),
             "ranges": objects([one or other for one, other in zip(pushed, started, strict=True)]),
         }
-
-    def _launch(self, cell: str) -> int:
-        digits = cell.replace(",", "").replace(".", "").replace(" ", "")
-        if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}: field ID: {cell!r} is not a number", fix=DAMAGED)
-        return int(digits)
 
     def _factor(self, name: str, unit: str) -> float:
         factor = scale(unit)

@@ -176,7 +176,8 @@ def _choose(reports: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.D
 
 
 def _caveats(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> list[Caveat]:
-    found = [_skipped(line) for line in reports.skipped]
+    lost = "that data is missing, not zero"
+    found = [Caveat(f"nsys skipped a report: {one}", lost, "record with -t cuda,nvtx") for one in reports.skipped]
     kinds = [kind for kind, _ in chosen]
     twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
     found += [
@@ -187,10 +188,6 @@ def _caveats(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> l
         if not any(frame is one for _, one in chosen):
             found += [*frame.attrs["caveats"], *empty_ranges(kind, frame)]
     return found
-
-
-def _skipped(line: str) -> Caveat:
-    return Caveat(f"nsys skipped a report: {line}", "that data is missing, not zero", "record with -t cuda,nvtx")
 
 
 def _no_launches(path: Path, reports: _Reports) -> CollectError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,28 +86,14 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as .png, .svg or .pdf, reproducibly and atomically.
-
-    Raises RooflineError for another extension or a folder that is not there.
-    """
+    """Write a figure as .png, .svg or .pdf, the same bytes each time; raises RooflineError."""
     target = Path(path)
     data = image(figure, target)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        target.write_bytes(data)
     except OSError as error:
-        raise RooflineError(f"{target}: {error.strerror}", fix="name a folder that exists and is writable") from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        if isinstance(error, OSError):
-            fix = "a directory stands there: name a file" if target.is_dir() else "is there room on that disk?"
-            raise RooflineError(f"cannot write {target}: {error.strerror or error}", fix=fix) from error
-        raise
+        fix = "name a file in a folder that exists and is writable, with room on its disk"
+        raise RooflineError(f"cannot write {target}: {error.strerror or error}", fix=fix) from error
 
 
 def image(figure: Any, target: Path) -> bytes:
@@ -129,13 +114,6 @@ def image(figure: Any, target: Path) -> bytes:
                 f"cannot write {target}: {error.strerror or error}", fix="is there room on that disk?"
             ) from error
         return stream.getvalue()
-
-
-def _umask() -> int:
-    """The process's file mode mask, which a temporary file does not follow."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager

@@ -121,7 +121,6 @@ def caveats(path, text):
 
 
 TWICE = "launches stand in the file twice, to the last digit"
-SHAPE = "the grid or the block of launches cannot be read"
 LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
 
 
@@ -136,21 +135,6 @@ def test_metrics_that_no_counter_is_made_of_are_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW.replace("Elapsed Cycles ", "sm__x.sum      "))
     assert "sm__x.sum" in read(path).attrs["untaken"]
-
-
-@pytest.mark.parametrize(
-    ("whole", "damaged"),
-    [
-        ("(864, 1, 1)x", "(864, 1, 1x"),
-        ("1)x(256", "1)x(2S6"),
-        ("(864, 1, 1)", "(864, 1)"),
-        (" (864, 1, 1)x(256, 1, 1)", ""),
-    ],
-)
-def test_a_damaged_shape_is_a_caveat(tmp_path, whole, damaged):
-    path = tmp_path / "notes.txt"
-    assert caveats(path, NEW.replace(whole, damaged))[SHAPE] == "1 rows"
-    assert SHAPE not in caveats(path, OLD)
 
 
 @pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("Stream 7", "Stream")])
