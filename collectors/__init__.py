@@ -139,7 +139,7 @@ class Format:
 
 
 def guarded(reads: _Reads) -> _Reads:
-    """A reader that raises CollectError where a second tool's tables stand in the file; `partial`: a caveat."""
+    """A reader that raises CollectError on a second tool's tables; with `partial` a caveat."""
 
     @wraps(reads)
     def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
@@ -156,7 +156,7 @@ def guarded(reads: _Reads) -> _Reads:
 
 
 def _others(path: Path, partial: bool) -> Iterator[Caveat]:
-    """Caveats of tables of a second kind in a file; raises CollectError unless trtexec printed them or `partial`."""
+    """Caveats of a second tool's tables in a file; raises CollectError where it matters."""
     found = _beginnings(path)
     first, name = next(iter(found), ""), shlex.quote(path.name)
     for what in list(found)[1:]:

@@ -62,7 +62,7 @@ def _row(group: str, kind: str, name: str, unit: str, doc: str, *nvidia: Recipe)
 
 
 def _plain(table: str) -> Iterator[Counter]:
-    """Rows that are one metric of ncu on every chip: group, kind, name, unit, weight*metric, doc."""
+    """Rows of one metric on every chip: group, kind, name, unit, weight*metric, doc."""
     for line in table.strip().splitlines():
         group, kind, name, unit, metric, doc = line.split(maxsplit=5)
         weight, _, metric = metric.rpartition("*")
@@ -333,14 +333,14 @@ _SETS = {
 
 
 def counter_set(name: str) -> tuple[str, ...]:
-    """The counters of a set: "default" (rooflines), "memory" or "deep"; raises CollectError on another."""
+    """The counters of "default" (rooflines), "memory" or "deep"; raises CollectError on another."""
     if name not in _SETS:
         raise CollectError(f"no counter set {name!r}", fix=f"use one of {', '.join(_SETS)}")
     return tuple(row.name for row in COUNTERS.values() if row.group in _SETS[name])
 
 
 def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
-    """ncu's `--metrics` list for these counters on a chip, each metric once; what the chip lacks is left out.
+    """ncu's `--metrics` list for these counters on a chip, each metric once.
 
     cc: compute capability, "9.0". Raises CollectError on an unknown counter or an unreadable cc.
     """
@@ -374,7 +374,7 @@ def planned_passes(names: Iterable[str], cc: str) -> int | None:
 
 
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
-    """Every counter whose metrics are there, over launches of one chip; where a recipe gives NaN, the next is tried."""
+    """Every counter whose metrics are there, by launch; where a recipe gives NaN, by the next."""
     found: dict[str, Column] = {}
     for name, counter in COUNTERS.items():
         for recipe in counter.recipes[vendor]:

@@ -75,7 +75,7 @@ _TEXT: Any = (
 
 
 def key_order(columns: Sequence[str]) -> list[str]:
-    """The columns of a frame in the order of the schema; raises CollectError on a name outside it."""
+    """The columns of a frame in the order of the schema; raises CollectError on another name."""
     known = [*KEYS, *OPTIONAL, *COUNTERS]
     strange = sorted(set(columns) - set(known))
     if strange:
@@ -89,7 +89,7 @@ def key_order(columns: Sequence[str]) -> list[str]:
 def build(
     columns: Mapping[str, Any], *, tool: str, caveats: Sequence[Caveat] = (), coded: bool = False
 ) -> pd.DataFrame:
-    """A valid frame from columns (arrays, categories or scalars); coded: its texts as categories.
+    """A valid frame from columns (arrays, categories or scalars); coded: texts as categories.
 
     Missing keys get their empty value ("" or the row number, kind "kernel"), columns their type and order.
     Raises CollectError on an unknown column or a value outside the schema.
@@ -153,13 +153,13 @@ def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
 
 
 def role_of(frame: pd.DataFrame) -> Role:
-    """The use of a frame by its columns: counters where one was collected, facts of a launch aside, else times."""
+    """The use of a frame: counters where one beyond a launch's facts is collected, else times."""
     counted = [name for name, row in COUNTERS.items() if name in frame and name != "time" and row.group != "launch"]
     return Role("counters" if any(frame[name].notna().any() for name in counted) else "times")
 
 
 def uncollected(frame: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
-    """The counters of `names` without any value though the chip has them: ncu exits with 0 on an unknown metric."""
+    """The counters of `names` without any value on a chip that has them; ncu exits with 0 then."""
     chips = [cc for cc in frame["cc"].unique() if cc]
     return tuple(
         name

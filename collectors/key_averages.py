@@ -1,4 +1,4 @@
-"""The table that torch.profiler prints: `prof.key_averages().table()`, as logs and issues hold it.
+"""The table that torch.profiler prints: `prof.key_averages().table()`.
 
 A row a kernel with its calls and their GPU time; of old versions, which list no kernels, a row an operator.
 """
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, list[_Row]]]:
-    """The line and the rows of each table, from the ruler below its header to the next ruler or blank line."""
+    """The line and the rows of each table, from its ruler to the next ruler or blank line."""
     for at, line in enumerate(lines):
         if not (_HEADER.match(line) and at + 1 < len(lines) and _RULER.match(lines[at + 1])):
             continue

@@ -32,7 +32,7 @@ def dram(direction: str) -> tuple[Recipe, ...]:
 
 
 def instructions(weights: Mapping[str, float], chips: str = "") -> tuple[Recipe, ...]:
-    """Weighted thread instructions (fadd, dfma, ...): from totals or, in chart recordings, from rates."""
+    """Weighted thread instructions (fadd, dfma, ...): from totals or, in charts, from rates."""
     clock = "smsp__cycles_elapsed.avg.per_second"
     rates = [Term(weight, (f"smsp__{_sass(op)}.per_cycle_elapsed", clock, TIME)) for op, weight in weights.items()]
     return (
@@ -65,7 +65,7 @@ def tensor_peak(path: str, chips: str) -> Recipe:
 
 
 def dense_peak(path: str, *, hopper: str, unit: str = "hmma", blackwell: str = "utchmma") -> tuple[Recipe, ...]:
-    """The dense peak of a path; the plain src_* peak of 8.0 to 9.0 is that of sparse operands, twice as high.
+    """The dense peak of a path; the plain src_* peak of 8.0 to 9.0 is of sparse operands.
 
     hopper: the wgmma path of 9.0. unit: the mma.sync instruction, which is all 12.0 has. blackwell: the
     one of 10.0 to 11.0; int8 has none on 10.3.

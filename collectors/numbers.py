@@ -103,7 +103,7 @@ def classify(cell: str) -> tuple[str | None, str]:
 
 
 def parse(cell: str, mark: str) -> float:
-    """A cell as a finite float, `mark` the decimal mark; NaN where the tool says there is no value.
+    """A cell as a finite float, `mark` the decimal mark; NaN for a missing value.
 
     Of a metric with instances, "2338 (8; 8; 16)", the value before them. Raises ValueError on other text.
     """

@@ -92,7 +92,7 @@ def covers(chips: str, cc: str) -> bool:
 
 
 def capability(cc: str) -> int:
-    """A number that orders chips: "9.0" and "sm_90a" are 90, "10.3" is 103; raises ValueError otherwise."""
+    """A number that orders chips: "9.0" and "sm_90a" are 90; raises ValueError."""
     found = re.fullmatch(r"(\d+)\.(\d)", cc) or re.fullmatch(r"sm_(\d+)(\d)[a-z]?", cc)
     if not found:
         raise ValueError(f"compute capability {cc!r} is not like '9.0'")

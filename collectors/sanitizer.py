@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Log:
-    """All findings; `summary`: errors the tool counted, None without an end; `troubles`: of the tool itself."""
+    """All findings; `summary`: errors counted, None without an end; `troubles`: of the tool."""
 
     findings: tuple[Finding, ...]
     summary: int | None

@@ -22,7 +22,7 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Device:
-    """One device as a run saw it; all but kind and name may be unknown. Clocks in Hz, sizes in bytes."""
+    """One device as a run saw it, partly unknown. Clocks in Hz, sizes in bytes."""
 
     kind: str
     name: str
@@ -40,7 +40,7 @@ class Device:
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """Dense sheet figures of a GPU: peaks in FLOP/s by name, bandwidth in B/s, clocks in Hz, sizes in bytes.
+    """Dense sheet figures of a GPU: peaks [FLOP/s], bandwidth [B/s], clocks [Hz], sizes [B].
 
     `rates`: fused multiply-adds per SM and clock. `launch` [s]: measured device time of an empty kernel. Unknown figures are
     absent or NaN.
@@ -142,7 +142,7 @@ def clock_of(spec: DeviceSpec, compute: str) -> float:
 
 
 def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, float]:
-    """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock, of the sheet or given [Hz]. Empty without SM count."""
+    """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock, the sheet's or given [Hz]; {} without SMs."""
     if spec.sms is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Nsight Compute: CSV exports of every page and version, its text pages, and .ncu-rep reports.
+"""Nsight Compute: CSV exports of raw and details pages, text pages, and .ncu-rep reports.
 
 A row that is not whole is refused. A file cut exactly at the end of a row shows only by ncu's own count of launches.
 """
@@ -32,7 +32,7 @@ _SNIFF = re.compile(r'"?ID"?,"?Process ID"?,"?Process Name"?,|^==(?:PROF|ERROR|W
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is ncu's: a report, or text with one of its headers or ==PROF==/==ERROR== lines."""
+    """Whether a file is ncu's: a report, or text with its headers or ==PROF==/==ERROR== lines."""
     text = not head.startswith("SQLite format 3")
     return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 

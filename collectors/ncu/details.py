@@ -72,7 +72,7 @@ class DetailsReader:
             self._add_metric(places, cells, launch, label)
 
     def result(self) -> Launches:
-        """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
+        """All launches of the file; raises CollectError for no number or an open locale."""
         mark = self._evidence.settle()
         launches = list(self._launches.values())
         names = list(dict.fromkeys(name for launch in launches for name in launch.cells))

@@ -1,4 +1,4 @@
-"""Launches of any Nsight Compute route before they become a frame: identities, and metrics in SI units."""
+"""Launches of any Nsight Compute route: identities, and metrics in SI units."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Identity:
 
 @dataclass
 class Launches:
-    """Launches of one file: identities by column, and metric columns of the same length in SI base units.
+    """Launches of one file: identities by column, and metric columns in SI base units.
 
     keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name).
     """
@@ -114,7 +114,7 @@ def path_of(ranges: Sequence[tuple[str, str]]) -> str:
 
 @lru_cache(maxsize=4096)
 def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
-    """The implementation that a launch belongs to, from its (domain, name) ranges, outer to inner.
+    """The implementation of a launch, from its (domain, name) ranges, outer to inner.
 
     In the domain "profkit" ranges nest as sample / implementation / phase: the second. Otherwise the innermost.
     """
@@ -180,7 +180,7 @@ def _counters(metrics: dict[str, Column], cc: NDArray[np.object_]) -> dict[str, 
 
 
 def _devices(found: Launches) -> list[dict[str, Any]]:
-    """Each GPU of the file once: {"index", "name", "cc"} and what DEVICE_FACTS the file has (SI units)."""
+    """Each GPU of the file once: {"index", "name", "cc"} and known DEVICE_FACTS (SI units)."""
     devices: dict[tuple[str, str, str], dict[str, Any]] = {}
     keys = found.keys
     for row, key in enumerate(zip(keys["device"], keys["gpu"], keys["cc"], strict=True)):

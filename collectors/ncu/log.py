@@ -19,7 +19,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of ncu. kind: a name of FAILURES, or "error"/"warning" for an unknown tagged line.
+    """A message of ncu. kind: a name of FAILURES, or "error"/"warning" for an unknown line.
 
     level: "error" where no numbers can be expected, "warning" where they can, "note" for what ncu always says.
     """

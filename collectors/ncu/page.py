@@ -34,7 +34,7 @@ _RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2}\s*$")
 
 @dataclass
 class _Table:
-    """An open table: spans of its columns, and whether its titles are those of metrics (rules print tables too)."""
+    """An open table: spans of its columns, and whether it is one of metrics."""
 
     spans: list[tuple[int, int]]
     rulers: int = 1

@@ -1,4 +1,4 @@
-"""ncu's raw page: a row a launch, a column a metric, the first row below the header its units.
+"""ncu's raw page: a row a launch, a column a metric, the first row its units.
 
 Only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
 """
@@ -71,7 +71,7 @@ class _Open:
 
 @dataclass
 class _Part:
-    """Rows of one table: identities, and metrics as codes and distinct cells until the decimal mark is known."""
+    """Rows of one table: identities, and metrics as codes and distinct cells."""
 
     keys: dict[str, NDArray[np.object_]]
     columns: dict[str, tuple[Any, Any]]
@@ -119,7 +119,7 @@ class RawReader:
             self._flush()
 
     def result(self) -> Launches:
-        """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
+        """All launches of the file; raises CollectError for no number or an open locale."""
         self._flush()
         mark = self._evidence.settle()
         names = list(dict.fromkeys(name for part in self._parts for name in part.columns))

@@ -1,4 +1,4 @@
-"""ncu's .ncu-rep reports, by NVIDIA's reader package where it is installed, else by ncu itself.
+"""ncu's .ncu-rep reports, by NVIDIA's reader package if installed, else by ncu itself.
 
 Both give base units; the package all digits, the export of ncu two decimals.
 """
@@ -39,7 +39,7 @@ def is_report(path: Path) -> bool:
 
 
 def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
-    """The launches of a report; raises CollectError when it is cut, empty, or nothing here can read it."""
+    """The launches of a report; raises CollectError when it is cut, empty or unreadable here."""
     results = count_results(path)
     try:
         import ncu_report
@@ -83,7 +83,7 @@ def count_results(path: Path) -> int | None:
 
 
 def _message(file: BinaryIO) -> bytes:
-    """The message behind its four bytes of length; raises IndexError where the file ends within it."""
+    """The message behind its four bytes of length; raises IndexError where it is cut."""
     length = file.read(4)
     message = file.read(int.from_bytes(length, "little"))
     if len(length) < 4 or len(message) < int.from_bytes(length, "little"):

@@ -1,4 +1,4 @@
-"""ncu's source page as CSV (`--page source --csv --print-source cuda,sass`), or the same of a report.
+"""ncu's source page as CSV (`--page source --print-source cuda,sass`), or of a report.
 
 Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with
 the rows of their instructions below. Kernels without a line table have instructions alone. Samples are counts.
@@ -26,7 +26,7 @@ _OPERATION = "Access Operation"
 
 
 class Instruction(msgspec.Struct, frozen=True):
-    """One machine instruction of a kernel: `line` 0 and `file` "" where no line table says whose it is.
+    """One machine instruction of a kernel: `line` 0 and `file` "" without a line table.
 
     `samples`: of the sampler at this instruction; `stalls`: those by reason (long_sb, lg, ...), issued or not;
     `executed`: times, a warp each; `sectors` of 32 B asked of the L2, `ideal` the least that would have done;
@@ -46,7 +46,7 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """One profiled kernel: its instructions in the order of their addresses, and the text of its lines."""
+    """One profiled kernel: its instructions by address, and the text of its lines."""
 
     kernel: str
     instructions: tuple[Instruction, ...]
@@ -143,7 +143,7 @@ def _sampled(action: Any) -> Listing:
 
 
 def _by_address(action: Any, name: str) -> dict[int, float]:
-    """What a metric counted at each instruction; {} of one that was not collected by instruction."""
+    """Counts of a metric at each instruction; {} of one not collected by instruction."""
     metric = action.metric_by_name(name)
     if metric is None or not metric.has_correlation_ids():
         return {}

@@ -215,7 +215,7 @@ def _defect(data: bytes, table: Table, ended: bool) -> str:
 
 
 def _closed(data: bytes, cells: list[str], table: Table) -> bool:
-    """Whether a row without line end has its last cell; without quotes it may lack digits, and has not."""
+    """Whether a row without line end has its last cell; without quotes it may lack digits."""
     if table.page != DETAILS:
         return data.endswith(b'"') and len(cells) == len(table.header)
     if not cells[table.header.index("Metric Name")]:
@@ -237,7 +237,7 @@ def _header(line: bytes) -> int | None:
 
 
 def _join(first: bytes, following: Iterator[tuple[int, bytes]]) -> tuple[bytes, bool, bool]:
-    """A line with an open quote up to its closing line, whether that ended, whether a quote is missing."""
+    """A line with an open quote up to its closing line, whether it ended, whether one lacks."""
     parts = [first]
     for _, line in following:
         parts.append(line)

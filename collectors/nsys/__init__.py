@@ -1,4 +1,4 @@
-"""Nsight Systems exports: `nsys stats` reports (CSV, aligned text, a stdout of several) and sqlite.
+"""Nsight Systems exports: `nsys stats` reports (CSV, aligned text, stdout) and sqlite.
 
 Names and headers of 2020 to 2022.4 and of 2023.1 on are taken alike. A trace has no end mark: one cut exactly after
 a row reads as a shorter trace. Summaries show shares of the total, so a missing row is noticed.
@@ -38,7 +38,7 @@ _DETAIL = ("sqlite", "gpu_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum")
 
 @dataclass
 class _Reports:
-    """Reports of a text export: typed frames by kind, rows of those without launches, damaged ones."""
+    """Reports of a text export: typed frames by kind, rows of the others, damaged ones."""
 
     frames: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
     others: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Reports:
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nsys: a report header near the top, a sqlite export, a recording, or empty."""
+    """Whether a file is of nsys: a report header, a sqlite export, a recording, or empty."""
     if head.startswith("SQLite format 3"):
         return sqlite.sniff(head, path)
     if path.suffix.lower() in _BINARY or not head.strip():

@@ -31,7 +31,7 @@ _Columns = dict[int, Any]
 def table_frame(
     export: Export, table: Table, kind: str, *, partial: bool = False, leave: Container[str] = ()
 ) -> pd.DataFrame:
-    """The rows of one table as a frame with the columns of reports, SI units, None and "" as NaN or "".
+    """The rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
 
     Texts are categories. `leave`: columns left out. A last row without its newline is refused, or with `partial` left
     out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
@@ -81,7 +81,7 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
 
 
 def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Caveat]]:
-    """The table up to its last whole row, with a caveat if cut; raises CollectError unless `partial`."""
+    """The table up to its last whole row; a cut one is refused, or a caveat with `partial`."""
     end = whole_end(export, table)
     if end == table.end:
         return table, []
@@ -152,7 +152,7 @@ def _count(mark: str, codes: Any, texts: Sequence[str]) -> int:
 
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Columns:
-    """The rows one by one; numbers with separators are settled by all cells of the table or refused."""
+    """The rows one by one; separators are settled by all cells of the table or refused."""
     lines, cells = [], []
     for line, row in rows(export, table):
         lines.append(line)

@@ -47,7 +47,7 @@ def memop_kind(name: str) -> str:
 
 
 def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
-    """The column "bytes" from the sizes [B] of the rows where `moved`; none where there are no such rows."""
+    """The column "bytes" from the sizes [B] of the rows where `moved`; none without such rows."""
     moved = np.asarray(moved, dtype=bool)
     if not moved.any():
         return {}
@@ -57,7 +57,7 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
-    """make(key) for each of `keys` (array or categories), called once a distinct key: an object array."""
+    """make(key) of each key (array or categories), called once a distinct key: an object array."""
     return np.asarray(told(keys, make), dtype=object)
 
 
@@ -108,7 +108,7 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
 
 
 def reach(end: float, first: float, last: float) -> list[Caveat]:
-    """Caveats about a GPU trace that ends at `end` [s] while NVTX ranges start from `first` to `last` [s].
+    """Caveats of a GPU trace that ends at `end` [s] while ranges start up to `last` [s].
 
     An nsys older than the driver records ranges to the end and GPU work only at the beginning.
     """
@@ -183,7 +183,7 @@ def _sizes(part: pd.DataFrame) -> Any:
 
 
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
-    """Cost of the CUDA API on the CPU: calls, time [s], and the same of the calls that launch work."""
+    """Cost of the CUDA API on the CPU: calls, time [s], and of launching calls alone."""
     launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
     calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
     return {

@@ -14,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Range:
-    """An NVTX range of one thread: ns on the tool's timeline; `end` is None while it was never closed."""
+    """An NVTX range of one thread: ns on the tool's timeline; `end` None if never closed."""
 
     start: int
     end: int | None
@@ -23,7 +23,7 @@ class Range:
 
 
 def by_thread(ranges: Sequence[Range]) -> dict[int, list[Range]]:
-    """The ranges of each thread in the order they open, the outer of two that open together first."""
+    """The ranges of each thread by their begin, the outer of two that open together first."""
     threads: dict[int, list[Range]] = {}
     for one in ranges:
         threads.setdefault(one.thread, []).append(one)
@@ -70,7 +70,7 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
 
 
 def adopted(threads: Mapping[int, Sequence[Range]], processes: Mapping[int, int], thread: Any, time: Any) -> list[str]:
-    """Paths for launches of threads without ranges: the ones open on another thread of the process.
+    """Paths for launches of threads without ranges, of another thread of the process.
 
     "" where no thread or more than one has a range open. processes: thread -> process.
     """

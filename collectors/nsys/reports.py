@@ -33,7 +33,7 @@ _UNITS: Mapping[str, Mapping[str, float]] = {"time": TIME_UNITS, "bytes": _BYTE_
 
 
 class Field(NamedTuple):
-    """A column of a report: its name here, its type, and the factor to SI (NaN where no unit is given)."""
+    """A column of a report: our name, type, and factor to SI (NaN without a unit)."""
 
     column: str
     type: str

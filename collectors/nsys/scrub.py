@@ -31,7 +31,7 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 
 
 def scrub(source: str | Path, target: str | Path | None = None) -> None:
-    """Write the export `source` without machine and user to `target`, by default in its own place.
+    """Write the export `source` without machine and user to `target`, by default in place.
 
     Raises CollectError where `source` is cut or no database, or `target` cannot be written; `source` is untouched then.
     """

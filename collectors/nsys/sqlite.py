@@ -37,7 +37,7 @@ from collectors.nsys.tables import (
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is a sqlite export of nsys (or a damaged database, for `read_sqlite` to refuse)."""
+    """Whether a file is a sqlite export of nsys, or a damaged database."""
     if not head.startswith("SQLite format 3"):
         return False
     try:
@@ -48,7 +48,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read_sqlite(path: str | Path) -> pd.DataFrame:
-    """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
+    """The launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
 
     Launches of threads without ranges (autograd's backward) have the only range open on another thread of the process.
     attrs: "caveats", "report" = "sqlite", "devices", "api". Raises CollectError for a damaged database or no GPU work.
@@ -77,7 +77,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
 
 
 def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) -> pd.DataFrame:
-    """The host's events (see collectors.kineto.host_frame), with the process: CUDA calls and closed ranges."""
+    """The host's events (see collectors.kineto.host_frame): CUDA calls and closed ranges."""
     # The first piece of work of each call: a graph's launch has many.
     keys, first = np.unique(call_key(work["globalPid"], work["correlationId"]), return_index=True)
     at = np.searchsorted(keys, calls["key"]).clip(max=len(keys) - 1)
@@ -140,7 +140,7 @@ def _foreign(
     thread: Any,
     time: Any,
 ) -> list[Caveat]:
-    """Give launches of threads without ranges the one range open on another thread of their process."""
+    """Give launches of threads without ranges the only range open in their process."""
     processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
     guess = adopted(threads, processes, thread, time)
     hit = [(place, path) for place, path in zip(at.tolist(), guess, strict=True) if path]
@@ -154,7 +154,7 @@ def _foreign(
 
 
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:
-    """Caveats of missing work: a trace that stops early, graphs recorded as a whole, ranges left open."""
+    """Caveats of missing work: a trace that stops early, whole graphs, ranges left open."""
     found: list[Caveat] = []
     end = int(work["end"].max())
     if calls is not None and len(calls["start"]):

@@ -1,4 +1,4 @@
-"""Output of `nsys stats` cut into its tables: one export file, or a stdout of several reports.
+"""Output of `nsys stats` cut into its tables: an export file, or a stdout of several.
 
 UTF-8 and UTF-16, byte order marks, lines between reports, CSV and aligned text with its ruler of dashes.
 """
@@ -37,7 +37,7 @@ _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seco
 
 @dataclass(frozen=True)
 class Table:
-    """A table of an export: bytes [start, end) of its rows, `line` of the first, `unit` of the title."""
+    """A table of an export: bytes [start, end), `line` of its first row, `unit` of its title."""
 
     header: tuple[str, ...]
     start: int
@@ -49,7 +49,7 @@ class Table:
 
 @dataclass
 class Export:
-    """An open export: its bytes (mapped, never read whole) and what was found in them; close it after use."""
+    """An open export: its bytes (mapped, never read whole) and its tables."""
 
     path: Path
     data: mmap.mmap
@@ -249,7 +249,7 @@ def _table(text: str, previous: str, start: int, line: int, recognise: Recognise
 
 
 def _closed(export: Export, table: Table) -> Table:
-    """The table with its end: a blank line, the next report's first line, or the end of the file."""
+    """The table with its end: a blank line, the next report's first line, or the file's end."""
     data, end = export.data, len(export.data)
     for found in _BETWEEN.finditer(data, table.start - 1):
         if not _goes_on(data, table, found.start() + 1):
@@ -261,7 +261,7 @@ def _closed(export: Export, table: Table) -> Table:
 
 
 def _goes_on(data: mmap.mmap, table: Table, at: int) -> bool:
-    """Whether a blank line at `at` stands inside a CSV table: what follows it is one more of its rows."""
+    """Whether a blank line at `at` stands inside a CSV table: one more row follows."""
     after = data[at : at + _BLOCK].decode("utf-8", errors="replace")
     if table.spans or not after.startswith(("\n", "\r\n")):
         return False

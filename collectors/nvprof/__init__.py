@@ -41,7 +41,7 @@ _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No eve
 
 @dataclass
 class _Rows:
-    """Rows of a table: file, line numbers, and by column the units of the row of units and the cells."""
+    """Rows of a table: file, line numbers, and by column units and cells."""
 
     path: Path
     lines: list[int]
@@ -53,7 +53,7 @@ class _Rows:
         return self.cells.get(name, [""] * len(self.lines))
 
     def numbers(self, name: str, known: Mapping[str, float]) -> NDArray[np.float64]:
-        """A column in SI: each cell by its own unit, else that of the row of units; NaN for an empty one."""
+        """A column in SI: each cell by its own unit, else that of the row of units; NaN if empty."""
         unit = self.units.get(name, "")
         cells = zip(self.lines, self.text(name), strict=True)
         return np.array([self._value(line, cell, known, unit) if cell else np.nan for line, cell in cells], float)
@@ -83,7 +83,7 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _kind(line: str) -> str:
-    """The table that a header begins: "summary", "text summary", "trace" or "metrics"; "" for none."""
+    """The table that a header begins: "summary", "text summary", "trace", "metrics" or ""."""
     if _TEXT_HEADER.match(line):
         return "text summary"
     if metrics.is_header(line):
@@ -131,7 +131,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
-    """Raise CollectError where several programs printed into one file; a trace may have two headings."""
+    """Raise CollectError where several programs printed into one file."""
     found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
     first = next((at for at, line in enumerate(lines) if _RESULT.match(line)), at)
     found += ["unknown"] * (at < first)
@@ -154,7 +154,7 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _delimited(path: Path, lines: Sequence[str], at: int) -> _Rows:
-    """The rows of a CSV, up to a table of another kind: API calls without a Type column, Unified Memory."""
+    """The rows of a CSV, up to a table of another kind (API calls, Unified Memory)."""
     names = [cell.strip().lower() for cell in lines[at].replace('"', "").split(",")]
     rows = _Rows(path, [], {}, {name: [] for name in names})
     for number, line in enumerate(lines[at + 1 :], start=at + 2):

@@ -1,4 +1,4 @@
-"""Output of `nvprof --metrics`, text or CSV: a kernel's metrics, each the average of its invocations.
+"""Output of `nvprof --metrics`, text or CSV: averages over a kernel's invocations.
 
 There are no times in it. Events (`--events`) stand in tables of the same kind and are skipped.
 """

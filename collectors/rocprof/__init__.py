@@ -1,4 +1,4 @@
-"""AMD's rocprof, versions 1 to 3: dispatches with times or counters (CSV, rocpd), and summaries.
+"""AMD's rocprof, versions 1 to 3: dispatches (CSV, rocpd) and summaries.
 
 Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
 (counter_collection.csv) or times alone (kernel_trace.csv). Times in ns; a grid counts work-items, ours blocks.
@@ -57,7 +57,7 @@ FABRIC = Caveat(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is rocprofv3's database, or begins with a header of dispatches or of a summary."""
+    """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
     if head.startswith("SQLite format 3"):
         return is_rocpd(path)
     names = set(_names(next((line for line in head.splitlines() if line.strip()), "")))
@@ -70,7 +70,7 @@ def sniff(head: str, path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
-    """The launches frame of an export: times where it has them, and the counters that have a counterpart.
+    """The launches frame of an export: times, and the counters that have a counterpart.
 
     partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.
     """

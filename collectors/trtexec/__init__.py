@@ -41,7 +41,7 @@ _PARTS = (
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """--exportProfile: iterations, and per layer its name and mean time [s], NaN where it has none."""
+    """--exportProfile: iterations, and per layer its name and mean time [s], NaN for none."""
 
     count: int
     names: list[str]
@@ -69,7 +69,7 @@ def read(
     partial: bool = False,
     progress: object = None,
 ) -> pd.DataFrame:
-    """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
+    """The layers of an engine as a launches frame: time is the mean of one inference [s].
 
     path: --exportProfile, printed output, or --exportLayerInfo alone (times NaN). layers, times: the other exports.
     partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report", of several runs
@@ -137,7 +137,7 @@ def _of_run(log: Log, layers: str | Path | None = None, times: str | Path | None
 
 
 def _whole(log: Log) -> Table:
-    """One row that stands for all layers: the GPU's time of an inference, or the latency where that is all."""
+    """One row for all layers: the GPU's time of an inference, or the latency."""
     by = "compute" if "compute" in log.known else "latency"
     one = log.summary[by]
     mean = one.get("mean", one.get("median", math.nan))
@@ -170,7 +170,7 @@ def median_latency(path: Path) -> float:
 
 
 def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
-    """The frame of a profile with what its layers move and compute; matched in order, else by name."""
+    """The frame of a profile with bytes and FLOP of its layers, matched in order, else by name."""
     caveats = [*profile.caveats, *_profile_caveats(profile)]
     layers = _matched(profile.names, layer_info, caveats)
     columns: dict[str, Any] = {"kernel": profile.names, "kind": "layer", "time": profile.mean}
@@ -248,7 +248,7 @@ def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, caveats: 
 
 
 def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
-    """dram_* and FLOP columns from the model; a layer's FLOP stand in the column of its pipe alone."""
+    """dram_* and FLOP columns from the model; FLOP in the column of a layer's pipe alone."""
     read_ = np.array([one.bytes_in + one.bytes_weights for one in layers])
     written = np.array([one.bytes_out for one in layers])
     columns: dict[str, Any] = {"dram_bytes": read_ + written, "dram_read": read_, "dram_write": written}
@@ -309,7 +309,7 @@ def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
 
 
 def _companions(heads: Mapping[Path, str]) -> Groups:
-    """A profile with its layers and times; of several, each takes those whose names begin as its own does."""
+    """A profile with its layers and times, of several by the beginning of their names."""
     parts = {path: next((name for name, mark in _PARTS if mark.search(head)), "") for path, head in heads.items()}
     profiles = [path for path, part in parts.items() if part == "profile"]
     leaders = profiles or [path for path, part in parts.items() if part == "layers"]

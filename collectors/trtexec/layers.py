@@ -115,7 +115,7 @@ def flop(info: Mapping[str, Any]) -> float:
 
 
 def element_size(text: str) -> float:
-    """Bytes an element by "Format/Datatype" or a weights' Type; NaN when it is none that is known."""
+    """Bytes an element by "Format/Datatype" or a weights' Type; NaN if unknown."""
     for pattern, size in _SIZES:
         if re.search(pattern, text, re.IGNORECASE):
             return size

@@ -54,7 +54,7 @@ def head(scene: Scene) -> Block:
 
 
 def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Warnings, then two lines: points not drawn, the source of every roof, the caller's caption."""
+    """Warnings, then two lines: points not drawn, the source of every roof, the caption."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
     end, space = told(scene.lang, "."), "" if told(scene.lang, ".") == "。" else " "

@@ -86,7 +86,7 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
-    """One key, so far [inch] right of the page's left edge, and its middle so far below the page's top."""
+    """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
     from matplotlib.lines import Line2D
 
     ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []

@@ -97,7 +97,7 @@ def save(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def image(figure: Any, target: Path) -> bytes:
-    """The bytes that `save` writes; raises RooflineError for another extension or a failed write."""
+    """The bytes that `save` writes; raises RooflineError."""
     form = target.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, None]] = {
         "png": {"Software": None},
@@ -118,7 +118,7 @@ def image(figure: Any, target: Path) -> bytes:
 
 @contextlib.contextmanager
 def settings() -> Iterator[None]:
-    """Matplotlib's own defaults, whatever the user's matplotlibrc says, and ids that do not change."""
+    """Matplotlib's own defaults, not the user's matplotlibrc, and stable ids."""
     import logging
 
     import matplotlib

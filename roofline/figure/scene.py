@@ -15,7 +15,7 @@ ABOVE = 1.02
 
 @dataclass(frozen=True)
 class Point:
-    """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of the time (fraction).
+    """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of time.
 
     `compute` and `level`: its roofs. Zero FLOP/s (a copy) goes to the bandwidth strip. `attained`: achieved over
     attainable (fraction) where it is known better than from these two, as for work on several pipes.
@@ -54,7 +54,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class LowerBoundPoint:
-    """The lower bound of an algorithm: its compulsory intensity [FLOP/B], drawn hollow on the roof."""
+    """The lower bound of an algorithm at its compulsory intensity [FLOP/B]."""
 
     label: str
     intensity: float

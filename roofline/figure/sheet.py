@@ -44,7 +44,7 @@ def _scratch() -> tuple[Any, Any]:
 
 
 def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[str]:
-    """The text in lines no wider than `width` [inch], broken at spaces and between Chinese characters.
+    """The text in lines of `width` [inch] at most, broken at spaces and Chinese characters.
 
     No line begins with a stop; a longer word is cut.
     """
@@ -112,7 +112,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a page: its height [inch], and how it is drawn so far [inch] below the top of the page."""
+    """A part of a page: its height [inch], and its drawing at a distance from the top [inch]."""
 
     height: float
     draw: Callable[[Sheet, float], object]

@@ -1,4 +1,4 @@
-"""A waterfall as a figure: bars that step down from a whole to the least left, with names and amounts."""
+"""A waterfall as a figure: bars that step down from a whole to the least left."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def theme(name: str) -> Theme:
 
 
 def places(impls: Iterable[str]) -> dict[str, int]:
-    """The place of every implementation among the colours and shapes; the reference has REFERENCE beside others."""
+    """The place of every implementation among the colours; REFERENCE beside others."""
     names = list(dict.fromkeys(impls))
     found: dict[str, int] = {}
     for name in names:
@@ -98,13 +98,13 @@ def places(impls: Iterable[str]) -> dict[str, int]:
 
 
 def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
-    """A colour for every implementation in order of appearance; the reference stays grey beside others."""
+    """A colour for every implementation; the reference is grey beside others."""
     shades = {name: look.series[place % len(look.series)] for name, place in places(impls).items() if place >= 0}
     return {name: shades.get(name, look.reference) for name in places(impls)}
 
 
 def shape(place: int) -> int:
-    """The outline of a mark: 0, a circle, is the reference's; the first len(SHAPES) places differ."""
+    """The outline of a mark: 0, a circle, is the reference's."""
     return 0 if place == REFERENCE else SHAPES[place % len(SHAPES)]
 
 

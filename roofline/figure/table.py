@@ -26,7 +26,7 @@ SINGLE = 18
 
 
 def rows(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Number, coloured dot, name, share of the time, achieved, percent of the roof; warnings in their colour."""
+    """Number, dot, name, share of the time, achieved, percent of the roof."""
     side = 1 if len(tags) <= SINGLE else 2
     height = HEAD + ROW * math.ceil(len(tags) / side) + 0.12
     return Block(height, lambda sheet, top: _draw(sheet, scene, tags, side, top))

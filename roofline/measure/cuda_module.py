@@ -15,7 +15,7 @@ NVRTC_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
 
 def compile_cubin(source: str, cc: str) -> bytes:
-    """Machine code for a compute capability ("9.0"); raises RooflineError with the compiler's words."""
+    """Machine code for a compute capability ("9.0"); raises RooflineError."""
     library = _nvrtc()
     if library is None:
         raise RooflineError("no NVRTC library", fix="install the CUDA toolkit or a CUDA build of torch")
@@ -34,7 +34,7 @@ def _loaded(name: str) -> Any:
 
 
 def _bundled() -> Iterator[str]:
-    """NVRTC libraries that came with torch's wheels, newest name first; its builtins are not a compiler."""
+    """NVRTC libraries of torch's wheels, newest name first, without its builtins."""
     for folder in sys.path:
         for pattern in ("nvidia/*/lib/libnvrtc.so.*", "torch/lib/libnvrtc*.so*"):
             found = glob.glob(os.path.join(folder, pattern))

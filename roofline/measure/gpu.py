@@ -1,4 +1,4 @@
-"""Ceilings of a CUDA device: streams by torch, chains and cache reads by small kernels, matrix products."""
+"""Ceilings of a CUDA device: streams, chains, cache reads and matrix products."""
 
 from __future__ import annotations
 
@@ -136,9 +136,7 @@ def _value(argument: Any) -> Any:
 
 
 def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
-    """Chains of arithmetic and reads of L2, L1 and shared memory; one failing probe when they cannot be
-    built.
-    """
+    """Chains of arithmetic and cache reads; one failing probe where they do not build."""
     out = torch.zeros(4, dtype=torch.int32, device="cuda")
     try:
         launch = Launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)
@@ -165,7 +163,7 @@ def _failing(message: str) -> Callable[[], object]:
 
 
 def _latencies(torch: Any, data: Any, launch: Launcher) -> Iterator[Probe]:
-    """Chains of dependent loads: along a ring far larger than the L2, and along one just read into it."""
+    """Chains of dependent loads: along a ring beyond the L2, and along one just read into it."""
     steps = 20_000
     for name, lines, warm in (("dram_latency", 2 * MIB, 0), ("l2_latency", 16_384, 16_384)):
         ring = torch.zeros(lines, 32, dtype=torch.int32, device=data.device)

@@ -16,7 +16,7 @@ WARM = 50
 
 
 def launch_ceilings(torch: Any) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Medians of `launch` [s] and `gap` [s] between kernels queued on one stream, or why there are none."""
+    """Medians of `launch` [s] and `gap` [s] between kernels queued on one stream, or reasons."""
     try:
         spans = _spans(torch)
     except Exception as error:  # a profiler that is held by another tool, or missing

@@ -1,4 +1,4 @@
-"""Times a table of micro-benchmarks in interleaved rounds and turns the best of each into a ceiling."""
+"""Timing of micro-benchmarks in interleaved rounds; the best of each is a ceiling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one batch, with the SM clock [Hz] and power [W] seen meanwhile; NaN when not read."""
+    """Seconds of one batch, with SM clock [Hz] and power [W], NaN when not read."""
 
     seconds: float
     clock: float = NAN
@@ -100,7 +100,7 @@ def run_probes(
     now: Callable[[], float] = time.monotonic,
     rest: Callable[[float], object] = time.sleep,
 ) -> tuple[list[Result], list[str]]:
-    """Time probes in interleaved rounds of about `batch` seconds each; stop early at `budget` seconds.
+    """Time probes in interleaved rounds of about `batch` seconds, up to `budget` seconds.
 
     Interleaving spreads drifting clocks over all probes alike. Returns the results and why probes failed. `probes` is
     walked once: a variant that loses is let go, and its memory with it.
@@ -159,7 +159,7 @@ def _first_line(error: Exception) -> str:
 
 
 def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime | None = None) -> tuple[Ceiling, ...]:
-    """The best variant of every name as a measured ceiling; `setting` joins the note (threads, data).
+    """The best variant of every name as a measured ceiling; `setting` joins the note.
 
     The peak is the third quartile of the rounds. `spread` is how far the median lies below it.
     """
@@ -193,7 +193,7 @@ DRAM_HONEST = ("dram_read", "dram_copy", "dram_triad")
 
 
 def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """The ceilings with "dram" added: the best of read, copy and triad, under its variant's name."""
+    """The ceilings with "dram" added: the best of read, copy and triad."""
     found = tuple(ceilings)
     honest = [c for c in found if c.name in DRAM_HONEST]
     if not honest:
@@ -215,7 +215,7 @@ LIBRARY = 0.6
 def believable(
     ceilings: Iterable[Ceiling], derived: Callable[[Ceiling], Mapping[str, float]]
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Split ceilings into possible ones and reasons against the others; unknown names are believed."""
+    """Split ceilings into possible ones and reasons against the others."""
     kept: list[Ceiling] = []
     refused: list[str] = []
     for ceiling in ceilings:
