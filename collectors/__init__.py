@@ -36,6 +36,18 @@ _OTHERS = (
         "git lfs pull",
     ),
     (
+        "a summary of ncu, which averages over launches",
+        "",
+        r'(?m)^"Process ID","Process Name","Host Name","Kernel Name"|^"Domain","Range:PL_Type|, Invocations \d+\s*$',
+        "export launch by launch, without --print-summary: `ncu --import REPORT --page raw --csv`",
+    ),
+    (
+        "metadata of the engine explorer",
+        "",
+        r'\A\s*\{\s*"(?:performance_summary|model_options|device_information)"\s*:',
+        "give trtexec's --exportProfile, with --exportLayerInfo and --exportTimes beside it",
+    ),
+    (
         "a session of the Visual Profiler",
         ".nvvp",
         "",
@@ -47,48 +59,15 @@ _OTHERS = (
         r"^(?:Dispatch_ID,)?[^\n]*\bKernel_Name\b[^\n]*\bTCC_HIT\[0\]|^(?:,)?Metric_ID,Metric,Avg|^,?Metric,Avg,Min,Max,Unit",
         "give the counter_collection.csv of `rocprofv3 --pmc ... --output-format csv`",
     ),
-    (
-        "times by configuration of nvbench or Google Benchmark",
-        "",
-        r'\A\s*\{\s*"(?:devices|meta)"\s*:[\s\S]*"nvbench|\A\s*\{\s*"context"\s*:\s*\{[\s\S]*"benchmarks"\s*:',
-        "profile the program: give a trace of nsys or an export of ncu",
-    ),
-    (
-        "an XPlane of JAX or TensorFlow",
-        ".xplane.pb",
-        "",
-        "give the trace.json.gz that lies beside it",
-    ),
-    (
-        "a profile of Triton's Proton",
-        ".hatchet",
-        r'\A\s*\[\s*\{\s*"children"\s*:',
-        "give what Proton writes with data='trace', or a trace of torch.profiler",
-    ),
-    (
-        "a profile of Ascend's msprof",
-        "",
-        r"^(?:Device_id|Model ID|Step Id|Name),.*(?:Task Type|Accelerator Core|aicore_time)",
-        "give a trace of torch.profiler with its GPU work",
-    ),
     ("a snapshot of memory, or another pickle of Python's", ".pickle", "", "give a trace of torch.profiler"),
 )
 """Files of other tools by the end of their name or what stands in them: what they are, and what to export instead."""
-_PACKED = (
-    (r"\ASQLite format 3", "a SQLite database of another tool", "give an export of nsys or rocprofv3"),
-    (r"\A\x1f\ufffd\x08", "compressed by gzip", "give what `gunzip` makes of it"),
-    (r"\A\(\ufffd/\ufffd", "compressed by zstd", "give what `unzstd` makes of it"),
-    (r"\ABZh\d", "compressed by bzip2", "give what `bunzip2` makes of it"),
-    (r"\A\ufffd7zXZ", "compressed by xz", "give what `unxz` makes of it"),
-    (r"\A\ufffd\ufffd\x11\u0871", "a spreadsheet", "give the CSV that the tool wrote"),
-    (r"\APAR1", "a Parquet table", "give the CSV that the tool wrote"),
-    (r"\APK\x03\x04", "an archive or a spreadsheet", "unpack it; of a spreadsheet give the CSV that the tool wrote"),
-)
-"""What may hold an export without being one, by its first bytes where they are no text."""
+_PACKED = re.compile(r"\A(?:SQLite format 3|PK\x03\x04|.{0,3}\ufffd)")
+"""The beginning of a file that is no text."""
 
 _LOG = "what trtexec printed"
 _BEGINS = {
-    "ncu's CSV": r'(?:Process ID"?,"?Process Name|ID"?,"?Process ID|Domain"?,"?Range:PL_Type)',
+    "ncu's CSV": r'ID"?,"?Process ID',
     "ncu's text page": r"(?:Section: [^\n]+\n[ \t]*-{3,} +-{3,}|Metric Name +Metric Unit +Metric Value)",
     "nsys' tables": r'(?:Time ?\(%\)"?[, ]+"?(?:Total|Instances|Num)|API Start[ (,]|NVTX Range"?[, ]+"?Style'
     r'|Start[^,\n]{0,9}[, ]+"?(?:Duration|End)[^,\nG]{0,9}[, ]+"?[A-FH-Z]|Total[^,\n]{0,9}[, ]"?(?:Count|Operations)'
@@ -98,7 +77,7 @@ _BEGINS = {
     "nvprof's metrics": r'(?:Invocations +(?:Metric|Event) Name|Device"?,"?Kernel"?,"?Invocations)',
     _LOG: r"(?:\[[^]\n]*\] ?)*(?:=== Profile \(\d+ iter|=== Performance summary ===|&&&& \w+ TensorRT\.trtexec)",
     "trtexec's JSON": r'(?:\[\s*\{\s*"(?:count|name|latencyMs|start\w+Ms)"\s*:'
-    r'|\{\s*"(?:Layers|Bindings|performance_summary|model_options|device_information)"\s*:)',
+    r'|\{\s*"(?:Layers|Bindings)"\s*:)',
     "torch.profiler's trace": r'\{\s*"(?:schemaVersion|traceEvents|deviceProperties|trace_id)"\s*:',
     "torch.profiler's table": r"Name {2,}[^\n]*Self CPU",
     "rocprof's CSV": r'(?:Index"?,"?KernelName|Correlation_Id"?,"?Dispatch_Id|Kind"?,"?Agent_Id|Name"?,"?Calls"?,"?Total)',
@@ -128,7 +107,7 @@ Groups = dict[Path, dict[str, Path]]
 
 
 class Role(NamedTuple):
-    """What a file is good for: `name` is counters, layers, times, timeline, summary or report (see manifest.Capture).
+    """Use of a file: `name` is counters, layers, times, timeline, summary or report.
 
     Of several files of times those with the least `detail` tell their launches; the others become `otherwise`.
     """
@@ -140,13 +119,12 @@ class Role(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """All that reading and importing ask of a format.
+    """One format of exports.
 
-    sniff(head, path): whether a file is one, by its beginning. read(path, *, partial, progress, **companions): its
-    launches frame, by a function that is `guarded`; what a format has no use for it ignores. role(frame): what the file is good for.
-    companions(heads): which of the files of this format, given with their beginnings, are read together.
-    says: how its times were taken, by language. vendor: whose GPUs it tells of: a column of counters.Counter.recipes.
-    remedy: what to import beside times to have counters. options: what a run's files are read with.
+    sniff(head, path): whether a file is one. read(path, *, partial, progress, **companions): its launches frame, by a
+    function that is `guarded`. role(frame): the use of the file. companions(heads): which files are read together.
+    says: how its times were taken, by language. vendor: a column of counters.Counter.recipes. remedy: what to import
+    beside times to have counters. options: of `read` for a run's files.
     """
 
     name: str
@@ -161,10 +139,7 @@ class Format:
 
 
 def guarded(reads: _Reads) -> _Reads:
-    """A format's reader, of a file without another tool's tables in it.
-
-    It raises CollectError where a file holds any; with `partial` they are left out, with a caveat.
-    """
+    """A reader that raises CollectError on a second tool's tables; with `partial` a caveat."""
 
     @wraps(reads)
     def read(path: str | os.PathLike[str], *others: Any, partial: bool = False, **options: Any) -> pd.DataFrame:
@@ -181,10 +156,7 @@ def guarded(reads: _Reads) -> _Reads:
 
 
 def _others(path: Path, partial: bool) -> Iterator[Caveat]:
-    """Raise CollectError where tables of a second kind begin in a file, which no reader would see.
-
-    A caveat where trtexec printed them, which may be the program that another tool watched, and with `partial`.
-    """
+    """Caveats of a second tool's tables in a file; raises CollectError where it matters."""
     found = _beginnings(path)
     first, name = next(iter(found), ""), shlex.quote(path.name)
     for what in list(found)[1:]:
@@ -239,9 +211,11 @@ def sniffed(head: str, path: Path) -> Format:
     for one in formats():
         if one.sniff(head, path):
             return one
-    for mark, what, fix in _PACKED:
-        if re.search(mark, head):
-            raise CollectError(f"{path}: {what}", fix=fix)
+    if _PACKED.search(head):
+        raise CollectError(
+            f"{path}: no text: compressed, an archive, or a database of another tool",
+            fix="unpack it, or give the CSV, the text or the trace that the tool wrote",
+        )
     for how, pattern, instead in _CLOTHES:
         told = re.sub(pattern, instead, head.replace("\xa0", " "))
         if told.strip() and any(one.sniff(told, path) for one in formats()):
@@ -272,8 +246,9 @@ def head_of(path: Path) -> str:
 
 
 def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
-    """A file, or its first `most` bytes, as text: byte order marks followed; bytes that are no text replaced, or refused where
-    `strict`. Raises CollectError.
+    """A file, or its first `most` bytes, as text; raises CollectError.
+
+    Byte order marks are followed; bytes that are no text are replaced, or refused where `strict`.
     """
     try:
         with path.open("rb") as file:
@@ -281,18 +256,14 @@ def text_of(path: Path, *, most: int = -1, strict: bool = False) -> str:
     except OSError as error:
         raise CollectError(f"{path}: cannot be opened: {error.strerror}", fix="check the path") from error
     try:
-        return _decoded(raw, "strict" if strict else "replace")
+        return raw.decode(wide(raw[:4]) or "utf-8-sig", "strict" if strict else "replace")
     except UnicodeDecodeError as error:
         fix = "the file was cut or is of another tool; else save it as UTF-8"
         raise CollectError(f"{path}: not {error.encoding} text: {error.reason}", fix=fix) from error
 
 
-def _decoded(raw: bytes, errors: str) -> str:
-    return raw.decode(wide(raw[:4]) or "utf-8-sig", errors)
-
-
 def wide(head: bytes) -> str:
-    """The encoding of text of two bytes a letter by its first bytes, with or without a mark; "" of any other."""
+    """The encoding of text of two bytes a letter by its first bytes; "" of any other."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if len(head) > 3 and head[1:4:2] == b"\0\0" and head[0]:

@@ -20,10 +20,9 @@ SLOWED = "recorded-slower"
 
 
 class Caveat(msgspec.Struct, frozen=True):
-    """What is questionable, by how much (numbers, for people), and which action would settle it.
+    """A reason to trust a number less, by how much, and the action that settles it.
 
-    `code` names the kind: what a program may branch on, where the sentence is for people alone; "" for a kind that
-    nobody asks for. `about`: the implementation or range it concerns, "" for the whole.
+    `code`: the kind, for programs, "" without one. `about`: the implementation or range it concerns, "" for the whole.
     """
 
     what: str

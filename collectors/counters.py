@@ -1,9 +1,7 @@
 """The one table of counters: logical name -> the metrics of each vendor's tool, per chip.
 
-The `--metrics` list of a recording, the columns of the launches frame and the documentation follow from
-COUNTERS. To add a counter, add one row. The first recipe of a row that fits the chip is what a recording
-asks for; those with ask=False compute the same from what other people's recordings (sets, older versions)
-hold.
+The `--metrics` list of a recording, the columns of the launches frame and the documentation follow from COUNTERS.
+The first recipe that fits the chip is asked for; those with ask=False serve recordings of other people.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ def _row(group: str, kind: str, name: str, unit: str, doc: str, *nvidia: Recipe)
 
 
 def _plain(table: str) -> Iterator[Counter]:
-    """Rows that are one metric of ncu in every chip: group, kind, name, unit, metric (after a weight), what it is."""
+    """Rows of one metric on every chip: group, kind, name, unit, weight*metric, doc."""
     for line in table.strip().splitlines():
         group, kind, name, unit, metric, doc = line.split(maxsplit=5)
         weight, _, metric = metric.rpartition("*")
@@ -335,16 +333,14 @@ _SETS = {
 
 
 def counter_set(name: str) -> tuple[str, ...]:
-    """The counters of a set: "default" (rooflines), "memory" or "deep"; raises CollectError on another
-    name.
-    """
+    """The counters of "default" (rooflines), "memory" or "deep"; raises CollectError on another."""
     if name not in _SETS:
         raise CollectError(f"no counter set {name!r}", fix=f"use one of {', '.join(_SETS)}")
     return tuple(row.name for row in COUNTERS.values() if row.group in _SETS[name])
 
 
 def metrics_for(names: Iterable[str], cc: str) -> tuple[str, ...]:
-    """ncu's `--metrics` list for these counters on a chip, each metric once; what the chip lacks is left out.
+    """ncu's `--metrics` list for these counters on a chip, each metric once.
 
     cc: compute capability, "9.0". Raises CollectError on an unknown counter or an unreadable cc.
     """
@@ -362,12 +358,10 @@ def metric_names(names: Iterable[str] = COUNTERS, vendor: str = "nvidia") -> fro
 
 
 def planned_passes(names: Iterable[str], cc: str) -> int | None:
-    """How often ncu will run a launch to collect these counters; None where nothing was measured.
+    """Passes that ncu will need to collect these counters; None where nothing was measured.
 
-    Measured on CC 9.0 with ncu 2025.3: bytes, clocks, bandwidth peaks and launch facts 1; with fp32 3;
-    bytes with six tensor paths 7; with fp16 and fp64 as well 8; occupancy no more. The formula gives those
-    figures; another mix, or another chip from 8.0 to 10.3, is an estimate. None for hit rates, accesses,
-    stalls and throughputs, which were never measured, and for older chips.
+    Measured on CC 9.0 with ncu 2025.3: bytes, clocks, bandwidth peaks and launch facts 1; with fp32 3; bytes with six
+    tensor paths 7; with fp16 and fp64 as well 8. Another mix, or another chip from 8.0 to 10.3, is an estimate.
     """
     _check_chip(cc)
     counters = [_counter(name) for name in dict.fromkeys(names)]
@@ -379,22 +373,8 @@ def planned_passes(names: Iterable[str], cc: str) -> int | None:
     return 1 + max(paths, 2 * cores) + (1 if paths and cores else 0)
 
 
-def evaluate(values: Mapping[str, float], cc: str) -> dict[str, float]:
-    """Every counter from the metrics of one launch (the tool's names, SI base units); NaN = not collected.
-
-    cc: compute capability; "" tries the recipes of every chip.
-    """
-    columns = {name: np.array([value], dtype=np.float64) for name, value in values.items()}
-    found = evaluate_columns(columns, cc)
-    return {name: float(found[name][0]) if name in found else float("nan") for name in COUNTERS}
-
-
 def evaluate_columns(columns: Mapping[str, Column], cc: str, vendor: str = "nvidia") -> dict[str, Column]:
-    """As evaluate, for arrays over launches of one chip; a counter none of whose recipes has its metrics
-    is left out.
-
-    Where a recipe gives NaN for a launch, the next one is tried for that launch.
-    """
+    """Every counter whose metrics are there, by launch; where a recipe gives NaN, by the next."""
     found: dict[str, Column] = {}
     for name, counter in COUNTERS.items():
         for recipe in counter.recipes[vendor]:

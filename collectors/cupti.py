@@ -1,7 +1,6 @@
-"""What CUPTI saw through torch's profiler, as profkit's own children write it down: a CSV of GPU activities.
+"""CSV of GPU activities from CUPTI by torch's profiler, written by profkit's own children.
 
-Two tables, told apart by their first line: `trace.csv` of a program (range, process, device and cc of every launch)
-and `cupti.csv` of a sample (impl: one call of each implementation). Times in s.
+`trace.csv` of a program has range, process, device and cc of every launch, `cupti.csv` of a sample impl. Times in s.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def sniff(head: str, path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None, **facts: str) -> pd.DataFrame:
-    """The launches frame (tool cupti): kernels and memory operations with their times [s], no counters.
+    """The launches frame: kernels and memory operations with their times [s], no counters.
 
     facts: columns the table has not (device, cc). Raises CollectError for a file damaged since.
     """

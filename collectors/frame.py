@@ -75,7 +75,7 @@ _TEXT: Any = (
 
 
 def key_order(columns: Sequence[str]) -> list[str]:
-    """The columns of a frame in the order of the schema; raises CollectError on a name outside it."""
+    """The columns of a frame in the order of the schema; raises CollectError on another name."""
     known = [*KEYS, *OPTIONAL, *COUNTERS]
     strange = sorted(set(columns) - set(known))
     if strange:
@@ -89,7 +89,7 @@ def key_order(columns: Sequence[str]) -> list[str]:
 def build(
     columns: Mapping[str, Any], *, tool: str, caveats: Sequence[Caveat] = (), coded: bool = False
 ) -> pd.DataFrame:
-    """A valid frame from columns (arrays, categories or scalars); coded: its texts as categories.
+    """A valid frame from columns (arrays, categories or scalars); coded: texts as categories.
 
     Missing keys get their empty value ("" or the row number, kind "kernel"), columns their type and order.
     Raises CollectError on an unknown column or a value outside the schema.
@@ -109,9 +109,7 @@ def build(
 
 
 class _Beside:
-    """A table in the attrs of a frame. pandas copies attrs deeply and compares them in many operations: a table as it is
-    would be copied whole, and cannot be compared.
-    """
+    """A table in the attrs of a frame, which pandas would copy deeply and cannot compare."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -126,7 +124,7 @@ def set_host(frame: pd.DataFrame, host: pd.DataFrame) -> None:
 
 
 def host_of(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """What the host did beside a launches frame, itself and no copy; None where the reader knows nothing of it."""
+    """The host's events beside a launches frame, not copied; None without any."""
     kept: _Beside | None = frame.attrs.get("host")
     return None if kept is None else kept.table
 
@@ -141,7 +139,7 @@ def spelt(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def distinct(column: pd.Series[Any]) -> list[Any]:
-    """The values of a column, each once; of categories, which cost no look at the rows, perhaps more than are left there."""
+    """The values of a column, each once; of categories perhaps some that no row has."""
     coded = isinstance(column.dtype, pd.CategoricalDtype)
     values: list[Any] = column.cat.categories.tolist() if coded else column.unique().tolist()
     return values
@@ -155,19 +153,13 @@ def renamed(column: pd.Series[Any], known: Mapping[str, str]) -> pd.Series[Any]:
 
 
 def role_of(frame: pd.DataFrame) -> Role:
-    """What a frame is good for by its columns: counters where one was collected, else times.
-
-    What the launch alone tells (registers, block size) is no counter here.
-    """
+    """The use of a frame: counters where one beyond a launch's facts is collected, else times."""
     counted = [name for name, row in COUNTERS.items() if name in frame and name != "time" and row.group != "launch"]
     return Role("counters" if any(frame[name].notna().any() for name in counted) else "times")
 
 
 def uncollected(frame: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
-    """The counters of `names` that no launch has a value for, though its chip can be asked for them.
-
-    ncu exits with 0 when a metric is unknown or not permitted: check what was asked for against what came.
-    """
+    """The counters of `names` without any value on a chip that has them; ncu exits with 0 then."""
     chips = [cc for cc in frame["cc"].unique() if cc]
     return tuple(
         name
@@ -199,7 +191,7 @@ def _typed(name: str, value: Any, rows: int, coded: bool) -> Any:
 
 
 def _texts(name: str, value: Any, rows: int, coded: bool) -> Any:
-    """A text column; of categories and scalars each distinct text is made and checked once, and alone held if `coded`."""
+    """A text column; each distinct text of categories and scalars is checked once."""
     given = value.array if isinstance(value, pd.Series) and isinstance(value.dtype, pd.CategoricalDtype) else value
     parts: tuple[Any, Any] | None = None
     if isinstance(given, str):

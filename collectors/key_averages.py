@@ -1,4 +1,4 @@
-"""The table that torch.profiler prints: `prof.key_averages().table()`, as logs and issues hold it.
+"""The table that torch.profiler prints: `prof.key_averages().table()`.
 
 A row a kernel with its calls and their GPU time; of old versions, which list no kernels, a row an operator.
 """
@@ -48,9 +48,9 @@ def sniff(head: str, path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
-    """The launches frame (tool key_averages): a row a kernel with its `instances`, `time` the mean of one [s].
+    """The launches frame: a row a kernel with its `instances`, `time` the mean of one [s].
 
-    Of several tables of one file the one with most GPU time is read. Raises CollectError where none has any.
+    Of several tables the one with most GPU time is read. Raises CollectError where none has any.
     """
     file = Path(path)
     tables = list(_tables(file, text_of(file).splitlines()))
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], *, partial: bool = False, progress: objec
 
 
 def _tables(path: Path, lines: list[str]) -> Iterator[tuple[int, list[_Row]]]:
-    """The line and the rows of each table, from the ruler below its header to the next ruler or blank line."""
+    """The line and the rows of each table, from its ruler to the next ruler or blank line."""
     for at, line in enumerate(lines):
         if not (_HEADER.match(line) and at + 1 < len(lines) and _RULER.match(lines[at + 1])):
             continue

@@ -1,8 +1,7 @@
-"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame, with the host's CUDA calls.
+"""torch.profiler's Chrome trace (Kineto JSON, plain or gzipped) -> the launches frame.
 
 A launch has the path of the user's ranges (`record_function`, Optimizer.step#...) that were open on the thread that
-made its call, taken by the call's correlation id. What the host did goes with the frame (collectors.frame.host_of).
-Echoes of ranges on the GPU's track are no work and are passed over.
+made its call, taken by the call's correlation id. Echoes of ranges on the GPU's track are passed over.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MARK = b'"traceEvents"'
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is a Chrome trace, plain or gzipped, whatever stands in it before its events."""
+    """Whether a file is a Chrome trace, plain or gzipped."""
     try:
         with path.open("rb") as file:
             if file.read(2) == b"\x1f\x8b":
@@ -67,7 +66,7 @@ def _has_mark(path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
-    """The launches frame (tool kineto). Raises CollectError where the file is damaged, or holds no GPU work."""
+    """The launches frame; raises CollectError for a damaged file and for one without GPU work."""
     file = Path(path)
     trace = _loaded(file)
     try:
@@ -78,7 +77,10 @@ def read(path: str | os.PathLike[str], **_: Any) -> pd.DataFrame:
             raise ValueError(f"a time of its own: {wrong.get('name')!r}")
         work = sorted((one for one in events if one.get("cat") in WORK), key=lambda one: float(one["ts"]))
         if not work:
-            raise CollectError(f"{file}: no GPU work of torch.profiler in this Chrome trace", fix=_why(trace))
+            raise CollectError(
+                f"{file}: no GPU work of torch.profiler in this Chrome trace",
+                fix="profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler",
+            )
         return _frame(trace, events, work)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectError(f"{file}: an event without {error}", fix="export the trace again") from error
@@ -88,13 +90,6 @@ def _lasts(event: Mapping[str, Any]) -> bool:
     """Whether an event has a begin, and a length that may be 0."""
     begin, length = float(event["ts"]), float(event["dur"])
     return math.isfinite(begin) and 0 <= length < math.inf
-
-
-def _why(trace: Mapping[str, Any]) -> str:
-    """What to export in place of a trace without GPU work."""
-    if any("BeginNs" in one.get("args", ()) for one in trace.get("traceEvents", ()) if isinstance(one, dict)):
-        return "it is of AMD's rocprof: give the results.csv that it wrote beside it"
-    return "profile with ProfilerActivity.CUDA, and let the GPU's work end inside the profiler"
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:
@@ -157,10 +152,7 @@ def _frame(trace: Mapping[str, Any], events: Sequence[dict[str, Any]], work: Seq
 def _processes(
     events: Sequence[dict[str, Any]], work: Sequence[dict[str, Any]], made: Sequence[dict[str, Any] | None]
 ) -> list[str]:
-    """The process of each piece of work: of its call, else of the other work of its stream, or the only one there is.
-
-    The trace files work under its device, which is no process; work launched before the window has no call.
-    """
+    """The process of each piece of work: of its call, else of its stream, or the only one."""
     lanes = [(one["pid"], one["args"].get("stream")) for one in work]
     owners = {lane: str(call["pid"]) for lane, call in zip(lanes, made, strict=True) if call is not None}
     hosts = {str(one["pid"]) for one in events if one.get("cat") not in WORK}
@@ -177,11 +169,11 @@ def host_frame(
     origin: int,
     spans: Sequence[tuple[str, str, int, int, int]] = (),
 ) -> pd.DataFrame:
-    """What the host did: call, start [s on the frame's clock], time [s], thread, launch (the first row of the frame that it
-    started, -1 for none), kind: "call" (of CUDA), "range" (the user's) or "op" (an operator, from LONG on).
+    """The host's events: call, start and time [s], thread, launch (row, -1 for none), kind.
 
-    calls: (name, begin [ns], length [ns], thread, correlation); launched: the correlation of each row of the frame;
-    origin [ns]: where the frame's clock begins; spans: (kind, name, begin [ns], length [ns], thread).
+    kind: "call" (CUDA), "range" (the user's), "op" (an operator, from LONG on). calls: (name, begin [ns], length [ns],
+    thread, correlation); launched: the correlation of each row; origin [ns]: zero of the frame's clock; spans: (kind,
+    name, begin [ns], length [ns], thread).
     """
     row_of: dict[Any, int] = {}
     for row, correlation in enumerate(launched):
@@ -203,7 +195,7 @@ def host_frame(
 
 
 def ranges_of(calls: Sequence[tuple[int, int]], ranges: Sequence[Range]) -> list[str]:
-    """The path of each call (thread, moment [ns]); where its thread has no ranges, of the only thread that has one open."""
+    """The path of each call (thread, moment [ns]), else of the only thread with an open range."""
     if not ranges or not calls:
         return [""] * len(calls)
     thread = np.array([one[0] for one in calls], dtype=np.int64)

@@ -22,9 +22,7 @@ NOT_PACKED = "7.0-9.0 11.0-"
 
 
 def dram(direction: str) -> tuple[Recipe, ...]:
-    """Bytes of one direction: newer libraries rename the metric for newer chips, so those are asked for
-    both.
-    """
+    """Bytes of one direction, by the older and the newer name of the metric."""
     return (
         one(f"dram__bytes_{direction}.sum", chips=DRAM_CHIPS),
         one(f"dram__bytes_op_{direction}.sum", chips="10.0-10.3 12.0"),
@@ -34,9 +32,7 @@ def dram(direction: str) -> tuple[Recipe, ...]:
 
 
 def instructions(weights: Mapping[str, float], chips: str = "") -> tuple[Recipe, ...]:
-    """Thread instructions (fadd, dfma, ...) weighted: from totals or, in chart recordings, from rates
-    per cycle.
-    """
+    """Weighted thread instructions (fadd, dfma, ...): from totals or, in charts, from rates."""
     clock = "smsp__cycles_elapsed.avg.per_second"
     rates = [Term(weight, (f"smsp__{_sass(op)}.per_cycle_elapsed", clock, TIME)) for op, weight in weights.items()]
     return (
@@ -47,9 +43,7 @@ def instructions(weights: Mapping[str, float], chips: str = "") -> tuple[Recipe,
 
 
 def fp32(weights: Mapping[str, float]) -> tuple[Recipe, ...]:
-    """fp32 operations of the CUDA cores; a packed instruction (fadd2, fmul2, ffma2 of 10.0 and 10.3)
-    does two.
-    """
+    """fp32 operations of the CUDA cores; a packed instruction (ffma2 of 10.0 and 10.3) does two."""
     scalar = {f"f{op}": weight for op, weight in weights.items()}
     packed = {f"f{op}2": 2.0 * weight for op, weight in weights.items()}
     return (*instructions({**scalar, **packed}, PACKED), *instructions(scalar, NOT_PACKED))
@@ -71,7 +65,7 @@ def tensor_peak(path: str, chips: str) -> Recipe:
 
 
 def dense_peak(path: str, *, hopper: str, unit: str = "hmma", blackwell: str = "utchmma") -> tuple[Recipe, ...]:
-    """The dense peak of a path; the plain src_* peak of 8.0 to 9.0 is that of sparse operands, twice as high.
+    """The dense peak of a path; the plain src_* peak of 8.0 to 9.0 is of sparse operands.
 
     hopper: the wgmma path of 9.0. unit: the mma.sync instruction, which is all 12.0 has. blackwell: the
     one of 10.0 to 11.0; int8 has none on 10.3.

@@ -60,8 +60,9 @@ class Evidence:
         return next(iter(self._proof), "")
 
     def settle(self, *, grouped: bool = False) -> str:
-        """The mark for `parse`; raises CollectError where a cell needs it and none shows it. grouped: a comma that
-        nothing else explains stands between groups of digits.
+        """The mark for `parse`; raises CollectError where a cell needs it and none shows it.
+
+        grouped: a comma that nothing else explains stands between groups of digits.
         """
         if not self.decided and self._unclear and not grouped:
             times = 10 ** len(re.split("[.,]", self._unclear)[1])
@@ -102,10 +103,9 @@ def classify(cell: str) -> tuple[str | None, str]:
 
 
 def parse(cell: str, mark: str) -> float:
-    """A cell as a finite float, `mark` being the decimal mark; NaN where the tool says there is no value.
+    """A cell as a finite float, `mark` the decimal mark; NaN for a missing value.
 
-    Of a metric with instances, "2338 (8; 8; 16)", the value before the instances. Raises ValueError on other
-    text.
+    Of a metric with instances, "2338 (8; 8; 16)", the value before them. Raises ValueError on other text.
     """
     text = _main(cell)
     if text in MISSING:

@@ -39,8 +39,8 @@ class Term:
 class Recipe:
     """A sum of terms that is right on some chips.
 
-    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip.
-    ask: whether a recording asks for these metrics; the others only serve files that others recorded.
+    chips: compute capabilities, "8.0-8.9 12.0", open range "9.0-", "" = every chip. ask: whether a recording asks for
+    these metrics; the others only serve other people's files.
     """
 
     terms: tuple[Term, ...]
@@ -92,7 +92,7 @@ def covers(chips: str, cc: str) -> bool:
 
 
 def capability(cc: str) -> int:
-    """A number that orders chips: "9.0" and "sm_90a" are 90, "10.3" is 103; raises ValueError otherwise."""
+    """A number that orders chips: "9.0" and "sm_90a" are 90; raises ValueError."""
     found = re.fullmatch(r"(\d+)\.(\d)", cc) or re.fullmatch(r"sm_(\d+)(\d)[a-z]?", cc)
     if not found:
         raise ValueError(f"compute capability {cc!r} is not like '9.0'")

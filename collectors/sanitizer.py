@@ -1,12 +1,11 @@
-"""The log of compute-sanitizer -> what it found, added up by kind, kernel and place.
+"""The log of compute-sanitizer -> findings, added up by kind, kernel and place.
 
-The text log is read and not the XML: its records are in the manual, while the XML's elements are not and differ
-from version to version. A record begins with one space behind the rule of equal signs, its details with more:
+The text log is read because its records are documented, while the XML's elements are not. A record begins with one
+space behind the rule of equal signs, its details with more:
 
     ========= Invalid __global__ write of size 4 bytes
     =========     at scale(float *, int)+0x70 in cuda.cu:9
     =========     by thread (255,0,0) in block (3,0,0)
-    =========     Address 0x7f2c00001000 is out of bounds
 """
 
 from __future__ import annotations
@@ -38,8 +37,9 @@ _TROUBLE = re.compile(r"(Internal Sanitizer Error|Error|Target application retur
 
 @dataclass(frozen=True)
 class Finding:
-    """One kind of error in one kernel at one place, and how often. `severity`: error, warning or info; `place`:
-    file:line where the code was built with -lineinfo, else ""; `detail` of the first one, thread and address.
+    """A kind of error in one kernel at one place, and how often; `detail` is of the first one.
+
+    severity: error, warning or info. place: file:line where the code was built with -lineinfo, else "".
     """
 
     kind: str
@@ -52,9 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Log:
-    """All findings; `summary` the number of errors the tool counted, None when it came to no end; `troubles` what
-    kept the tool itself from working.
-    """
+    """All findings; `summary`: errors counted, None without an end; `troubles`: of the tool."""
 
     findings: tuple[Finding, ...]
     summary: int | None

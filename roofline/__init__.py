@@ -1,4 +1,4 @@
-"""What the machine could do: device sheets, ceilings, micro-benchmarks, and the roofline figure."""
+"""Limits of the machine: device sheets, ceilings, micro-benchmarks, roofline figure."""
 
 from __future__ import annotations
 

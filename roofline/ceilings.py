@@ -1,4 +1,4 @@
-"""Ceilings of one device and the roofline they make: attainable = min(peak, intensity x bandwidth)."""
+"""Ceilings of one device and their roofline: attainable = min(peak, intensity x bandwidth)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,11 @@ NAN = math.nan
 
 
 class Ceiling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s], and how it is known.
+    """One ceiling: a compute peak [FLOP/s], a bandwidth [B/s] or a least time [s].
 
-    Times are what one thing costs however little it does: `launch` (an empty kernel), `gap` (from the end of a kernel
-    to the begin of the next one in its stream, both queued), `dram_latency`, `l2_latency` (one dependent load).
-
-    Optional: SM clock [Hz] and power [W] during the run or assumed, the kernel variant, the relative
-    spread of the repeats (fraction), the time of measuring (ISO 8601). Raises RooflineError when it is not
-    a number above 0.
+    Times: `launch` (an empty kernel), `gap` (end of a kernel to begin of the next in its stream, both queued),
+    `dram_latency`, `l2_latency` (one dependent load). Optional: SM clock [Hz], power [W], kernel variant, relative
+    spread of the repeats, time of measuring (ISO 8601). Raises RooflineError when the peak is not a number above 0.
     """
 
     name: str
@@ -110,7 +107,7 @@ class Roofline(msgspec.Struct, frozen=True):
         return min(peak, intensity * bandwidth)
 
     def ridge(self, compute: str = "fp32", level: str = "dram") -> float:
-        """The intensity [FLOP/B] at which bandwidth and compute ceiling meet; NaN when a ceiling is unknown."""
+        """The intensity [FLOP/B] where bandwidth and compute ceiling meet; NaN for an unknown ceiling."""
         return self.peak(compute) / self.peak(level)
 
     def with_(self, ceilings: Iterable[Ceiling]) -> Roofline:
@@ -125,7 +122,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Roofline:
-        """The roofline of `to_dict`; fields of later versions are ignored. Raises RooflineError naming the field."""
+        """The roofline of `to_dict`; unknown fields are ignored. Raises RooflineError."""
         try:
             rows = [{k: v for k, v in row.items() if v is not None} for row in data["ceilings"]]
             return msgspec.convert({**data, "ceilings": rows}, cls)
@@ -136,7 +133,7 @@ class Roofline(msgspec.Struct, frozen=True):
 
 
 def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
-    """The sheet's ceilings, each at the clock it is quoted for; the note carries the source and its caveats."""
+    """The sheet's ceilings, each at the clock it is quoted for, with its source."""
     note = spec.source + (f"; {spec.note}" if spec.note else "")
     compute = [
         Ceiling(name, "compute", peak, "datasheet", note=note, clock=clock_of(spec, name))
@@ -147,11 +144,7 @@ def datasheet_ceilings(spec: DeviceSpec) -> tuple[Ceiling, ...]:
 
 
 def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
-    """What the chip could do at a given SM clock [Hz]: SMs x rate x clock. Empty when the SM count is
-    unknown.
-
-    DRAM does not follow the SM clock and is left out; L1 is 128 B per clock and SM.
-    """
+    """Ceilings at an SM clock [Hz]: SMs x rate x clock; L1 128 B per clock and SM."""
     if spec.sms is None:
         return ()
     note = f"derived: {spec.sms} SMs x rate x {clock / 1e6:.0f} MHz"
@@ -164,8 +157,7 @@ def derived_ceilings(spec: DeviceSpec, clock: float) -> tuple[Ceiling, ...]:
 
 
 def ncu_ceilings(peaks: Mapping[str, float], clock: float = NAN) -> tuple[Ceiling, ...]:
-    """Ceilings from ncu's own peak counters of one launch: peak_fp32, peak_tensor_bf16 [FLOP/s], peak_dram_bw
-    [B/s] ...
+    """Ceilings from ncu's own peak counters: peak_fp32 [FLOP/s], peak_dram_bw [B/s] ...
 
     Other keys, and peaks that are NaN or 0, are skipped. `clock`: SM clock [Hz] of that launch.
     """

@@ -22,9 +22,7 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Device:
-    """One device as a run saw it; everything but kind and name may be unknown. Clocks in Hz, sizes in
-    bytes.
-    """
+    """One device as a run saw it, partly unknown. Clocks in Hz, sizes in bytes."""
 
     kind: str
     name: str
@@ -42,11 +40,10 @@ class Device:
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """One GPU's dense sheet figures: peaks in FLOP/s by compute name, bandwidth in B/s, clocks in Hz,
-    sizes in bytes.
+    """Dense sheet figures of a GPU: peaks [FLOP/s], bandwidth [B/s], clocks [Hz], sizes [B].
 
-    `rates` are fused multiply-adds per SM and clock. `launch` [s]: the device time of a kernel that does next to nothing,
-    as measured on one; no sheet gives it. Figures the sheet does not give are absent or NaN.
+    `rates`: fused multiply-adds per SM and clock. `launch` [s]: measured device time of an empty kernel. Unknown figures are
+    absent or NaN.
     """
 
     name: str
@@ -108,8 +105,7 @@ def find_spec(
 ) -> DeviceSpec | None:
     """The row of a device as the driver names it, or None; never a near miss.
 
-    `cc`, `sms` and `memory_bytes` (as the driver reports it), where given, must agree: a MIG slice or a
-    smaller-memory variant under the same name is another device.
+    `cc`, `sms` and `memory_bytes`, where given, must agree: a MIG slice is another device.
     """
     wanted = _normal(name)
     for spec in specs():
@@ -146,10 +142,7 @@ def clock_of(spec: DeviceSpec, compute: str) -> float:
 
 
 def derived_peaks(spec: DeviceSpec, *, clock: float | None = None) -> dict[str, float]:
-    """Peaks [FLOP/s] from SMs x FMA rate x 2 x clock, at the sheet's clocks or at one given clock [Hz].
-
-    Empty when the SM count is not known.
-    """
+    """Peaks [FLOP/s]: SMs x FMA rate x 2 x clock, the sheet's or given [Hz]; {} without SMs."""
     if spec.sms is None:
         return {}
     return {

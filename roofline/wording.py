@@ -104,7 +104,7 @@ def short_name(label: str, limit: int = 26) -> str:
 
 
 def cut(name: str, limit: int) -> str:
-    """At most `limit` characters, cut in the middle: what tells generated names apart is often at the end."""
+    """At most `limit` characters, cut in the middle."""
     if len(name) <= limit:
         return name
     tail = (limit - 1) * 2 // 5
@@ -112,7 +112,7 @@ def cut(name: str, limit: int) -> str:
 
 
 def distinct_names(labels: Iterable[str], limit: int = 26) -> dict[str, str]:
-    """A short name for every label; kernels of one template get the first argument that tells them apart."""
+    """A short name for every label; kernels of one template get a telling argument."""
     groups: dict[str, list[str]] = {}
     for label in labels:
         groups.setdefault(short_name(label, limit), []).append(label)
@@ -194,7 +194,7 @@ def _covered(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def showable(text: str, substitute: str = "") -> str:
-    """The text without what no font at hand can draw; `substitute` stands for a text that loses any of it."""
+    """The text without undrawable characters; `substitute` stands for a text that loses any."""
     covered = _covered(tuple(families()))
     plain = re.sub(r"\s+", " ", text)
     kept = "".join(c if ord(c) in covered else "\0" for c in plain)

@@ -1,7 +1,6 @@
-"""Nsight Compute: CSV exports of every page and version, its text pages, and .ncu-rep reports.
+"""Nsight Compute: CSV exports of raw and details pages, text pages, and .ncu-rep reports.
 
-What can be told of a file cut short: a row that is not whole is refused. A file cut exactly at the end of a
-row is a whole, shorter file; only ncu's own count of profiled launches, where it printed one, gives it away.
+A row that is not whole is refused. A file cut exactly at the end of a row shows only by ncu's own count of launches.
 """
 
 from __future__ import annotations
@@ -29,15 +28,11 @@ __all__ = ["FORMAT", "diagnose", "read", "sniff"]
 
 SHARES = ("occupancy", "l2_hit_rate", "l1_hit_rate", "compute_throughput", "memory_throughput", "dram_throughput")
 _ABOVE = 1.05
-_SNIFF = re.compile(
-    r'"?ID"?,"?Process ID"?,"?Process Name"?,|"Process ID","Process Name","Host Name","Kernel Name"'
-    r'|"Domain","Range:PL_Type|^==(?:PROF|ERROR|WARNING)== ',
-    re.MULTILINE,
-)
+_SNIFF = re.compile(r'"?ID"?,"?Process ID"?,"?Process Name"?,|^==(?:PROF|ERROR|WARNING)== ', re.MULTILINE)
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is ncu's: a report, or text with one of its headers or ==PROF==/==ERROR== lines."""
+    """Whether a file is ncu's: a report, or text with its headers or ==PROF==/==ERROR== lines."""
     text = not head.startswith("SQLite format 3")
     return rep.is_report(path) or (text and bool(_SNIFF.search(head) or page.LAUNCH.search(head)))
 
@@ -52,9 +47,8 @@ def read(
     """The launches frame of an ncu export or report: keys and every counter its metrics allow.
 
     partial: read a file that breaks off up to its last whole row (with a caveat) instead of refusing it.
-    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "caveats", "devices", "untaken". Raises CollectError when there
-    are no launches in it (with ncu's own reason, if it gives one), when it is cut, or when its numbers can be
-    read two ways.
+    progress: called with (bytes done, bytes in all) while a CSV is read. attrs: "caveats", "devices", "untaken".
+    Raises CollectError when there are no launches in it, when it is cut, or when its numbers can be read two ways.
     """
     wanted = metric_names() | set(DEVICE_FACTS.values())
     found = _launches(Path(path), wanted.__contains__, partial=partial, progress=progress)
@@ -92,12 +86,12 @@ def _launches(
     found = reader.result() if reader else None
     if found is None or not found.rows:
         raise _no_launches(path, scan, log)
-    found.caveats.extend(_caveats(scan, log, found.rows, summed=found.instances is not None))
+    found.caveats.extend(_caveats(scan, log, found.rows))
     return found
 
 
 def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | None:
-    """The reader of what ncu printed for people, None where it printed no launch."""
+    """The reader of a text page, None where it holds no launch."""
     reader = None
     for row in page.rows(scan):
         reader = reader or DetailsReader(scan, wanted)
@@ -106,23 +100,16 @@ def _text_page(scan: Scan, wanted: Callable[[str], bool]) -> DetailsReader | Non
 
 
 def _strange(frame: pd.DataFrame) -> list[Caveat]:
-    """What a whole export of ncu does not have: gaps in its numbers, launches twice, shares out of bounds."""
+    """Caveats of a damaged export: gaps in its numbers, launches twice, shares out of bounds."""
     found = []
     # Not what stands beside the table: pandas copies attrs deeply with every column that it takes out.
     frame = pd.DataFrame(frame, copy=False)
-    one_by_one = "instances" not in frame
-    gaps = sum(_missing_ids(ids) for _, ids in frame.groupby("process")["launch"]) if one_by_one else 0
+    gaps = sum(_missing_ids(ids) for _, ids in frame.groupby("process")["launch"])
     if gaps and (gaps := min(gaps, _missing_ids(frame["launch"]))):
         what = "ncu numbers its launches from 0 without gaps, this file does not"
         found.append(Caveat(what, f"{gaps} launches missing", "export again"))
-    # All columns are compared where one of them may tell two launches apart no more.
-    alike = not (one_by_one and frame["launch"].is_unique)
-    if alike and (twice := int((frame if one_by_one else frame.drop(columns="launch")).duplicated().sum())):
+    if not frame["launch"].is_unique and (twice := int(frame.duplicated().sum())):
         found.append(Caveat("launches stand in the file twice, to the last digit", f"{twice} rows", "export again"))
-    # Old pages have no shapes at all, and no compute capability.
-    lacks = (frame[["grid", "block"]] == "").any(axis=1)
-    if shapeless := int((lacks & ((frame["cc"] != "") | ~lacks.all())).sum()):
-        found.append(Caveat("the grid or the block of launches cannot be read", f"{shapeless} rows", "export again"))
     least, most = (getattr(frame[[name for name in COUNTERS if name in frame]], side)() for side in ("min", "max"))
     wrong = [f"{name} {least[name]:.3g}" for name in least.index if least[name] < 0]
     wrong += [f"{name} {most[name]:.0%}" for name in SHARES if name in most and most[name] > _ABOVE]
@@ -155,7 +142,7 @@ def _no_launches(path: Path, scan: Scan, log: list[Message]) -> CollectError:
     return CollectError(f"{path}: no CSV of ncu in it", fix="export with --csv --page raw")
 
 
-def _caveats(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list[Caveat]:
+def _caveats(scan: Scan, log: list[Message], rows: int) -> list[Caveat]:
     found = []
     if scan.broken:
         found.append(Caveat(f"the file breaks off at {scan.broken}", f"{rows} launches read", "export it again"))
@@ -166,7 +153,7 @@ def _caveats(scan: Scan, log: list[Message], rows: int, *, summed: bool) -> list
         what = "sections stand twice under one launch: the line of a launch is missing or damaged"
         found.append(Caveat(what, f"{scan.unnamed} sections left out", "export it again"))
     counted = profiled(scan.text)
-    if counted > rows and not summed:
+    if counted > rows:
         what = f"ncu profiled {counted} launches, the file has {rows}"
         if not scan.partial:
             raise CollectError(

@@ -1,17 +1,13 @@
-"""ncu's details page and its summaries: a row a metric of a launch; the rules among them are passed over.
+"""ncu's details page: a row a metric of a launch; the rules among them are passed over.
 
-The page prints two decimals of a scaled unit under labels: enough for an overview, so every frame from it
-carries a caveat. A file cut at the end of a row shows only by its last launch having fewer metrics than the
-one before.
+It prints two decimals of a scaled unit, so every frame from it carries a caveat.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +15,8 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.ncu.labels import metric_of
 from collectors.ncu.launches import Identity, Launches, chip, dimensions, keys_of, ranges_of
-from collectors.ncu.raw import nvtx_columns
-from collectors.ncu.text import DAMAGED, DETAILS, Row, Scan, Table
+from collectors.ncu.raw import launch_number, nvtx_columns
+from collectors.ncu.text import DAMAGED, Row, Scan, Table
 from collectors.numbers import Evidence, parse, scale
 
 ROUNDED = Caveat(
@@ -35,8 +31,6 @@ class _Launch:
     identity: Identity
     line: int
     cells: dict[str, tuple[str, str]] = field(default_factory=dict)
-    labels: list[str] = field(default_factory=list)
-    invocations: str = "1"
 
 
 @dataclass
@@ -54,111 +48,68 @@ class _Places:
 
 
 class DetailsReader:
-    """Collects the details or summary tables of one file. wanted: see RawReader."""
+    """Collector of the details tables of one file. wanted: see RawReader."""
 
     def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan
         self._wanted = wanted
         self._evidence = Evidence(str(scan.path))
-        self._launches: dict[tuple[int, ...] | tuple[Any, ...], _Launch] = {}
+        self._launches: dict[tuple[int, str, str], _Launch] = {}
         self._places: _Places | None = None
-        self._before: list[str] = []
         self._untaken: dict[str, None] = {}
-        self._twice = 0
         self._caveats: dict[str, Caveat] = {ROUNDED.what: ROUNDED}
 
     def add(self, row: Row) -> None:
-        """Takes a row of a details or summary table."""
+        """Take a row of a details table."""
         if self._places is None or self._places.table is not row.table:
             header = row.table.header
             self._places = _Places(row.table, {name: i for i, name in enumerate(header)}, *nvtx_columns(header))
         cells = row.fields()
         places = self._places
-        if cells == self._before:
-            self._twice += 1
-        self._before = cells
         label = places.cell(cells, "Metric Name")
         launch = self._launch(places, cells, row)
         if label and not places.cell(cells, "Rule Name"):
             self._add_metric(places, cells, launch, label)
 
     def result(self) -> Launches:
-        """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
+        """All launches of the file; raises CollectError for no number or an open locale."""
         mark = self._evidence.settle()
         launches = list(self._launches.values())
         names = list(dict.fromkeys(name for launch in launches for name in launch.cells))
         metrics = {
             name: np.array([self._value(one, name, mark) for one in launches], dtype=np.float64) for name in names
         }
-        self._compare(launches)
-        summary = [int(parse(one.invocations, mark)) for one in launches] if self._is_summary() else None
-        return Launches(
-            keys_of([one.identity for one in launches]),
-            metrics,
-            list(self._caveats.values()),
-            summary,
-            [*self._untaken],
-        )
+        keys = keys_of([one.identity for one in launches])
+        return Launches(keys, metrics, list(self._caveats.values()), [*self._untaken])
 
     def _launch(self, places: _Places, cells: list[str], row: Row) -> _Launch:
         at = places.cell
-        grid, block = dimensions(at(cells, "Grid Size")), dimensions(at(cells, "Block Size"))
-        key: tuple[Any, ...]
-        if places.table.page == DETAILS:
-            number = at(cells, "ID")
-            key = (places.table.line, at(cells, "Process ID"), number)
-        else:
-            range_cell = next((cells[i] for i, name in enumerate(places.table.header) if name.startswith("Range:")), "")
-            number = ""
-            key = (
-                places.table.line,
-                at(cells, "Process ID"),
-                at(cells, "Domain"),
-                range_cell,
-                at(cells, "Kernel Name"),
-                grid,
-                block,
-                at(cells, "Device"),
-            )
+        key = (places.table.line, at(cells, "Process ID"), at(cells, "ID"))
         known = self._launches.get(key)
         if known:
             return known
         identity = Identity(
-            launch=self._number_of(number, row),
+            launch=launch_number(at(cells, "ID"), f"{self._scan.path}, line {row.line}"),
             process=at(cells, "Process ID"),
             kernel=at(cells, "Kernel Name"),
             stream=at(cells, "Stream"),
-            grid=grid,
-            block=block,
+            grid=dimensions(at(cells, "Grid Size")),
+            block=dimensions(at(cells, "Block Size")),
             device=at(cells, "Device"),
             cc=chip(at(cells, "CC")),
             ranges=self._ranges(places, cells),
         )
-        launch = _Launch(identity, row.line, invocations=at(cells, "Invocations") or "1")
+        launch = _Launch(identity, row.line)
         self._launches[key] = launch
         return launch
 
-    def _number_of(self, cell: str, row: Row) -> int:
-        if not cell:
-            return len(self._launches)
-        digits = cell.replace(",", "").replace(".", "").replace(" ", "")
-        if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}, line {row.line}: field ID: {cell!r} is not a number", fix=DAMAGED)
-        return int(digits)
-
     def _ranges(self, places: _Places, cells: list[str]) -> tuple[tuple[str, str], ...]:
-        if places.table.page == DETAILS:
-            columns = [cells[i] for i in (places.push, places.start) if i is not None and i < len(cells)]
-            return next((found for found in map(ranges_of, columns) if found), ())
-        for i, name in enumerate(places.table.header):
-            if name.startswith("Range:"):
-                return ranges_of(cells[i], places.cell(cells, "Domain"))
-        return ()
+        columns = [cells[i] for i in (places.push, places.start) if i is not None and i < len(cells)]
+        return next((found for found in map(ranges_of, columns) if found), ())
 
     def _add_metric(self, places: _Places, cells: list[str], launch: _Launch, label: str) -> None:
-        launch.labels.append(label)
         unit = places.cell(cells, "Metric Unit")
-        value = places.cell(cells, "Metric Value" if places.table.page == DETAILS else "Average")
+        value = places.cell(cells, "Metric Value")
         self._evidence.feed(value.strip())
         metric = metric_of(label, unit, places.cell(cells, "Body Item Label"))
         metric = metric or f"{places.cell(cells, 'Section Name')}/{label}"
@@ -181,26 +132,3 @@ class DetailsReader:
             what = f"unit {unit!r} of {name} is unknown"
             self._caveats.setdefault(what, Caveat(what, "the metric is left out", "export with --print-units base"))
         return math.nan if factor is None else value * factor
-
-    def _compare(self, launches: list[_Launch]) -> None:
-        """Caveats where launches differ in what every launch has."""
-        if self._twice:
-            what = "rows of the page stand there twice, one after the other"
-            self._caveats[what] = Caveat(what, f"{self._twice} rows", "export it again")
-        if len(launches) < 2:
-            return
-        have = Counter(label for launch in launches for label in set(launch.labels))
-        rare = {label for label, times in have.items() if times == len(launches) - 1}
-        for launch in launches:
-            lacks = sorted(rare - set(launch.labels))
-            if lacks:
-                what = f"launch {launch.identity.launch} has no {lacks[0]!r}, which every other launch has"
-                much = f"{len(lacks)} metrics" if len(lacks) > 1 else "a metric"
-                self._caveats[what] = Caveat(what, much, "rows may be missing: export it again")
-        last, before = launches[-1].labels, launches[-2].labels
-        if len(last) < len(before) and last == before[: len(last)]:
-            what = f"launch {launches[-1].identity.launch} has {len(last)} metrics, the one before {len(before)}"
-            self._caveats[what] = Caveat(what, "the file may be cut", "export it again")
-
-    def _is_summary(self) -> bool:
-        return self._places is not None and self._places.table.page != DETAILS

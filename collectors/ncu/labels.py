@@ -1,7 +1,6 @@
-"""What ncu's details page calls a metric -> the metric's name.
+"""Label of ncu's details page -> name of the metric.
 
-The page prints labels, which changed over the years; the unit tells apart two metrics of one label. Read off
-the section files and reports of ncu 2020 to 2025.
+Labels changed over the years. Source: section files and reports of ncu 2020 to 2025.
 """
 
 from __future__ import annotations
@@ -55,8 +54,7 @@ _ANY = {
 def metric_of(label: str, unit: str, body: str = "") -> str:
     """The metric behind a label; "" where none is known.
 
-    unit: as printed. body: the Body Item Label of `--print-details all`, where labels are reused for other
-    metrics.
+    unit: as printed. body: the Body Item Label of `--print-details all`, where labels are reused.
     """
     if "__" in label:
         return label if " " not in label else ""

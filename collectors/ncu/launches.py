@@ -1,4 +1,4 @@
-"""What every Nsight Compute route yields before it becomes a frame: identities, and metrics in SI units."""
+"""Launches of any Nsight Compute route: identities, and metrics in SI units."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMED = re.compile(r"(.*):(?:[^:]*:){5}\1", re.DOTALL)
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose launch it is: what the tool prints in the columns before the metrics."""
+    """Identity of a launch: the columns before the metrics."""
 
     launch: int
     process: str
@@ -51,8 +51,7 @@ class Identity:
 
 @dataclass
 class Launches:
-    """Launches of one file: identities by column, metric columns of the same length (SI base units), and
-    remarks.
+    """Launches of one file: identities by column, and metric columns in SI base units.
 
     keys: KEYS; "gpu" is the product name, "ranges" tuples of (domain, name).
     """
@@ -60,7 +59,6 @@ class Launches:
     keys: dict[str, NDArray[np.object_]]
     metrics: dict[str, Column]
     caveats: list[Caveat] = field(default_factory=list)
-    instances: list[int] | None = None
     untaken: list[str] = field(default_factory=list)
     """Metrics of the file that no counter is made of."""
 
@@ -93,8 +91,6 @@ def to_frame(found: Launches) -> pd.DataFrame:
     columns["device"] = np.where(keys["gpu"] == "", keys["device"], keys["gpu"])
     counters = _counters(found.metrics, keys["cc"])
     columns.update(counters)
-    if found.instances is not None:
-        columns["instances"] = found.instances
     empty = [name for name, column in counters.items() if np.isnan(column).all()]
     caveats = [*found.caveats, *([_without_values(empty)] if empty else [])]
     frame = build(columns, tool="ncu", caveats=caveats)
@@ -118,10 +114,9 @@ def path_of(ranges: Sequence[tuple[str, str]]) -> str:
 
 @lru_cache(maxsize=4096)
 def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
-    """Whose work a launch is, from its (domain, name) ranges, outer to inner.
+    """The implementation of a launch, from its (domain, name) ranges, outer to inner.
 
-    In the domain "profkit" ranges nest as sample / implementation / phase: the second. Otherwise the
-    innermost.
+    In the domain "profkit" ranges nest as sample / implementation / phase: the second. Otherwise the innermost.
     """
     own = [name for domain, name in ranges if domain == OWN_DOMAIN]
     if own:
@@ -130,22 +125,18 @@ def implementation(ranges: tuple[tuple[str, str], ...]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def ranges_of(cell: str, domain: str = "") -> tuple[tuple[str, str], ...]:
+def ranges_of(cell: str) -> tuple[tuple[str, str], ...]:
     """The (domain, name) ranges of an NVTX cell, outer to inner.
 
-    The cell: an id, then quoted ranges `"domain:name:six fields"`, two spaces between. domain: where the cell
-    leaves it out (summaries have a column for it). Names may hold colons.
+    The cell: an id, then quoted ranges `"domain:name:six fields"`, two spaces between. Names may hold colons.
     """
     start, end = cell.find('"'), cell.rfind('"')
     if start == end:
         return ()
     found = []
     for text in cell[start + 1 : end].split('"  "'):
-        if domain:
-            found.append((domain, _range_name(text)))
-        else:
-            own, _, rest = text.partition(":")
-            found.append((own, _range_name(rest)))
+        own, _, rest = text.partition(":")
+        found.append((own, _range_name(rest)))
     return tuple(found)
 
 
@@ -189,7 +180,7 @@ def _counters(metrics: dict[str, Column], cc: NDArray[np.object_]) -> dict[str, 
 
 
 def _devices(found: Launches) -> list[dict[str, Any]]:
-    """Each GPU of the file once: {"index", "name", "cc"} and what DEVICE_FACTS the file has (SI units)."""
+    """Each GPU of the file once: {"index", "name", "cc"} and known DEVICE_FACTS (SI units)."""
     devices: dict[tuple[str, str, str], dict[str, Any]] = {}
     keys = found.keys
     for row, key in enumerate(zip(keys["device"], keys["gpu"], keys["cc"], strict=True)):

@@ -19,8 +19,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Message:
-    """What ncu said. kind: a name of FAILURES, or "error"/"warning" for an unknown ==ERROR==/==WARNING== line. level:
-    "error" where no numbers can be expected, "warning" where they can, "note" for what ncu always says.
+    """A message of ncu. kind: a name of FAILURES, or "error"/"warning" for an unknown line.
+
+    level: "error" where no numbers can be expected, "warning" where they can, "note" for what ncu always says.
     """
 
     kind: str

@@ -1,14 +1,12 @@
-"""ncu's text page, as it stands on a terminal and in course notes: launches, and under each its sections' tables.
+"""ncu's text page, as a terminal shows it: launches, and under each its sections' tables.
 
-    kernel(int) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
-      Section: GPU Speed Of Light Throughput
-      ------------------- ------------- ------------
-      Metric Name           Metric Unit Metric Value
-      ------------------- ------------- ------------
-      Duration                  usecond        14.46
-      ------------------- ------------- ------------
-
-The details page and the raw page look alike; each row becomes one of the details page's CSV.
+kernel(int) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+  Section: GPU Speed Of Light Throughput
+  ------------------- ------------- ------------
+  Metric Name           Metric Unit Metric Value
+  ------------------- ------------- ------------
+  Duration                  usecond        14.46
+  ------------------- ------------- ------------
 """
 
 from __future__ import annotations
@@ -22,26 +20,21 @@ from collectors.ncu.text import LONGEST, Row, Scan, Table, physical_lines
 
 _KEYS = ("ID", "Process ID", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC")
 _TITLES = ["Section Name", "Metric Name", "Metric Unit", "Metric Value"]
-_SUMMARY = [*_KEYS[1:], "Invocations", "Section Name", "Metric Name", "Metric Unit", "Minimum", "Maximum", "Average"]
 _SHAPE = r"(?P<grid>\([\d, ]+\))x(?P<block>\([\d, ]+\))"
 _PROCESS = re.compile(r"\[(\d+)\] \S+@\S+\s*$")
 _DEVICE = re.compile(r"^\s+Device (\d+), CC ([\d.]+)\s*$")
 LAUNCH = re.compile(
     rf"^[ \t]*(?P<kernel>\S.*?)(?: {_SHAPE})?(?:, \d{{4}}-\w{{3}}-\d\d [\d:]+)?"
-    r", (?:Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?"
-    r"|Invocations (?P<invocations>\d+))\s*$",
+    r", Context (?P<context>\d+), Stream (?P<stream>\d+)(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$",
     re.MULTILINE,
 )
-"""The line of a launch, or in the output of `--print-summary` that of all launches of a kernel."""
 _SECTION = re.compile(r"^\s+Section: (.+?)\s*$")
-_RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2,4}\s*$")
+_RULER = re.compile(r"^\s*-{3,}(?: +-{3,}){2}\s*$")
 
 
 @dataclass
 class _Table:
-    """An open table: where its columns are, whether a line of titles told three rulers apart from two, and whether
-    the titles are those of metrics (rules print tables of their own).
-    """
+    """An open table: spans of its columns, and whether it is one of metrics."""
 
     spans: list[tuple[int, int]]
     rulers: int = 1
@@ -61,7 +54,7 @@ class _Table:
 
 @dataclass
 class _Place:
-    """Where in a page its reader is: process, device and launch above the line."""
+    """Process, device and launch above a line of a page."""
 
     process: str = ""
     device: tuple[str, str] = ("", "")
@@ -81,18 +74,17 @@ class _Place:
         if kernel.startswith("unnamed>"):
             kernel = f"<{kernel}"  # ncu prints "<unnamed>::f" so, where no type stands before it.
         device, cc = (launch["device"], launch["cc"]) if launch["device"] else self.device
-        where = [launch["context"] or "", launch["stream"] or "", block, grid, device or "", cc or ""]
-        counted = [launch["invocations"]] if launch["invocations"] else []
-        self.keys = [*([] if counted else [str(self.number)]), self.process, kernel, *where, *counted]
+        where = [launch["context"], launch["stream"], block, grid, device or "", cc or ""]
+        self.keys = [str(self.number), self.process, kernel, *where]
 
 
 def rows(scan: Scan) -> Iterator[Row]:
-    """The metrics of a text page as rows of a details or summary table; none where it is no such page.
+    """The metrics of a text page as rows of a details table; none where it is no such page.
 
-    A file that ends inside a table breaks off there: refused, unless a partial reading was asked for (Scan.stop). What the
-    page alone tells of itself is left in the scan: metrics without a launch, a section twice under one launch.
+    A file that ends inside a table breaks off there (Scan.stop). Metrics without a launch, and sections that stand
+    twice under one launch, are counted in the scan.
     """
-    pages = {3: Table([*_KEYS, *_TITLES], 1), 5: Table(_SUMMARY, 1)}
+    page = Table([*_KEYS, *_TITLES], 1)
     place, before, line = _Place(), "", 0
     table: _Table | None = None
     for line, data in enumerate(physical_lines(scan.path), 1):
@@ -118,12 +110,11 @@ def rows(scan: Scan) -> Iterator[Row]:
             elif on := _DEVICE.match(text):
                 place.device = on[1], on[2]
         elif text.strip().startswith("Metric Name"):
-            page = pages.get(len(table.spans))
             table.titled = True
-            table.metrics = page is not None and text.split() == " ".join(page.header[-len(table.spans) :]).split()
+            table.metrics = text.split() == " ".join(_TITLES[1:]).split()
         elif table.metrics and (cells := table.cells(text))[-1]:
             if place.keys:
-                yield Row(b"", pages[len(cells)], line, [*place.keys, place.section, *cells])
+                yield Row(b"", page, line, [*place.keys, place.section, *cells])
             else:
                 scan.headless += 1
         before = text

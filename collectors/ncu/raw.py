@@ -1,7 +1,6 @@
-"""ncu's raw page: a row a launch, a column a metric, the first row below the header its units.
+"""ncu's raw page: a row a launch, a column a metric, the first row its units.
 
-Big files are the rule (thousands of launches, hundreds of columns): rows are checked one by one for
-wholeness, then only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
+Only the columns asked for go through pandas, a chunk at a time, and each distinct cell is parsed once.
 """
 
 from __future__ import annotations
@@ -49,6 +48,14 @@ def nvtx_columns(header: list[str]) -> tuple[int | None, int | None]:
     return push, start
 
 
+def launch_number(cell: str, where: str) -> int:
+    """The number of a launch, in any locale; raises CollectError that begins with `where`."""
+    digits = cell.replace(",", "").replace(".", "").replace(" ", "")
+    if not digits.isdigit():
+        raise CollectError(f"{where}: field ID: {cell!r} is not a number", fix=DAMAGED)
+    return int(digits)
+
+
 @dataclass
 class _Open:
     """The table being read: which columns matter, their units, and rows not yet converted."""
@@ -64,7 +71,7 @@ class _Open:
 
 @dataclass
 class _Part:
-    """Rows of one table: identities, and metrics as codes and their distinct cells while the decimal mark is open."""
+    """Rows of one table: identities, and metrics as codes and distinct cells."""
 
     keys: dict[str, NDArray[np.object_]]
     columns: dict[str, tuple[Any, Any]]
@@ -76,7 +83,7 @@ class _Part:
 
 
 class RawReader:
-    """Collects the raw tables of one file. wanted: says of a metric name whether it is worth a column."""
+    """Collector of the raw tables of one file. wanted: whether a metric is worth a column."""
 
     def __init__(self, scan: Scan, wanted: Callable[[str], bool]) -> None:
         self._scan = scan
@@ -98,7 +105,7 @@ class RawReader:
         state = self._open
         if not state.started:
             state.started = True
-            if self._is_units(row):
+            if row.data.startswith((b'"",', b",")) and not any(row.fields()[:2]):
                 state.units = dict(enumerate(row.fields()))
                 return
             self._caveat(
@@ -112,7 +119,7 @@ class RawReader:
             self._flush()
 
     def result(self) -> Launches:
-        """All launches of the file; raises CollectError where a cell is no number or the locale is open."""
+        """All launches of the file; raises CollectError for no number or an open locale."""
         self._flush()
         mark = self._evidence.settle()
         names = list(dict.fromkeys(name for part in self._parts for name in part.columns))
@@ -138,11 +145,6 @@ class RawReader:
             elif "__" in name and name not in taken:
                 self._untaken[name] = None
         return dict(sorted(chosen.items()))
-
-    def _is_units(self, row: Row) -> bool:
-        if not row.data.startswith((b'"",', b",")):
-            return False
-        return not any(row.fields()[:2])
 
     def _flush(self) -> None:
         """Converts the rows held."""
@@ -185,7 +187,7 @@ class RawReader:
 
         pushed, started = column(push, ranges_of), column(start, ranges_of)
         return {
-            "launch": column("ID", self._launch),
+            "launch": column("ID", lambda cell: launch_number(cell, str(self._scan.path))),
             "process": column("Process ID"),
             "kernel": column("Kernel Name"),
             "stream": column("Stream"),
@@ -196,12 +198,6 @@ class RawReader:
             "cc": column("CC", chip),
             "ranges": objects([one or other for one, other in zip(pushed, started, strict=True)]),
         }
-
-    def _launch(self, cell: str) -> int:
-        digits = cell.replace(",", "").replace(".", "").replace(" ", "")
-        if not digits.isdigit():
-            raise CollectError(f"{self._scan.path}: field ID: {cell!r} is not a number", fix=DAMAGED)
-        return int(digits)
 
     def _factor(self, name: str, unit: str) -> float:
         factor = scale(unit)

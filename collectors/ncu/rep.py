@@ -1,4 +1,4 @@
-"""ncu's .ncu-rep reports, by NVIDIA's reader package where it is installed, else by ncu itself.
+"""ncu's .ncu-rep reports, by NVIDIA's reader package if installed, else by ncu itself.
 
 Both give base units; the package all digits, the export of ncu two decimals.
 """
@@ -39,7 +39,7 @@ def is_report(path: Path) -> bool:
 
 
 def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
-    """The launches of a report; raises CollectError when it is cut, empty, or nothing here can read it."""
+    """The launches of a report; raises CollectError when it is cut, empty or unreadable here."""
     results = count_results(path)
     try:
         import ncu_report
@@ -56,11 +56,10 @@ def launches(path: Path, wanted: Callable[[str], bool]) -> Launches:
 
 
 def count_results(path: Path) -> int | None:
-    """How many launches a report says it has; None for the compressed form.
+    """Number of launches that a report states; None for the compressed form.
 
-    The reader package takes a cut report for a shorter one, so the blocks are walked here: four bytes of
-    length, a header (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError
-    if the last is cut.
+    The reader package takes a cut report for a shorter one, so the blocks are walked: four bytes of length, a header
+    (protobuf: field 2 launches, field 5 bytes that follow), the bytes. Raises CollectError if the last is cut.
     """
     cut = CollectError(f"{path}: the report breaks off", fix="copy it again, or record it again")
     size = path.stat().st_size
@@ -84,7 +83,7 @@ def count_results(path: Path) -> int | None:
 
 
 def _message(file: BinaryIO) -> bytes:
-    """The message behind its four bytes of length; raises IndexError where the file ends within it."""
+    """The message behind its four bytes of length; raises IndexError where it is cut."""
     length = file.read(4)
     message = file.read(int.from_bytes(length, "little"))
     if len(length) < 4 or len(message) < int.from_bytes(length, "little"):

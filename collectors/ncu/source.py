@@ -1,10 +1,7 @@
-"""ncu's source page as CSV (`--page source --csv --print-source cuda,sass`): instructions with their source lines.
+"""ncu's source page as CSV (`--page source --print-source cuda,sass`), or of a report.
 
-The same of a report (.ncu-rep), by NVIDIA's reader package where it is installed, else by ncu's page.
-
-Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums of
-what they became) with the rows of their instructions below. Kernels without a line table have a `Kernel Name` and
-instructions alone. Samples are counts of the sampler, not times.
+Each kernel comes as a block: `File Path`, `Function Name`, a header, then rows of lines (number and text, sums) with
+the rows of their instructions below. Kernels without a line table have instructions alone. Samples are counts.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ _OPERATION = "Access Operation"
 
 
 class Instruction(msgspec.Struct, frozen=True):
-    """One machine instruction of a kernel: `line` 0 and `file` "" where no line table says whose it is.
+    """One machine instruction of a kernel: `line` 0 and `file` "" without a line table.
 
     `samples`: of the sampler at this instruction; `stalls`: those by reason (long_sb, lg, ...), issued or not;
     `executed`: times, a warp each; `sectors` of 32 B asked of the L2, `ideal` the least that would have done;
@@ -49,7 +46,7 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """One profiled kernel: its instructions in the order of their addresses, and the text of its lines."""
+    """One profiled kernel: its instructions by address, and the text of its lines."""
 
     kernel: str
     instructions: tuple[Instruction, ...]
@@ -57,9 +54,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def read(path: str | os.PathLike[str]) -> list[Listing]:
-    """The kernels of a source page, or of a report. Raises CollectError naming the row where the page is damaged, cut, or
-    none, and for a report without instructions.
-    """
+    """The kernels of a source page or report; raises CollectError naming the damaged row."""
     file = Path(path)
     if rep.is_report(file):
         return _of_report(file)
@@ -148,7 +143,7 @@ def _sampled(action: Any) -> Listing:
 
 
 def _by_address(action: Any, name: str) -> dict[int, float]:
-    """What a metric counted at each instruction; {} of one that was not collected by instruction."""
+    """Counts of a metric at each instruction; {} of one not collected by instruction."""
     metric = action.metric_by_name(name)
     if metric is None or not metric.has_correlation_ids():
         return {}

@@ -1,9 +1,7 @@
-"""The text ncu writes, taken apart: CSV tables, their rows, and everything else, whole rows only.
+"""ncu's text as CSV tables, their whole rows, and log lines.
 
-A file may hold several tables (processes, concatenated runs) with log lines and program output before,
-between and after. A row is whole when it has its closing quotes and the fields its table asks for. A file cut
-anywhere ends in a row that is not, except exactly at the end of a row: then what is left is a whole, shorter
-file.
+A file may hold several tables, with log lines and program output before, between and after. A row is whole when it
+has its closing quotes and the fields its table asks for.
 """
 
 from __future__ import annotations
@@ -19,11 +17,7 @@ from pathlib import Path
 from collectors import wide
 from collectors.errors import CollectError
 
-_HEADERS = (
-    b'"ID","Process ID","Process Name",',
-    b'"Process ID","Process Name","Host Name","Kernel Name",',
-    b'"Domain","Range:PL_Type',
-)
+_HEADER = b'"ID","Process ID","Process Name",'
 _BARE_HEADER = re.compile(rb'"?ID"?,"?Process ID"?,"?Process Name"?,')
 _FIRST_CELL = re.compile(rb'"[^"]*","')
 _GLUED = re.compile(rb'"\d+","\d+",')
@@ -33,11 +27,10 @@ LONGEST = 1 << 17
 _TELL = 1 << 20
 
 DAMAGED = "a row is damaged, or another program wrote the file again: export it again"
-RAW, DETAILS, SUMMARY = "raw", "details", "summary"
+RAW, DETAILS = "raw", "details"
 _NEEDED = {
     RAW: ("Kernel Name",),
     DETAILS: ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value"),
-    SUMMARY: ("Kernel Name", "Metric Name", "Metric Unit", "Average"),
 }
 """Columns that every page of a kind has, of every version."""
 
@@ -52,7 +45,7 @@ class Table:
     page: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.page = RAW if "Metric Name" not in self.header else DETAILS if "ID" in self.header else SUMMARY
+        self.page = RAW if "Metric Name" not in self.header else DETAILS
 
     @property
     def least(self) -> int:
@@ -60,7 +53,7 @@ class Table:
         return self.header.index("Metric Value") + 1 if self.page == DETAILS else len(self.header)
 
     def fits(self, line: bytes) -> bool:
-        """Whether a line is a whole row beyond caveat (raw pages as ncu writes them: every cell quoted)."""
+        """Whether a line is certainly a whole row of a raw page as ncu writes it, every cell quoted."""
         return (
             self.page == RAW
             and line.count(b'","') == len(self.header) - 1
@@ -72,7 +65,7 @@ class Table:
 
 @dataclass
 class Row:
-    """A whole row: its bytes (without line end), table and line number; of a page for people its cells."""
+    """A whole row: its bytes without line end, table and line number; of a text page its cells."""
 
     data: bytes
     table: Table
@@ -86,7 +79,7 @@ class Row:
 
 @dataclass
 class Scan:
-    """What scanning a file leaves behind besides the rows: log text, tables, and where it broke off."""
+    """The scan of a file: rows, and beside them log text, tables, and where it broke off."""
 
     path: Path
     partial: bool = False
@@ -107,14 +100,14 @@ class Scan:
         return "\n".join(self.log)
 
     def note(self, line: bytes) -> None:
-        """Keeps a line that is no row (up to a limit: a program may print a lot; tagged lines always, none endless)."""
+        """Keep a line that is no row, up to a limit; tagged lines always."""
         line = line[:LONGEST]
         if self._logged < _LOG_LIMIT or line.startswith((b"==ERROR==", b"==WARNING==")):
             self._logged += len(line)
             self.log.append(line.decode("utf-8", errors="replace"))
 
     def stop(self, line: int, why: str) -> None:
-        """The file breaks off here: raises CollectError unless a partial reading was asked for."""
+        """Note that the file breaks off here; raises CollectError unless reading is partial."""
         message = f"line {line}: {why}"
         if not self.partial:
             raise CollectError(
@@ -174,8 +167,8 @@ class Scan:
         if not table.quoted:
             return line if (line[:1].isdigit() and b"," in line) or line.startswith(b",,") else None
         if line.startswith(b'"'):
-            return line if table.page == SUMMARY or line.startswith(b'"",') or _GLUED.match(line) else None
-        glued = _GLUED.search(line) if table.page != SUMMARY else None
+            return line if line.startswith(b'"",') or _GLUED.match(line) else None
+        glued = _GLUED.search(line)
         if not glued:
             return None
         self._glued(line[: glued.start()])
@@ -222,7 +215,7 @@ def _defect(data: bytes, table: Table, ended: bool) -> str:
 
 
 def _closed(data: bytes, cells: list[str], table: Table) -> bool:
-    """Whether a row without line end has its last cell. One without quotes may lack digits, and is not taken."""
+    """Whether a row without line end has its last cell; without quotes it may lack digits."""
     if table.page != DETAILS:
         return data.endswith(b'"') and len(cells) == len(table.header)
     if not cells[table.header.index("Metric Name")]:
@@ -235,18 +228,16 @@ def _closed(data: bytes, cells: list[str], table: Table) -> bool:
 
 def _header(line: bytes) -> int | None:
     """Where a header begins in a line, None if there is none."""
-    if b"Process ID" not in line and b'"Domain","Range' not in line:
+    if b"Process ID" not in line:
         return None
     if _BARE_HEADER.match(line):
         return 0
-    places = [line.find(header) for header in _HEADERS]
-    return min((place for place in places if place >= 0), default=None)
+    place = line.find(_HEADER)
+    return place if place >= 0 else None
 
 
 def _join(first: bytes, following: Iterator[tuple[int, bytes]]) -> tuple[bytes, bool, bool]:
-    """A line whose quote is open with the lines up to the one that closes it, whether that ended, and whether rows of
-    their own are among them, or none closes it: then a quote is missing.
-    """
+    """A line with an open quote up to its closing line, whether it ended, whether one lacks."""
     parts = [first]
     for _, line in following:
         parts.append(line)

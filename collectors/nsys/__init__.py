@@ -1,8 +1,7 @@
-"""Nsight Systems exports: `nsys stats` reports (CSV, aligned text, a stdout of several) and the sqlite export.
+"""Nsight Systems exports: `nsys stats` reports (CSV, aligned text, stdout) and sqlite.
 
-Old (2020 to 2022.4) and new (2023.1 on) names and headers are taken alike; the header decides, not the file's name.
-A trace has no end mark: one that was cut exactly after a row reads as a shorter trace. Summaries show their
-shares of the total, so there a missing row is noticed.
+Names and headers of 2020 to 2022.4 and of 2023.1 on are taken alike. A trace has no end mark: one cut exactly after
+a row reads as a shorter trace. Summaries show shares of the total, so a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _DETAIL = ("sqlite", "gpu_trace", "gpu_sum", "kern_sum", "nvtx_kern_sum")
 
 @dataclass
 class _Reports:
-    """The reports of a text export: typed frames by kind, rows of those without launches, what could not be read."""
+    """Reports of a text export: typed frames by kind, rows of the others, damaged ones."""
 
     frames: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
     others: dict[str, int] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class _Reports:
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is of nsys: a report header near the top, a sqlite export, a recording, or empty."""
+    """Whether a file is of nsys: a report header, a sqlite export, a recording, or empty."""
     if head.startswith("SQLite format 3"):
         return sqlite.sniff(head, path)
     if path.suffix.lower() in _BINARY or not head.strip():
@@ -72,10 +71,9 @@ def read(
 ) -> pd.DataFrame:
     """The launches frame of an export (of a sqlite export: see sqlite.read_sqlite).
 
-    partial: read a cut file to its last whole row and say so in a caveat, instead of refusing it. progress:
-    called with (bytes done, bytes in all) of text exports. coded: texts as categories, where the frame is of one GPU trace.
-    attrs: "caveats", "report", and where found "devices", "api".
-    Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
+    partial: read a cut file to its last whole row, with a caveat. progress: called with (bytes done, bytes in all) of
+    text exports. coded: texts as categories, of one GPU trace. attrs: "caveats", "report", and where found "devices",
+    "api". Raises CollectError when the file is damaged, has an ERROR line, or holds no kernels.
     """
     path = Path(path)
     if path.suffix.lower() in _BINARY:
@@ -155,7 +153,7 @@ def _complaints(export: Export, partial: bool) -> list[Caveat]:
 
 
 def _missing_share(path: Path, frame: pd.DataFrame, partial: bool) -> list[Caveat]:
-    """A summary whose shares do not add up to the whole has lost rows: refused, or given a caveat with `partial`."""
+    """Caveats of a summary whose shares do not add up; raises CollectError unless `partial`."""
     if "share" not in frame or frame["share"].isna().any():
         return []
     lost = 1 - float(frame["share"].sum())
@@ -178,7 +176,8 @@ def _choose(reports: Sequence[tuple[str, pd.DataFrame]]) -> list[tuple[str, pd.D
 
 
 def _caveats(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> list[Caveat]:
-    found = [_skipped(line) for line in reports.skipped]
+    lost = "that data is missing, not zero"
+    found = [Caveat(f"nsys skipped a report: {one}", lost, "record with -t cuda,nvtx") for one in reports.skipped]
     kinds = [kind for kind, _ in chosen]
     twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
     found += [
@@ -189,10 +188,6 @@ def _caveats(reports: _Reports, chosen: Sequence[tuple[str, pd.DataFrame]]) -> l
         if not any(frame is one for _, one in chosen):
             found += [*frame.attrs["caveats"], *empty_ranges(kind, frame)]
     return found
-
-
-def _skipped(line: str) -> Caveat:
-    return Caveat(f"nsys skipped a report: {line}", "that data is missing, not zero", "record with -t cuda,nvtx")
 
 
 def _no_launches(path: Path, reports: _Reports) -> CollectError:

@@ -1,8 +1,7 @@
 """A table of an nsys export -> a typed frame.
 
-pandas' parser in C reads a table at once, and the result is proved: the commas and newlines of the bytes must be those
-of the parsed rows, so a row cut in the middle of the file, or glued to another, cannot slip through. Where the proof
-fails, or a number is written with separators, the rows are gone through one by one, to read them or to name the line.
+pandas' parser reads a table at once, and the commas and newlines of the bytes must be those of the parsed rows. Where
+they are not, or a number has separators, the rows are read one by one.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ _Columns = dict[int, Any]
 def table_frame(
     export: Export, table: Table, kind: str, *, partial: bool = False, leave: Container[str] = ()
 ) -> pd.DataFrame:
-    """The rows of one table as a frame with the columns of reports, SI units, None and "" as NaN or "".
+    """The rows of a table as a frame with the columns of reports, SI units, NaN or "" for none.
 
-    Texts are categories. `leave`: columns that are left out; only their number is checked.
-    A last row without its newline is refused, or with `partial` left out with a caveat. Raises CollectError
-    naming file, line and column for anything that cannot be read in one way only. attrs: "caveats", "report".
+    Texts are categories. `leave`: columns left out. A last row without its newline is refused, or with `partial` left
+    out with a caveat. Raises CollectError naming file, line and column. attrs: "caveats", "report".
     """
     columns, unsure = fields(table.header, kind, table.unit)
     whole, cut = whole_rows(export, table, partial=partial)
@@ -83,10 +81,7 @@ def _check(export: Export, table: Table, kind: str, frame: pd.DataFrame) -> None
 
 
 def whole_rows(export: Export, table: Table, *, partial: bool) -> tuple[Table, list[Caveat]]:
-    """The table up to its last whole row, and the caveat when that is not all of it.
-
-    Raises CollectError for a cut table unless `partial`.
-    """
+    """The table up to its last whole row; a cut one is refused, or a caveat with `partial`."""
     end = whole_end(export, table)
     if end == table.end:
         return table, []
@@ -157,7 +152,7 @@ def _count(mark: str, codes: Any, texts: Sequence[str]) -> int:
 
 
 def _exact(export: Export, table: Table, columns: Sequence[Field], wanted: Sequence[int]) -> _Columns:
-    """The rows one by one; numbers with separators are settled by all cells of the table or refused."""
+    """The rows one by one; separators are settled by all cells of the table or refused."""
     lines, cells = [], []
     for line, row in rows(export, table):
         lines.append(line)

@@ -1,7 +1,6 @@
 """Typed nsys reports -> the launches frame.
 
-A trace gives one row a launch. A summary gives one row a kernel (and shape, where printed) with `instances`
-launches: its `time` is the mean of one launch, as the schema wants, so the total is time * instances.
+Of a summary `time` is the mean of one of its `instances`, so the total is time * instances.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ _COARSE = 0.5e3  # sizes are printed in MB with three decimals
 
 
 def launches(kind: str, frame: pd.DataFrame, *, coded: bool = False) -> pd.DataFrame:
-    """The launches frame of one report frame of frames; `kind` is gpu_trace or one of SUMMARIES. coded: the texts of a
-    gpu_trace, which has a million rows, as categories.
+    """The launches frame of one report frame; `kind` is gpu_trace or one of SUMMARIES.
 
-    attrs: "caveats", "report", and of a trace "devices".
+    coded: the texts of a gpu_trace as categories. attrs: "caveats", "report", and of a trace "devices".
     """
     if kind == "gpu_trace":
         made = _gpu_trace(frame, coded)
@@ -49,7 +47,7 @@ def memop_kind(name: str) -> str:
 
 
 def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
-    """The column "bytes" from the sizes [B] of the rows where `moved`; none where there are no such rows."""
+    """The column "bytes" from the sizes [B] of the rows where `moved`; none without such rows."""
     moved = np.asarray(moved, dtype=bool)
     if not moved.any():
         return {}
@@ -59,7 +57,7 @@ def moved_bytes(moved: Any, sizes: Any) -> dict[str, Any]:
 
 
 def each(keys: Any, make: Callable[[Any], str]) -> Any:
-    """make(key) for each of `keys` (array or categories), called once a distinct key: an object array."""
+    """make(key) of each key (array or categories), called once a distinct key: an object array."""
     return np.asarray(told(keys, make), dtype=object)
 
 
@@ -110,7 +108,7 @@ def device_columns(labels: pd.Series, streams: pd.Series) -> tuple[Any, Any, lis
 
 
 def reach(end: float, first: float, last: float) -> list[Caveat]:
-    """Caveats about a GPU trace that ends at `end` [s] while NVTX ranges start from `first` to `last` [s].
+    """Caveats of a GPU trace that ends at `end` [s] while ranges start up to `last` [s].
 
     An nsys older than the driver records ranges to the end and GPU work only at the beginning.
     """
@@ -166,7 +164,7 @@ def _gpu_trace(frame: pd.DataFrame, coded: bool) -> pd.DataFrame:
 
 
 def _sides(frame: pd.DataFrame, column: str) -> Any:
-    """A side of the grids or blocks, given up here: of a million launches they are a hundred megabytes."""
+    """A side of the grids or blocks, taken out of the frame to free its memory."""
     return frame.pop(column) if column in frame else np.full(len(frame), np.nan)
 
 
@@ -185,7 +183,7 @@ def _sizes(part: pd.DataFrame) -> Any:
 
 
 def api_facts(names: Any, calls: Any, times: Any) -> dict[str, float]:
-    """What the CUDA API cost on the CPU: calls, time [s], and the same of the calls that launch work."""
+    """Cost of the CUDA API on the CPU: calls, time [s], and of launching calls alone."""
     launch = each(np.asarray(names, dtype=object), lambda name: "x" * ("Launch" in name)) == "x"
     calls, times = np.asarray(calls, dtype=np.float64), np.asarray(times, dtype=np.float64)
     return {
@@ -213,8 +211,7 @@ def _summary(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _split_names(names: pd.Series) -> tuple[pd.Series, list[str]]:
-    """Kernels and ranges of "range/kernel", as `cuda_gpu_kern_sum:nvtx-name` prints them; brackets are left
-    whole."""
+    """Kernels and ranges of "range/kernel", as `cuda_gpu_kern_sum:nvtx-name` prints them."""
     split = {name: _split(name) for name in names.unique()}
     return names.map({name: parts[1] for name, parts in split.items()}), [split[name][0] for name in names]
 

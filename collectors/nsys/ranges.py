@@ -1,8 +1,6 @@
-"""Which NVTX ranges a launch lies in: by the moment of its API call on the thread that made it.
+"""NVTX ranges of each launch: by the moment of its API call on the thread that made it.
 
-A range is half open: start <= t < end, so a call on the border of two ranges belongs to the later one. One
-sweep a
-thread: launches and ranges are sorted once, each range enters and leaves the open set once.
+A range is half open: start <= t < end, so a call on the border of two ranges belongs to the later one.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Range:
-    """An NVTX range of one thread: ns on the tool's timeline; `end` is None while it was never closed."""
+    """An NVTX range of one thread: ns on the tool's timeline; `end` None if never closed."""
 
     start: int
     end: int | None
@@ -25,7 +23,7 @@ class Range:
 
 
 def by_thread(ranges: Sequence[Range]) -> dict[int, list[Range]]:
-    """The ranges of each thread in the order they open, the outer of two that open together first."""
+    """The ranges of each thread by their begin, the outer of two that open together first."""
     threads: dict[int, list[Range]] = {}
     for one in ranges:
         threads.setdefault(one.thread, []).append(one)
@@ -72,11 +70,9 @@ def sweep(ranges: Sequence[Range], times: Sequence[int]) -> list[str]:
 
 
 def adopted(threads: Mapping[int, Sequence[Range]], processes: Mapping[int, int], thread: Any, time: Any) -> list[str]:
-    """Paths for launches of threads that have no ranges: those open at the moment on another thread of the
-    process.
+    """Paths for launches of threads without ranges, of another thread of the process.
 
-    "" where no thread or more than one has a range open: who called is then not known.
-    processes: thread -> process.
+    "" where no thread or more than one has a range open. processes: thread -> process.
     """
     found: list[set[str]] = [set() for _ in range(len(time))]
     owners = np.array([processes[int(one)] for one in thread], dtype=np.int64)

@@ -1,9 +1,8 @@
 """The reports of `nsys stats`, recognised by their headers, not by the names of files.
 
-REPORTS holds those that list launches or what launching cost, as header cell (without its unit, lower case) ->
-column and type; old names and headers (2020 to 2022.4) and new ones (2023.1 on) lead to the same columns.
-Types: time [s], bytes [B], rate [B/s], share (fraction 0..1), count (float64, NaN = none), text, id (text of
-a number), dims ("x,y,z").
+REPORTS: header cell (without its unit, lower case) -> column and type, for names of 2020 to 2022.4 and of 2023.1 on.
+Types: time [s], bytes [B], rate [B/s], share (fraction 0..1), count (float64, NaN = none), text, id (text of a
+number), dims ("x,y,z").
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _UNITS: Mapping[str, Mapping[str, float]] = {"time": TIME_UNITS, "bytes": _BYTE_
 
 
 class Field(NamedTuple):
-    """A column of a report: its name here, its type, and the factor to SI (NaN where no unit is given)."""
+    """A column of a report: our name, type, and factor to SI (NaN without a unit)."""
 
     column: str
     type: str
@@ -133,7 +132,7 @@ _WITHOUT_LAUNCHES = {
 
 @lru_cache(maxsize=4096)
 def kind_of(header: tuple[str, ...]) -> str:
-    """The report a header belongs to, "" when to none: it has what the report needs and no other cell."""
+    """The report that a header belongs to; "" where it lacks a needed cell or has another."""
     bases = [_base(cell) for cell in header]
     if len(set(bases)) != len(bases):
         return ""
@@ -156,9 +155,8 @@ def is_report(header: tuple[str, ...]) -> bool:
 def fields(header: tuple[str, ...], kind: str, titled: str = "") -> tuple[list[Field], list[str]]:
     """The columns of a header, and the names of those without a unit.
 
-    titled: the unit in the title of the table (2020-21), which goes for what has none of its own. A time without unit
-    takes that of another time column of its header, else the ns that nsys means by default, which is then given a caveat;
-    sizes and rates without unit get NaN.
+    titled: the unit in the title of the table (2020-21). A time without unit takes that of another time column, else ns
+    with a caveat; sizes and rates without unit get NaN.
     """
     cells = [_CELL.fullmatch(cell) for cell in header]
     units = {m[2] for m in cells if m and m[2] in TIME_UNITS}

@@ -1,8 +1,7 @@
-"""A sqlite export of Nsight Systems without what it says of the machine and the user.
+"""A sqlite export of Nsight Systems without environment, host name, command lines and paths.
 
-An export holds the environment variables it was made with, the host's name, command lines, directories and the
-names of every process. None of that is needed to read it: kept are GPU work, API calls, NVTX ranges, devices,
-and the strings that these use, in a database written anew, so that nothing stays behind in free pages.
+Kept are GPU work, API calls, NVTX ranges, devices, and the strings that these use, in a database written anew, so
+that nothing stays behind in free pages.
 """
 
 from __future__ import annotations
@@ -32,10 +31,9 @@ _FOLDERS = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 
 
 def scrub(source: str | Path, target: str | Path | None = None) -> None:
-    """Write the export `source` without machine and user to `target`, by default in its own place.
+    """Write the export `source` without machine and user to `target`, by default in place.
 
-    The launches frame read from either is the same. Raises CollectError where `source` is cut or no database, or
-    `target` cannot be written; `source` is untouched then.
+    Raises CollectError where `source` is cut or no database, or `target` cannot be written; `source` is untouched then.
     """
     source = Path(source)
     target = Path(target) if target is not None else source

@@ -1,9 +1,7 @@
 """The sqlite export of Nsight Systems, read with plain SQL: needs no nsys.
 
-Kernels, memory operations and memsets become one launches frame; each is attributed to the NVTX ranges open
-when its API call was made (correlation id -> runtime call -> thread and time; see ranges). A table is
-absent when it
-would be empty, columns came and went over the years: both are looked up, never assumed.
+Each launch is attributed to the NVTX ranges open when its API call was made (correlation id -> runtime call ->
+thread and time; see ranges). Tables and columns differ between versions: both are looked up, never assumed.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from collectors.nsys.tables import (
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is a sqlite export of nsys (or a damaged database, for `read_sqlite` to refuse)."""
+    """Whether a file is a sqlite export of nsys, or a damaged database."""
     if not head.startswith("SQLite format 3"):
         return False
     try:
@@ -50,11 +48,10 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def read_sqlite(path: str | Path) -> pd.DataFrame:
-    """The launches frame: kernels, copies, memsets by start; time and start in s, `range` from NVTX.
+    """The launches frame: kernels, copies, memsets by start; times in s, `range` from NVTX.
 
-    Launches of threads without ranges (autograd's backward) have the range open on another thread of the process, where
-    there is just one. attrs: "caveats", "report" = "sqlite", "devices", "api".
-    Raises CollectError for a cut or damaged database and for one without GPU work.
+    Launches of threads without ranges (autograd's backward) have the only range open on another thread of the process.
+    attrs: "caveats", "report" = "sqlite", "devices", "api". Raises CollectError for a damaged database or no GPU work.
     """
     path = Path(path)
     with open_base(path) as base:
@@ -80,7 +77,7 @@ def read_sqlite(path: str | Path) -> pd.DataFrame:
 
 
 def _host(work: dict[str, Any], calls: dict[str, Any], ranges: Sequence[Range]) -> pd.DataFrame:
-    """What the host did (see collectors.kineto.host_frame), with the process: CUDA calls, and ranges that were closed."""
+    """The host's events (see collectors.kineto.host_frame): CUDA calls and closed ranges."""
     # The first piece of work of each call: a graph's launch has many.
     keys, first = np.unique(call_key(work["globalPid"], work["correlationId"]), return_index=True)
     at = np.searchsorted(keys, calls["key"]).clip(max=len(keys) - 1)
@@ -143,7 +140,7 @@ def _foreign(
     thread: Any,
     time: Any,
 ) -> list[Caveat]:
-    """Give launches of threads without ranges the one range open on another thread of their process."""
+    """Give launches of threads without ranges the only range open in their process."""
     processes = {int(one): int(process_of(one)) for one in (*threads, *np.unique(thread).tolist())}
     guess = adopted(threads, processes, thread, time)
     hit = [(place, path) for place, path in zip(at.tolist(), guess, strict=True) if path]
@@ -157,8 +154,7 @@ def _foreign(
 
 
 def _gaps(work: dict[str, Any], calls: dict[str, Any] | None, ranges: Sequence[Range]) -> list[Caveat]:
-    """Caveats about work that is missing: a trace that stops early, graphs recorded as a whole, ranges left
-    open."""
+    """Caveats of missing work: a trace that stops early, whole graphs, ranges left open."""
     found: list[Caveat] = []
     end = int(work["end"].max())
     if calls is not None and len(calls["start"]):

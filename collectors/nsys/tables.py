@@ -1,7 +1,6 @@
-"""The tables of an nsys sqlite export as arrays: what the GPU did, the API calls, NVTX ranges, devices.
+"""The tables of an nsys sqlite export as arrays: GPU work, API calls, NVTX ranges, devices.
 
-A table is absent when it would be empty, columns came and went over the years: both are looked up, never
-assumed. Names of columns are those of the export; ids are int64, -1 where unknown.
+Tables and columns differ between versions: both are looked up. Ids are int64, -1 where unknown.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def open_base(
 
 
 def _check_whole(path: Path, fix: str) -> None:
-    """A database states its number of pages; a shorter file was cut, behind a longer one stands another."""
+    """Raise CollectError where a file is not as long as its database states."""
     try:
         with path.open("rb") as file:
             head = file.read(100)
@@ -118,7 +117,7 @@ def _columns(base: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
-    """All rows of a cursor as an int64 array [rows, width], fetched in blocks; raises sqlite3.Error on what is none."""
+    """All rows of a cursor as an int64 array [rows, width]; raises sqlite3.Error."""
     blocks = []
     while rows := cursor.fetchmany(_BLOCK):
         try:
@@ -129,8 +128,7 @@ def _matrix(cursor: sqlite3.Cursor, width: int) -> Any:
 
 
 def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
-    """Everything the GPU did, by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind" (of
-    KINDS)."""
+    """GPU work by start: int64 arrays named as _COLUMNS, -1 where unknown, and "kind"."""
     parts, kinds = [], []
     for kind, suffix in TABLES.items():
         table = ACTIVITY + suffix
@@ -154,8 +152,7 @@ def gpu_work(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any]:
 
 
 def api_calls(base: sqlite3.Connection, tables: set[str]) -> dict[str, Any] | None:
-    """The CUDA API calls by correlation key: "key", "start", "thread", "time" [s], "name"; None when not
-    traced."""
+    """CUDA API calls: "key", "start", "thread", "time" [s], "name"; None if not traced."""
     table = ACTIVITY + "RUNTIME"
     if table not in tables:
         return None
@@ -221,10 +218,7 @@ def diagnostics(base: sqlite3.Connection, tables: set[str]) -> list[Caveat]:
 
 
 def devices_of(base: sqlite3.Connection, tables: set[str]) -> dict[int, dict[str, Any]]:
-    """The GPUs by the number kernels carry: name, index, cc, sms, l2_bytes, memory_bytes, bandwidth, clock.
-
-    Units: B, B/s, Hz; None where the export lacks it.
-    """
+    """The GPUs by number: name, index, cc, sms, sizes [B], bandwidth [B/s], clock [Hz]."""
     if "TARGET_INFO_GPU" not in tables:
         return {}
     there = _columns(base, "TARGET_INFO_GPU")
@@ -267,7 +261,7 @@ def work_names(base: sqlite3.Connection, work: dict[str, Any]) -> Any:
 
 
 def label(kind: int, name: int, kernels: dict[int, str]) -> str:
-    """The name as nsys stats prints it; `kind` counts in KINDS, `name` is what NAME_COLUMNS selects."""
+    """The name as nsys stats prints it; `kind` counts in KINDS, `name` is of NAME_COLUMNS."""
     if kind == 0:
         return kernels.get(name, f"[unnamed {name}]")
     if kind == 1:

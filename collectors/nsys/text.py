@@ -1,7 +1,6 @@
-"""What `nsys stats` printed or saved, cut into its tables: one export file, or a stdout of several reports.
+"""Output of `nsys stats` cut into its tables: an export file, or a stdout of several.
 
-Handles UTF-8 and UTF-16 (PowerShell), BOMs, the lines between reports, CSV and the aligned text with its
-ruler of dashes. Nothing here knows what a column means; see reports.
+UTF-8 and UTF-16, byte order marks, lines between reports, CSV and aligned text with its ruler of dashes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _WORDS = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "seco
 
 @dataclass(frozen=True)
 class Table:
-    """One table of an export: rows are the bytes [start, end); `line` is that of the first row; `unit` the title's."""
+    """A table of an export: bytes [start, end), `line` of its first row, `unit` of its title."""
 
     header: tuple[str, ...]
     start: int
@@ -50,7 +49,7 @@ class Table:
 
 @dataclass
 class Export:
-    """An open export: its bytes (mapped, never read whole) and what was found in them; close it after use."""
+    """An open export: its bytes (mapped, never read whole) and its tables."""
 
     path: Path
     data: mmap.mmap
@@ -71,10 +70,7 @@ class Export:
 
 
 class Slice(io.RawIOBase):
-    """The bytes [start, end) of an export as a stream, read past the mapping so that they do not stay in memory.
-
-    Counts the commas and newlines that went through: what a parser made of them can be checked against it.
-    """
+    """The bytes [start, end) of an export as a stream that counts its commas and newlines."""
 
     def __init__(self, export: Export, start: int, end: int) -> None:
         super().__init__()
@@ -253,7 +249,7 @@ def _table(text: str, previous: str, start: int, line: int, recognise: Recognise
 
 
 def _closed(export: Export, table: Table) -> Table:
-    """The table with its end: a blank line, the next report's first line, or the end of the file."""
+    """The table with its end: a blank line, the next report's first line, or the file's end."""
     data, end = export.data, len(export.data)
     for found in _BETWEEN.finditer(data, table.start - 1):
         if not _goes_on(data, table, found.start() + 1):
@@ -265,7 +261,7 @@ def _closed(export: Export, table: Table) -> Table:
 
 
 def _goes_on(data: mmap.mmap, table: Table, at: int) -> bool:
-    """Whether a blank line at `at` stands inside a CSV table: what follows it is one more of its rows."""
+    """Whether a blank line at `at` stands inside a CSV table: one more row follows."""
     after = data[at : at + _BLOCK].decode("utf-8", errors="replace")
     if table.spans or not after.startswith(("\n", "\r\n")):
         return False

@@ -1,8 +1,7 @@
-"""nvprof exports: summaries and GPU traces, as CSV (old: units inside the values; newer: a row of units) and as text, and
-the metrics of `--metrics` (see metrics).
+"""nvprof exports: summaries (CSV, text), GPU traces (CSV) and `--metrics` (see metrics).
 
-A summary gives one row a kernel with `instances` launches, `time` being the mean of one; a trace one row a
-launch. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
+Old CSVs have units inside the values, newer ones a row of units. Of a summary `time` is the mean of one of its
+`instances`. Names are not always quoted in old CSVs, so the last field takes the rest of the line.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ _SUMMARY = ("time(%)", "time", "calls", "avg", "min", "max", "name")
 _TRACE = {"start", "duration", "grid x", "block x", "name"}
 _VALUE = re.compile(r"([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)([a-zA-Z%]*)")
 _TEXT_HEADER = re.compile(r"^\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name\s*$")
-_TEXT_TRACE = re.compile(r"^\s*Start\s+Duration\s+Grid Size\s+Block Size\s.*\sName\s*$")
 _TEXT_ROW = re.compile(
     r"^\s*(?:(GPU activities|API calls|OpenACC \(excl\)|OpenMP \(incl\)):)?"
     r"\s*([\d.]+%)\s+(\S+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(.+?)\s*$"
@@ -43,7 +41,7 @@ _EMPTY = ("No kernels were profiled", "No API activities were profiled", "No eve
 
 @dataclass
 class _Rows:
-    """Rows of a table: the file, their line numbers, units of the row of units and cells, both by column."""
+    """Rows of a table: file, line numbers, and by column units and cells."""
 
     path: Path
     lines: list[int]
@@ -55,7 +53,7 @@ class _Rows:
         return self.cells.get(name, [""] * len(self.lines))
 
     def numbers(self, name: str, known: Mapping[str, float]) -> NDArray[np.float64]:
-        """A column in SI: each cell by its own unit, else that of the row of units; NaN for an empty one."""
+        """A column in SI: each cell by its own unit, else that of the row of units; NaN if empty."""
         unit = self.units.get(name, "")
         cells = zip(self.lines, self.text(name), strict=True)
         return np.array([self._value(line, cell, known, unit) if cell else np.nan for line, cell in cells], float)
@@ -85,11 +83,9 @@ def sniff(head: str, path: Path) -> bool:
 
 
 def _kind(line: str) -> str:
-    """What begins with a header: "summary", "trace", "text summary", "text trace" or "metrics"; "" for other lines."""
+    """The table that a header begins: "summary", "text summary", "trace", "metrics" or ""."""
     if _TEXT_HEADER.match(line):
         return "text summary"
-    if _TEXT_TRACE.match(line):
-        return "text trace"
     if metrics.is_header(line):
         return "metrics"
     cells = tuple(cell.strip().lower() for cell in line.replace('"', "").split(","))
@@ -102,21 +98,19 @@ def _kind(line: str) -> str:
 def read(path: str | Path, *, partial: bool = False, progress: object = None) -> pd.DataFrame:
     """The launches frame of an nvprof export; API calls are left out and summed in attrs["api"].
 
-    partial: leave out a cut last row, with a caveat, instead of refusing the file.
-    attrs: "caveats", "report" ("summary" or "trace"). Raises CollectError naming the line that
-    cannot be read, and for an export without kernels.
+    partial: leave out a cut last row, with a caveat, instead of refusing it. attrs: "caveats", "report" ("summary"
+    or "trace"). Raises CollectError naming the line that cannot be read, and for an export without kernels.
     """
     path = Path(path)
     lines, caveats = _lines(path, partial)
     kind, at = _header(path, lines)
     if kind == "metrics":
         return metrics.read(path, lines, at, caveats, partial=partial)
-    _one_result(path, lines, at, traced="trace" in kind)
-    readers = {"text summary": _printed_summary, "text trace": _printed_trace}
-    rows = readers.get(kind, _delimited)(path, lines, at)
+    _one_result(path, lines, at, traced=kind == "trace")
+    rows = (_printed_summary if kind == "text summary" else _delimited)(path, lines, at)
     if not rows.lines:
         raise CollectError(f"{path}: a header of nvprof and no row after it", fix="export again")
-    return _trace(rows, caveats) if "trace" in kind else _summary(rows, caveats, partial)
+    return _trace(rows, caveats) if kind == "trace" else _summary(rows, caveats, partial)
 
 
 def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
@@ -137,7 +131,7 @@ def _lines(path: Path, partial: bool) -> tuple[list[str], list[Caveat]]:
 
 
 def _one_result(path: Path, lines: Sequence[str], at: int, *, traced: bool) -> None:
-    """Raises CollectError where several programs printed into one file. A trace goes on under a second heading."""
+    """Raise CollectError where several programs printed into one file."""
     found = [match[1] for line in lines if (match := _RESULT.match(line)) and match[2] == "Profiling "]
     first = next((at for at, line in enumerate(lines) if _RESULT.match(line)), at)
     found += ["unknown"] * (at < first)
@@ -160,7 +154,7 @@ def _header(path: Path, lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _delimited(path: Path, lines: Sequence[str], at: int) -> _Rows:
-    """The rows of a CSV, up to a table of another kind: API calls without a Type column, Unified Memory."""
+    """The rows of a CSV, up to a table of another kind (API calls, Unified Memory)."""
     names = [cell.strip().lower() for cell in lines[at].replace('"', "").split(",")]
     rows = _Rows(path, [], {}, {name: [] for name in names})
     for number, line in enumerate(lines[at + 1 :], start=at + 2):
@@ -214,34 +208,6 @@ def _printed_summary(path: Path, lines: Sequence[str], at: int) -> _Rows:
         for values, cell in zip(rows.cells.values(), match.groups(), strict=True):
             values.append(cell if cell is not None else values[-1] if values else "")
     return rows
-
-
-def _printed_trace(path: Path, lines: Sequence[str], at: int) -> _Rows:
-    """The rows of a trace for people: every column but the name ends below the end of its title."""
-    titles = list(re.finditer(r"\S+(?: \S+)*", lines[at]))
-    ends = [0, *(title.end() for title in titles[:-1])]
-    data: dict[str, list[str]] = {title[0].lower(): [] for title in titles}
-    numbers = []
-    for number, line in enumerate(lines[at + 1 :], start=at + 2):
-        if not line.strip():
-            break  # A legend follows.
-        if metrics.NOISE.match(line):
-            continue
-        cells = [line[left:right] for left, right in zip(ends, [*ends[1:], len(line)], strict=True)]
-        # In the narrowest places a blank is all that parts two cells.
-        if not all(cell.strip() for cell in cells) or not all(cell[:1] == " " for cell in cells[1:]):
-            raise CollectError(
-                f"{path}, line {number}: a row of another width than its header", fix="export with --csv"
-            )
-        numbers.append(number)
-        for values, cell in zip(data.values(), cells, strict=True):
-            values.append("" if cell.strip() == "-" else cell.strip())
-    for side in ("grid", "block"):
-        shaped = [cell.strip("()").split() or [""] * 3 for cell in data[f"{side} size"]]
-        if wrong := [number for number, shape in zip(numbers, shaped, strict=True) if len(shape) != 3]:
-            raise CollectError(f"{path}, line {wrong[0]}: a {side} without three sides", fix="export with --csv")
-        data |= {f"{side} {axis}": [shape[place] for shape in shaped] for place, axis in enumerate("xyz")}
-    return _Rows(path, numbers, {}, data | {"registers per thread": data.get("regs*", [""] * len(numbers))})
 
 
 def _summary(rows: _Rows, caveats: list[Caveat], partial: bool) -> pd.DataFrame:

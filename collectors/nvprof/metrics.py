@@ -1,4 +1,4 @@
-"""What `nvprof --metrics` printed, as text or CSV: a kernel's metrics, each the average of its invocations.
+"""Output of `nvprof --metrics`, text or CSV: averages over a kernel's invocations.
 
 There are no times in it. Events (`--events`) stand in tables of the same kind and are skipped.
 """
@@ -61,10 +61,10 @@ def _columns(line: str) -> list[str] | None:
 
 
 def read(path: Path, lines: Sequence[str], first: int, caveats: Sequence[Caveat], *, partial: bool) -> pd.DataFrame:
-    """The launches frame: one row a device and kernel, the counters that mean the same here. first: the header's place.
+    """The launches frame: one row a device and kernel. first: the header's place.
 
     Raises CollectError naming the line that cannot be read, when a kernel lacks a metric that another has (with
-    `partial`, or where nvprof says why, that is a caveat), and when no metric has a counterpart.
+    `partial`, or where nvprof says why, a caveat), and when no metric has a counterpart.
     """
     found: dict[tuple[str, str], dict[str, tuple[int, int, str]]] = {}
     for line, device, kernel, calls, metric, value in _rows(path, lines, first):

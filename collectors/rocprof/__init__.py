@@ -1,8 +1,7 @@
-"""AMD's rocprof, versions 1 to 3: kernel dispatches with their times or counters (CSV, rocpd), and summaries of kernels.
+"""AMD's rocprof, versions 1 to 3: dispatches (CSV, rocpd) and summaries.
 
 Versions 1 and 2 have a row a dispatch and a column a counter, version 3 a row a dispatch and counter
-(counter_collection.csv) or times alone (kernel_trace.csv). Times are in ns; sizes of a grid count work-items, where
-the launches frame counts blocks. What a counter means stands in counters.AMD.
+(counter_collection.csv) or times alone (kernel_trace.csv). Times in ns; a grid counts work-items, ours blocks.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ FABRIC = Caveat(
 
 
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is rocprofv3's database, or begins with a header of rocprof's dispatches or of its summary."""
+    """Whether a file is rocprofv3's database, or begins with a header of rocprof."""
     if head.startswith("SQLite format 3"):
         return is_rocpd(path)
     names = set(_names(next((line for line in head.splitlines() if line.strip()), "")))
@@ -71,10 +70,9 @@ def sniff(head: str, path: Path) -> bool:
 
 @guarded
 def read(path: str | os.PathLike[str], *, partial: bool = False, progress: object = None) -> pd.DataFrame:
-    """The launches frame of an export: times where it has them, and the counters that have a counterpart.
+    """The launches frame of an export: times, and the counters that have a counterpart.
 
-    partial: leave out a cut last row, with a caveat, instead of refusing the file. Raises CollectError naming the line
-    that cannot be read.
+    partial: leave out a cut last row, with a caveat. Raises CollectError naming the line that cannot be read.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -186,7 +184,7 @@ def _summary(
 
 
 def _names(header: str) -> list[str]:
-    """The columns of a header line as they are called here, none where it is no line of CSV; a counter keeps its own name."""
+    """The columns of a header line by our names, counters by their own; none where it is no CSV."""
     try:
         cells = [cell.strip() for cell in next(csv.reader([header]), [])]
     except csv.Error:  # A field beyond csv's limit; on Python 3.10 a NUL too.

@@ -1,4 +1,4 @@
-"""The database of rocprofv3 (rocpd, a SQLite file of its views), which is its default output since ROCm 7."""
+"""The database of rocprofv3 (rocpd, SQLite), its default output since ROCm 7."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_rocpd(path: Path) -> bool:
 
 
 def read_rocpd(path: Path) -> pd.DataFrame:
-    """The launches frame: kernels and copies by start, with the counters that have a counterpart here.
+    """The launches frame: kernels and copies by start, with counters that have a counterpart.
 
     Raises CollectError for a cut or damaged database and for one without GPU work.
     """
@@ -70,7 +70,7 @@ def _view(base: sqlite3.Connection, view: str, wanted: dict[str, str]) -> pd.Dat
 
 
 def _counted(base: sqlite3.Connection, tables: set[str], events: pd.Series[Any]) -> dict[str, Any]:
-    """The counters of each launch by their own names; those of several instances of a block add up."""
+    """The counters of each launch, summed over the instances of a block."""
     if "pmc_events" not in tables:
         return {}
     query = "SELECT event_id, name, SUM(value) AS value FROM pmc_events GROUP BY event_id, name"

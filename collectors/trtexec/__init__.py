@@ -1,11 +1,7 @@
 """trtexec exports of TensorRT 7 to 10 as a launches frame, one row a layer.
 
-    read(profile.json, layers="graph.json", times="timing.json", metadata="profile.metadata.json")
-    read(trtexec.log, layers="graph.json")
-
---exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see
-layers.py), --exportTimes or the engine explorer's metadata the latency that the layers are checked
-against. What trtexec printed (--dumpProfile, or the summary alone) is read by log.py.
+--exportProfile gives the times, --exportLayerInfo bytes, FLOP and the precision (modelled, see layers), --exportTimes
+the latency that the layers are checked against. Printed output (--dumpProfile, or the summary) is read by log.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +22,13 @@ from collectors.caveat import Caveat
 from collectors.errors import CollectError
 from collectors.frame import build
 from collectors.trtexec.json import load
-from collectors.trtexec.layers import COLUMNS, Layer, layer, number
+from collectors.trtexec.layers import COLUMNS, Layer, layer
 from collectors.trtexec.log import Log, Table, is_log, read_logs
 
 _FAR = 0.05
 # What tells TensorRT's files apart, near their beginning.
 _PARTS = (
     ("layers", re.compile(r'^\s*\{\s*"Layers"\s*:')),
-    ("metadata", re.compile(r'^\s*\{\s*"(performance_summary|model_options|device_information)"\s*:')),
     (
         "profile",
         re.compile(
@@ -46,7 +41,7 @@ _PARTS = (
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """--exportProfile: iterations, and per layer (in order) its name and mean time [s], NaN where an export lacks it."""
+    """--exportProfile: iterations, and per layer its name and mean time [s], NaN for none."""
 
     count: int
     names: list[str]
@@ -54,24 +49,15 @@ class Profile:
     caveats: list[Caveat] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """The engine explorer's *.metadata.json: device, compute capability, median latency [s]; "" or NaN unknown."""
-
-    device: str = ""
-    cc: str = ""
-    latency: float = math.nan
-
-
 def sniff(head: str, path: Path) -> bool:
-    """Whether a file is JSON of trtexec or of the engine explorer, or what trtexec printed."""
+    """Whether a file is JSON of trtexec, or what trtexec printed."""
     del path
     if is_log(head):
         return True
     start = head.lstrip()[:1]
     if start == "[":
         return bool(re.search(r'"(averageMs|timeMs|latencyMs)"\s*:|^\s*\[\s*\{\s*"count"\s*:', head))
-    return start == "{" and bool(re.search(r'^\s*\{\s*"(Layers|Bindings|performance_summary|model_options)"\s*:', head))
+    return start == "{" and bool(re.search(r'^\s*\{\s*"(Layers|Bindings)"\s*:', head))
 
 
 @guarded
@@ -80,19 +66,17 @@ def read(
     layers: str | Path | None = None,
     *,
     times: str | Path | None = None,
-    metadata: str | Path | None = None,
     partial: bool = False,
     progress: object = None,
 ) -> pd.DataFrame:
-    """The layers of an engine as a launches frame, kind "layer": time is the mean of one inference [s].
+    """The layers of an engine as a launches frame: time is the mean of one inference [s].
 
-    path: --exportProfile, what trtexec printed, or --exportLayerInfo alone (times NaN). layers, times, metadata: the other exports.
-    partial: read the cut table of a log as far as it goes, with a caveat, instead of refusing it.
-    attrs: "caveats", "report", of several runs of a log "runs" (their names, which stand in `range`). Raises CollectError
-    naming the file and the line.
+    path: --exportProfile, printed output, or --exportLayerInfo alone (times NaN). layers, times: the other exports.
+    partial: read the cut table of a log as far as it goes, with a caveat. attrs: "caveats", "report", of several runs
+    "runs" (their names, which stand in `range`). Raises CollectError naming the file and the line.
     """
     if is_log(head_of(Path(path))):
-        return _printed(Path(path), layers, times, metadata, partial)
+        return _printed(Path(path), layers, times, partial)
     content = load(Path(path))
     if _is_layer_info(content):
         found = _layers(Path(path), content)
@@ -102,23 +86,15 @@ def read(
     else:
         profile = _profile(Path(path), content)
         frame = join(profile, read_layers(layers) if layers is not None else None)
-    return _with_facts(frame, read_metadata(metadata) if metadata is not None else Metadata(), times)
+    return _against(frame, median_latency(Path(times)) if times is not None else math.nan)
 
 
-def _printed(
-    path: Path,
-    layers: str | Path | None,
-    times: str | Path | None,
-    metadata: str | Path | None,
-    partial: bool,
-) -> pd.DataFrame:
-    """The frame of a log: its layers, or one row for the whole network where it lists none; of several runs one after the
-    other, `range` = the run.
-    """
+def _printed(path: Path, layers: str | Path | None, times: str | Path | None, partial: bool) -> pd.DataFrame:
+    """The frame of a log, `range` = the run where it holds several."""
     runs = read_logs(path, partial=partial)
     if len(runs) == 1:
-        return _of_run(runs[0], layers, times, metadata)
-    if layers is not None or times is not None or metadata is not None:
+        return _of_run(runs[0], layers, times)
+    if layers is not None or times is not None:
         lines = ", ".join(str(one.line) for one in runs)
         raise CollectError(
             f"{path}: {len(runs)} runs, which begin at lines {lines}, and exports of one beside them",
@@ -145,24 +121,23 @@ def _printed(
     return frame
 
 
-def _of_run(
-    log: Log,
-    layers: str | Path | None = None,
-    times: str | Path | None = None,
-    metadata: str | Path | None = None,
-) -> pd.DataFrame:
+def _of_run(log: Log, layers: str | Path | None = None, times: str | Path | None = None) -> pd.DataFrame:
+    """The layers of one run of a log, or one row for the whole network where it lists none."""
     table = log.table or _whole(log)
     profile = Profile(table.count, table.names, np.array(table.means), log.caveats)
     frame = join(profile, read_layers(layers) if layers is not None and log.table is not None else None)
     frame.attrs["report"] = "log"
-    facts = read_metadata(metadata) if metadata is not None else Metadata(log.device, log.cc)
-    if facts.latency != facts.latency and log.table is not None:
-        facts = replace(facts, latency=log.summary.get("latency", {}).get("median", math.nan))
-    return _with_facts(frame, facts, times if log.table is not None else None)
+    for name, value in (("device", log.device), ("cc", log.cc)):
+        if value:
+            frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
+    if log.table is None:
+        return frame
+    latency = log.summary.get("latency", {}).get("median", math.nan)
+    return _against(frame, median_latency(Path(times)) if times is not None else latency)
 
 
 def _whole(log: Log) -> Table:
-    """One row that stands for all layers: the GPU's time of an inference, or the latency where that is all."""
+    """One row for all layers: the GPU's time of an inference, or the latency."""
     by = "compute" if "compute" in log.known else "latency"
     one = log.summary[by]
     mean = one.get("mean", one.get("median", math.nan))
@@ -174,16 +149,6 @@ def _whole(log: Log) -> Table:
         )
     )
     return Table(0, ["whole network"], [mean], mean)
-
-
-def _with_facts(frame: pd.DataFrame, facts: Metadata, times: str | Path | None) -> pd.DataFrame:
-    for name, value in (("device", facts.device), ("cc", facts.cc)):
-        if value:
-            frame[name] = pd.Series([value] * len(frame), dtype=frame[name].dtype)
-    latency = facts.latency
-    if times is not None:
-        latency = median_latency(Path(times))
-    return _against(frame, latency)
 
 
 def read_layers(path: str | Path) -> list[Layer]:
@@ -204,25 +169,8 @@ def median_latency(path: Path) -> float:
     return float(np.median(values))
 
 
-def read_metadata(path: str | Path) -> Metadata:
-    """The engine explorer's metadata, its newer form or the list of device properties of the older."""
-    path = Path(path)
-    content = load(path)
-    if isinstance(content, list) and content and isinstance(content[0], Mapping) and "name" in content[0]:
-        old = content[0]
-        cc = f"{old['major']}.{old['minor']}" if "major" in old and "minor" in old else ""
-        return Metadata(str(old["name"]), cc)
-    if not isinstance(content, Mapping) or "device_information" not in content:
-        raise CollectError(f"{path}: expected device_information", fix="give the file *.profile.metadata.json")
-    device, summary = content["device_information"], content.get("performance_summary", {})
-    latency = summary.get("Latency")
-    # The list is [min, max, mean, median, ...] in every version.
-    median = number(latency[3]) * 1e-3 if isinstance(latency, list) and len(latency) > 3 else math.nan
-    return Metadata(str(device.get("Selected Device", "")), str(device.get("Compute Capability", "")), median)
-
-
 def join(profile: Profile, layer_info: Sequence[Layer] | None) -> pd.DataFrame:
-    """The frame of a profile with what its layers move and compute; matched in order, else by name."""
+    """The frame of a profile with bytes and FLOP of its layers, matched in order, else by name."""
     caveats = [*profile.caveats, *_profile_caveats(profile)]
     layers = _matched(profile.names, layer_info, caveats)
     columns: dict[str, Any] = {"kernel": profile.names, "kind": "layer", "time": profile.mean}
@@ -271,8 +219,6 @@ def _what(content: Any) -> str:
     first = content[0] if isinstance(content, list) and content else content
     if isinstance(first, Mapping) and "latencyMs" in first:
         return f"times of {len(content)} iterations (pass it as times=, or import it beside the profile)"
-    if isinstance(first, Mapping) and "device_information" in first:
-        return "device and options (pass it as metadata=, or import it beside the profile)"
     return "no profile of trtexec"
 
 
@@ -302,7 +248,7 @@ def _matched(names: Sequence[str], layer_info: Sequence[Layer] | None, caveats: 
 
 
 def _modelled(layers: Sequence[Layer]) -> dict[str, Any]:
-    """dram_* and FLOP columns from the model; a layer's FLOP stand in the column of its pipe alone."""
+    """dram_* and FLOP columns from the model; FLOP in the column of a layer's pipe alone."""
     read_ = np.array([one.bytes_in + one.bytes_weights for one in layers])
     written = np.array([one.bytes_out for one in layers])
     columns: dict[str, Any] = {"dram_bytes": read_ + written, "dram_read": read_, "dram_write": written}
@@ -363,7 +309,7 @@ def _against(frame: pd.DataFrame, latency: float) -> pd.DataFrame:
 
 
 def _companions(heads: Mapping[Path, str]) -> Groups:
-    """A profile with its layers, times and metadata; of several each takes those whose names begin as its own does."""
+    """A profile with its layers and times, of several by the beginning of their names."""
     parts = {path: next((name for name, mark in _PARTS if mark.search(head)), "") for path, head in heads.items()}
     profiles = [path for path, part in parts.items() if part == "profile"]
     leaders = profiles or [path for path, part in parts.items() if part == "layers"]

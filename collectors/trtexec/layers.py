@@ -1,9 +1,7 @@
-"""What a TensorRT layer must move and compute, from --exportLayerInfo: bytes, FLOP, and the pipe its tactic
-runs on.
+"""Bytes, FLOP and pipe of a TensorRT layer, from --exportLayerInfo.
 
-All of it is modelled from shapes, nothing is counted: each input and output once, weights and bias once. The
-pipe follows the tactic's name, not the network's precision: an "fp32" engine runs its convolutions on TF32
-tensor cores unless that is switched off.
+Modelled from shapes: each input, output, weight and bias once. The pipe follows the tactic's name: an "fp32" engine
+runs its convolutions on TF32 tensor cores unless that is switched off.
 """
 
 from __future__ import annotations
@@ -61,8 +59,7 @@ COLUMNS = {
 class Layer:
     """A layer as modelled: bytes [B] and flop [FLOP] NaN where the information does not tell.
 
-    compute: the ceiling its FLOP belong under, "" unknown; by: "tactic", "format" or "". opaque: several
-    operations fused by Myelin, whose inside is not listed.
+    compute: the ceiling its FLOP belong under, "" unknown; by: "tactic", "format" or "". opaque: fused by Myelin.
     """
 
     name: str
@@ -77,8 +74,7 @@ class Layer:
 
 
 def layer(info: Mapping[str, Any] | str) -> Layer:
-    """A Layer from one entry of "Layers": an object, or the plain name trtexec writes without detailed
-    verbosity."""
+    """A Layer from one entry of "Layers": an object, or a plain name without detailed verbosity."""
     if isinstance(info, str):
         return Layer(info, opaque="ForeignNode" in info)
     kind, tactic = str(info.get("LayerType", "")), str(info.get("TacticName", ""))
@@ -100,8 +96,7 @@ def layer(info: Mapping[str, Any] | str) -> Layer:
 
 
 def flop(info: Mapping[str, Any]) -> float:
-    """2 * multiply-adds of a convolution, deconvolution, fully connected or matrix multiply; NaN for other
-    layers."""
+    """2 * multiply-adds of a convolution, fully connected or matrix multiply; NaN for others."""
     kind = f"{info.get('ParameterType', '')} {info.get('LayerType', '')}".lower()
     inputs, outputs = _shapes(info.get("Inputs")), _shapes(info.get("Outputs"))
     count = number((info.get("Weights") or {}).get("Count"))
@@ -120,7 +115,7 @@ def flop(info: Mapping[str, Any]) -> float:
 
 
 def element_size(text: str) -> float:
-    """Bytes an element by "Format/Datatype" or a weights' Type; NaN when it is none that is known."""
+    """Bytes an element by "Format/Datatype" or a weights' Type; NaN if unknown."""
     for pattern, size in _SIZES:
         if re.search(pattern, text, re.IGNORECASE):
             return size
@@ -128,8 +123,7 @@ def element_size(text: str) -> float:
 
 
 def tactic_compute(tactic: str) -> str:
-    """The ceiling a tactic runs under by its name, "" when the name does not tell (or for dp4a, which has
-    none)."""
+    """The ceiling of a tactic by its name; "" for an unknown one, and for dp4a, which has none."""
     name = tactic.lower()
     if not _TENSOR.search(name) or "simt" in name:
         if _INTEGER.search(name):

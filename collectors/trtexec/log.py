@@ -1,8 +1,7 @@
-"""What trtexec prints: the layer table of --dumpProfile and the performance summary, of TensorRT 7 to 10.
+"""Printed output of trtexec: --dumpProfile and the performance summary, TensorRT 7 to 10.
 
 The table stands between `=== Profile (N iterations ) ===` and its Total row, with the layer's name before the
-numbers (up to 8.5) or behind them. Total times carry more digits of one inference than the printed average, so the
-mean is total / N wherever the two agree.
+numbers (up to 8.5) or behind them. The mean is total / N wherever it agrees with the printed average.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SUMMARY = {
 
 @dataclass
 class Table:
-    """A layer table: iterations, per layer its name and mean time [s], and the sum of all iterations [s]."""
+    """A layer table: iterations, names and mean times [s], and the sum of all iterations [s]."""
 
     count: int
     names: list[str] = field(default_factory=list)
@@ -45,7 +44,10 @@ class Table:
 
 @dataclass
 class Log:
-    """A run: its table (None without --dumpProfile), statistics [s] by name of _SUMMARY, device, the words of its command line, the line it begins at, and its name among others of its file."""
+    """A run: its table (None without --dumpProfile), statistics [s] and device.
+
+    words: of its command line. line: where it begins. name: among other runs of its file.
+    """
 
     table: Table | None = None
     summary: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Log:
 
     @property
     def known(self) -> set[str]:
-        """What of the summary has a mean or a median; a line that was cut or wrapped may have neither."""
+        """The parts of the summary that have a mean or a median."""
         return {name for name, one in self.summary.items() if {"mean", "median"} & one.keys()}
 
 
@@ -68,11 +70,10 @@ def is_log(head: str) -> bool:
 
 
 def read_logs(path: Path, *, partial: bool = False) -> list[Log]:
-    """The runs of a log, each with its table and summary.
+    """The runs of a log; a second table or summary begins another run.
 
-    A run begins where trtexec says so, and where a table or a summary comes once more.
-    partial: a table without its Total row is read as far as it goes. Raises CollectError where no run told a time, and for a
-    cut table.
+    partial: a table without its Total row is read as far as it goes. Raises CollectError for a cut table, and where no
+    run told a time.
     """
     runs = [Log()]
     lines = _lines(path)
@@ -119,7 +120,7 @@ def _timed(path: Path, runs: list[Log], partial: bool) -> list[Log]:
 
 
 def _name(runs: list[Log]) -> None:
-    """Name runs by their model and the options that tell them apart, by their number where these do not."""
+    """Name runs by their model and differing options, else by their number."""
     options = [[word for word in one.command if not _OUTPUT.match(word)] for one in runs]
     names = []
     for words in options:
@@ -137,7 +138,7 @@ def _leaf(option: str) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without indentation, time and level; what is not [I] or is empty is passed over."""
+    """Numbered lines without indentation, time and level; only [I] and untagged ones."""
     # A mark of byte order stands where files were put together.
     for number, line in enumerate(text_of(path).replace("\ufeff", "").splitlines(), 1):
         prefix = _PREFIX.match(line)

@@ -16,7 +16,7 @@ def load(shell: Any) -> None:
     from IPython.core.pylabtools import select_figure_formats
 
     def profkit(line: str, cell: str) -> Any:
-        """%%profkit [NAME]: run the cell, record it under this name, show the run. The run stays in `_profkit`."""
+        """%%profkit [NAME]: run the cell, record it, show the run, keep it in `_profkit`."""
         words = shlex.split(line)
         if len(words) > 1:
             raise ProfkitError(f"%%profkit takes a name and nothing else, not {line!r}", fix="%%profkit step")

@@ -1,4 +1,4 @@
-"""`pytest --profkit`: a test measures a callable, against a reference or the run that was kept as its baseline.
+"""`pytest --profkit`: a test measures a callable against a reference or a kept baseline.
 
     def test_gelu(profkit):
         profkit.measure(lambda: gelu(x), reference=lambda: torch.nn.functional.gelu(x))
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def profkit(request: pytest.FixtureRequest) -> Measured:
-    """`profkit.measure(call, *arguments, reference=None)`; skipped without --profkit and without a GPU."""
+    """`profkit.measure(call, *arguments, reference=None)`; skipped without --profkit or GPU."""
     config = request.config
     if not config.getoption("--profkit"):
         pytest.skip("measures: add --profkit")
@@ -94,7 +94,7 @@ class Measured:
         reference: Callable[..., Any] | None = None,
         max_ratio: float | None = None,
     ) -> Run:
-        """Time call(*arguments); fail the test when it is wrong, or slower for sure than the limit allows.
+        """Time call(*arguments); fail the test when it is wrong, or slower than the limit.
 
         With a reference the two are timed in turns. Without one the run is compared with the kept one, which the first
         run becomes; a kept run of another device, method or clock is no baseline, and the test says so. One measurement

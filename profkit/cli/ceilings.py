@@ -22,10 +22,9 @@ from roofline.device import DeviceSpec, derived_peaks, find_spec
 
 @click.command("ceilings", short_help="Measure this device's ceilings.")
 @click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
-@click.option("--sustained", is_flag=True, help="Hold each tensor ceiling for 30 s as well, and meet it after idling.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is known; measure nothing.")
 @shared.json_
-def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
+def command(kind: str, only_list: bool, as_json: bool) -> int:
     """Measure DRAM, cache and arithmetic ceilings of this GPU (half a minute on an H200) and keep them for later runs.
 
     \b
@@ -33,8 +32,7 @@ def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
     profkit ceilings --list          what is kept of this one
     profkit ceilings --device cpu    to look at: a run on a CPU measures its own each time
 
-    --sustained adds what a tensor ceiling is worth without a rest (tensor_bf16_sustained) and after idling, as a server's GPU
-    meets it (tensor_bf16_server); the figures without those endings are short bursts. The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
+    The table shows measured, derived (SMs x rate x the clock of the measurement) and datasheet side by side.
     """
     if only_list:
         found = _known(kind)
@@ -42,8 +40,8 @@ def command(kind: str, sustained: bool, only_list: bool, as_json: bool) -> int:
             click.echo("no measured ceilings for this device; `profkit ceilings` measures them", err=True)
             return 1
     else:
-        click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMITS[sustained]:g} s", err=True)
-        found = ceilings.measure(kind, sustained=sustained)
+        click.echo(f"  measuring; given up where it takes longer than {ceilings.LIMIT:g} s", err=True)
+        found = ceilings.measure(kind)
     if as_json:
         click.echo(json.dumps({"schema": ceilings.SCHEMA, **found.__dict__}, ensure_ascii=False))
     else:

@@ -18,7 +18,7 @@ from profkit.rundir.directory import now
 from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
-LIMITS = {False: 180.0, True: 600.0}
+LIMIT = 180.0
 """Seconds after which measuring counts as hung, without and with every tensor ceiling held as well (40 s each); the first takes
 half a minute on an H200."""
 
@@ -56,25 +56,21 @@ def known(device: Mapping[str, Any]) -> Measured | None:
         return None
 
 
-def measure(kind: str = "auto", *, sustained: bool = False) -> Measured:
+def measure(kind: str = "auto") -> Measured:
     """Measure now, in a child process, and keep the result.
 
-    sustained: hold the tensor ceilings as well.
-
-    Raises CannotProfileError without a GPU, ProfkitError for what a CPU has none of.
+    Raises CannotProfileError without a GPU, ProfkitError where the measurement fails.
     """
     if kind == "auto":
         kind = "cuda" if gpu_present() else "cpu"
-    if kind == "cpu" and sustained:
-        raise ProfkitError("--sustained holds tensor ceilings, and a CPU has none", fix="leave it out")
     if kind == "cuda" and not gpu_present():
         raise CannotProfileError("no NVIDIA GPU to measure", fix="`profkit ceilings --device cpu` measures this CPU")
     with temporary() as folder:
         out, log = Path(folder) / "ceilings.json", Path(folder) / "log"
-        argv = [*BARE, "profkit.torch_tools.ceilings", kind, str(out), *(["sustained"] if sustained else [])]
-        ended = process.run(argv, log=log, env=runner.environment(), limit=LIMITS[sustained])
+        argv = [*BARE, "profkit.torch_tools.ceilings", kind, str(out)]
+        ended = process.run(argv, log=log, env=runner.environment(), limit=LIMIT)
         if ended.hung or ended.code or not out.exists():
-            how = f"no end after {LIMITS[sustained]:g} s" if ended.hung else f"exit code {ended.code}"
+            how = f"no end after {LIMIT:g} s" if ended.hung else f"exit code {ended.code}"
             raise ProfkitError(
                 f"measuring the ceilings failed: {how}\n{ended.tail}",
                 fix="`profkit doctor` checks the device",

@@ -1,4 +1,4 @@
-"""Measure this device's ceilings in a process of its own: `python -m profkit.torch_tools.ceilings KIND OUT [sustained]`."""
+"""Measure this device's ceilings in a process of its own: `python -m profkit.torch_tools.ceilings KIND OUT`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 
-def main(kind: str, out: str, more: str = "") -> int:
+def main(kind: str, out: str) -> int:
     """Write {"device", "ceilings", "refused"} as JSON."""
     from dataclasses import asdict
 
     from roofline.measure import measure_roofline
 
-    device, roof, refused = measure_roofline(kind, sustained=more == "sustained")
+    device, roof, refused = measure_roofline(kind)
     facts = {k: v for k, v in asdict(device).items() if v == v and v not in ("", None)}
     measured = [msgspec.to_builtins(c) for c in roof.ceilings if c.source == "measured"]
     Path(out).write_text(json.dumps({"device": facts, "ceilings": measured, "refused": list(refused)}), "utf-8")

@@ -54,7 +54,7 @@ def head(scene: Scene) -> Block:
 
 
 def foot(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Warnings first, then two lines of what is not drawn, where every ceiling comes from, and what the caller says."""
+    """Warnings, then two lines: points not drawn, the source of every ceiling, the caption."""
     width = WIDTH - 2 * LEFT
     warned = [line for text in _warnings(scene) for line in wrap(text, CAPTION, width)]
     end, space = told(scene.lang, "."), "" if told(scene.lang, ".") == "。" else " "
@@ -120,7 +120,7 @@ def _counts(scene: Scene, tags: Sequence[Tag]) -> Iterator[str]:
 
 
 def _sources(scene: Scene) -> Iterator[str]:
-    """ "Ceilings: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)."; how they were is in the run."""
+    """ "Ceilings: FP32, DRAM measured; INT8 listed, dense (NVIDIA H200 datasheet)"."""
     lang = scene.lang
     groups: dict[tuple[str, str], list[str]] = {}
     for ceiling in ceilings_of(scene):

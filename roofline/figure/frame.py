@@ -24,7 +24,7 @@ class View:
 
 
 def view(scene: Scene) -> View:
-    """Limits that hold every point, lower bound and ridge, with room for the labels above the ceilings."""
+    """Limits that hold every point, lower bound and ridge, with room for labels above."""
     roofline = scene.roofline
     placed = [p for p in scene.points if p.placed]
     computes, levels = compute_names(scene), level_names(scene)

@@ -1,4 +1,4 @@
-"""Places labels beside their points so that none covers another; geometry in pixels, no drawing."""
+"""Label placement beside points without overlap; geometry in pixels, no drawing."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ class Box:
 
 @dataclass
 class Board:
-    """What is taken already: boxes never to be covered, discs (x, y, radius) and segments to be avoided, `faint` ones
-    rather than not; `clearance` between boxes, `margin` between a box and a segment."""
+    """Space taken: boxes, discs (x, y, radius), segments, and `faint` ones avoided if possible.
+
+    clearance: between boxes. margin: between a box and a segment [pixels].
+    """
 
     frame: Box
     boxes: list[Box] = field(default_factory=list)
@@ -140,7 +142,7 @@ def _meet(a: Floats, b: Floats, c: Floats, d: Floats) -> bool:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a label went, what it cost, and the end of its leader line where it lies far from its point."""
+    """Box and cost of a placed label, and the end of its leader line, if any."""
 
     box: Box
     cost: float
@@ -161,7 +163,7 @@ def beside(point: Floats, radius: float, size: tuple[float, float], unit: float)
 
 
 def place(board: Board, point: Floats, radius: float, size: tuple[float, float], unit: float) -> Placed | None:
-    """The cheapest free place of a label beside its point, marked as taken; None when there is none.
+    """The cheapest free place of a label beside its point, marked as taken, or None.
 
     Covering a marker costs most, then a leader line through something, then a line through the label.
     """
@@ -192,9 +194,7 @@ def nearest(box: Box, point: Floats) -> Floats:
 
 
 def first_free(board: Board, candidates: Sequence[Box]) -> int | None:
-    """Index of the first candidate that covers no box and the fewest discs and segments; it is marked as
-    taken.
-    """
+    """Index of the candidate over no box and the fewest discs and segments, or None."""
     free = [
         (board.covered_discs(c) * 3 + board.crossings(c) + board.faint_crossings(c), i)
         for i, c in enumerate(candidates)

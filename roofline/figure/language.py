@@ -1,4 +1,4 @@
-"""What a picture says, in English and Chinese; where this machine has no font for the latter, in English."""
+"""Texts of figures in English and Chinese; English where no font has the latter."""
 
 from __future__ import annotations
 

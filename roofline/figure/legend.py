@@ -32,7 +32,7 @@ class Key:
 
 
 def keys(scene: Scene, look: Theme, *, named: bool = True) -> Block:
-    """The keys a scene needs, in rows as wide as the page; a plain scene needs few. named: whether names stand in the plot."""
+    """The keys of a scene, in rows as wide as the page. named: whether names stand in the plot."""
     rows: list[list[tuple[float, Key]]] = []
     x = LEFT
     for key in _wanted(scene, look, named):
@@ -86,7 +86,7 @@ def _line_keys(scene: Scene, look: Theme) -> Iterator[Key]:
 
 
 def _draw_key(sheet: Sheet, key: Key, x: float, middle: float) -> None:
-    """One key, so far [inch] right of the page's left edge, and its middle so far below the page's top."""
+    """Draw one key: `x` from the page's left edge, its middle below the top [inch]."""
     from matplotlib.lines import Line2D
 
     ends = [x, x + 0.14] if key.line else [x + 0.09] if key.marker else []

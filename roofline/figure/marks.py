@@ -1,4 +1,4 @@
-"""Draws the points of a scene: markers, lower bounds, arrows, and names placed without overlap."""
+"""Points of a scene: markers, lower bounds, arrows, and names placed without overlap."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ class Tag:
 
 
 def ranked(scene: Scene) -> list[Point]:
-    """One point a kernel, the winner's first, in order of time: other memory levels of a kernel, and the start of an
-    arrow that ends at a point of the same name, need no text of their own."""
+    """Points that get a text, the winner's first, by time.
+
+    Other memory levels of a kernel, and the start of an arrow to a point of the same name, need none.
+    """
     silent = {a.start for a in scene.arrows if a.start.label == a.end.label}
     seen: set[tuple[str, str, float]] = set()
     found = []
@@ -56,7 +58,7 @@ def ranked(scene: Scene) -> list[Point]:
 
 
 def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
-    """A showable short name for every label; names still equal get a count, unshowable ones "#n"."""
+    """A showable short name for every label, equal ones counted, unshowable ones "#n"."""
     found: dict[str, str] = {}
     counts: Counter[str] = Counter()
     short = distinct_names(dict.fromkeys(p.label for p in points), limit)
@@ -68,7 +70,7 @@ def names(points: Iterable[Point], limit: int = 26) -> dict[str, str]:
 
 
 def name_tags(scene: Scene) -> list[Tag]:
-    """Tags with names: "softmax  2.3x  91 % of ceiling"; of many "91 %" alone, and the key says of what."""
+    """Tags with names: "softmax  2.3x  91 % of ceiling"; of many points "91 %" alone."""
     short = names(scene.points)
     gains = {a.end: a.label for a in scene.arrows if a.label}
     return [
@@ -209,9 +211,7 @@ def draw_arrows(sheet: Sheet, axes: Any, scene: Scene, board: Board) -> None:
 
 
 def draw_tags(sheet: Sheet, axes: Any, scene: Scene, board: Board, tags: Sequence[Tag]) -> list[Tag]:
-    """Texts beside their points, with a leader line where they had to move away; returns those without
-    room.
-    """
+    """Draw texts beside their points, with leader lines; returns those without room."""
     wrong = {id(p) for p in above(scene)}
     homeless = []
     spots = pixels(axes, [(t.point.intensity, t.point.flops_per_s) for t in tags])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,8 @@ CROWD = 200
 def draw(scene: Scene) -> Any:
     """The matplotlib Figure of a scene, 8 inches wide and as high as it needs to be.
 
-    Kernels are named in the plot while names fit without overlap, else numbered with a table below.
-    Points without a finite intensity and FLOP/s are counted in the caption. Raises RooflineError for an
-    unknown theme.
+    Kernels are named in the plot while names fit without overlap, else numbered with a table below. Raises
+    RooflineError for an unknown theme.
     """
     with settings():
         if len(ranked(scene)) <= MOST_NAMES:
@@ -88,33 +86,18 @@ def _draw_axes(sheet: Sheet, scene: Scene, tags: Sequence[Tag], top: float) -> l
 
 
 def save(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure as .png, .svg or .pdf, byte for byte the same each time; the file appears whole or
-    not at all.
-
-    Raises RooflineError for another extension or a folder that is not there.
-    """
+    """Write a figure as .png, .svg or .pdf, the same bytes each time; raises RooflineError."""
     target = Path(path)
     data = image(figure, target)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        target.write_bytes(data)
     except OSError as error:
-        raise RooflineError(f"{target}: {error.strerror}", fix="name a folder that exists and is writable") from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        if isinstance(error, OSError):
-            fix = "a directory stands there: name a file" if target.is_dir() else "is there room on that disk?"
-            raise RooflineError(f"cannot write {target}: {error.strerror or error}", fix=fix) from error
-        raise
+        fix = "name a file in a folder that exists and is writable, with room on its disk"
+        raise RooflineError(f"cannot write {target}: {error.strerror or error}", fix=fix) from error
 
 
 def image(figure: Any, target: Path) -> bytes:
-    """What `save` would write there. Raises RooflineError for an extension that nothing is drawn with, or whose writing fails."""
+    """The bytes that `save` writes; raises RooflineError."""
     form = target.suffix.lower().removeprefix(".")
     metadata: dict[str, dict[str, None]] = {
         "png": {"Software": None},
@@ -133,16 +116,9 @@ def image(figure: Any, target: Path) -> bytes:
         return stream.getvalue()
 
 
-def _umask() -> int:
-    """The process's file mode mask, which a temporary file does not follow."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 @contextlib.contextmanager
 def settings() -> Iterator[None]:
-    """Matplotlib's own defaults, whatever the user's matplotlibrc says, and ids that do not change."""
+    """Matplotlib's own defaults, not the user's matplotlibrc, and stable ids."""
     import logging
 
     import matplotlib

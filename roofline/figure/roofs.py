@@ -34,7 +34,7 @@ class Line:
 
 
 def lines(scene: Scene, limits: View) -> list[Line]:
-    """The ceilings to draw: slopes up to the highest peak, horizontals from the fastest level's ridge."""
+    """The ceilings to draw: slopes up to the highest peak, horizontals from the fastest ridge."""
     return [*_slopes(scene, limits), *_horizontals(scene, limits)]
 
 
@@ -98,7 +98,7 @@ def _shade(axes: Any, scene: Scene, limits: View, colour: str) -> None:
 
 
 def _draw_ridges(sheet: Sheet, axes: Any, scene: Scene, limits: View, board: Board) -> None:
-    """A dot at each ridge; those of the first level also a line to the axis, which every label avoids, and a label."""
+    """Draw a dot at each ridge; those of the first level get a line to the axis and a label."""
     roofline, look = scene.roofline, sheet.look
     levels = level_names(scene)
     found: dict[str, tuple[float, float, bool]] = {}
@@ -149,7 +149,7 @@ def draw_roof_labels(sheet: Sheet, axes: Any, scene: Scene, limits: View, board:
 
 
 def _along(axes: Any, line: Line, limits: View, width: float, height: float) -> Iterator[Box]:
-    """Boxes above, then below, a line: from the right end of a horizontal, from the middle of a slope."""
+    """Boxes above, then below, a line: from a horizontal's right end, a slope's middle."""
     start, end = _pixels(axes, _clipped(line, limits)), _pixels(axes, line.end)
     run = end - start
     length = float(np.hypot(*run)) or 1.0
@@ -182,7 +182,7 @@ def _clipped(line: Line, limits: View) -> tuple[float, float]:
 
 
 def write(sheet: Sheet, box: Box, text: str, size: float, **style: Any) -> None:
-    """Text centred on a placed box [pixels], with a halo of the background so that lines do not cut it."""
+    """Write text centred on a placed box [pixels], with a halo of the background."""
     from matplotlib.patheffects import withStroke
 
     height = sheet.height * DPI

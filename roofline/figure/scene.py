@@ -15,12 +15,10 @@ ABOVE = 1.02
 
 @dataclass(frozen=True)
 class Point:
-    """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of the time
-    (fraction).
+    """One kernel at one memory level: intensity [FLOP/B], FLOP/s, B/s, time [s], share of time.
 
-    `compute` and `level` name the ceilings it is judged by. Zero FLOP/s (a copy) goes to the bandwidth strip.
-    `attained`: achieved over attainable (fraction) where it is known better than from these two, as for work on
-    several pipes.
+    `compute` and `level`: its ceilings. Zero FLOP/s (a copy) goes to the bandwidth strip. `attained`: achieved over
+    attainable (fraction) where it is known better than from these two, as for work on several pipes.
     """
 
     label: str
@@ -47,9 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Arrow:
-    """From one point to another of the same operation, say reference to candidate; the label is appended
-    to its name.
-    """
+    """An arrow between two points of one operation; the label is appended to its name."""
 
     start: Point
     end: Point
@@ -58,7 +54,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class LowerBoundPoint:
-    """What an algorithm could reach at best: its compulsory intensity [FLOP/B], drawn hollow on the ceiling."""
+    """The lower bound of an algorithm at its compulsory intensity [FLOP/B]."""
 
     label: str
     intensity: float
@@ -70,9 +66,9 @@ class LowerBoundPoint:
 class Scene:
     """Everything in one figure.
 
-    `order`: implementations in the order in which they get their colours, so that a colour means the same in every
-    picture; those it leaves out follow. `winner`: the one that is labelled first and lies in front, "" for none. `levels`: memory ceilings to draw, by default those of the points; `roofs`: further compute ceilings to draw;
-    `caption`: lines below (clocks, versions, method); the source of every ceiling is added to them. `lang` (en or zh): of what the figure says by itself.
+    `order`: implementations in the order of their colours; others follow. `winner`: labelled first and in front, "" for
+    none. `levels`: memory ceilings, by default those of the points; `roofs`: further compute ceilings; `caption`: lines
+    below; `lang`: en or zh.
     """
 
     roofline: Roofline

@@ -44,8 +44,10 @@ def _scratch() -> tuple[Any, Any]:
 
 
 def wrap(text: str, size: float, width: float, weight: str = "normal") -> list[str]:
-    """The text in lines no wider than `width` [inch], broken at spaces and between Chinese characters, no line beginning
-    with a stop; a longer word is cut."""
+    """The text in lines of `width` [inch] at most, broken at spaces and Chinese characters.
+
+    No line begins with a stop; a longer word is cut.
+    """
     lines: list[str] = []
     line = ""
     for space, word in re.findall(rf"(\s*)({_CHINESE}{_STOPS}*|[^\s{_CHINESE[1:-1]}]+{_STOPS}*)", text):
@@ -94,9 +96,7 @@ class Sheet:
         return axes
 
     def text(self, x: float, y: float, text: str, size: float, **style: Any) -> Any:
-        """One line whose first baseline box starts at (x, y); `style` as matplotlib's Text, colour of
-        the theme.
-        """
+        """One line whose box starts at (x, y); `style` as matplotlib's Text, colour of the theme."""
         style.setdefault("color", self.look.text)
         style.setdefault("va", "top")
         return self.figure.text(
@@ -112,7 +112,7 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a page: its height [inch], and how it is drawn so far [inch] below the top of the page."""
+    """A part of a page: its height [inch], and its drawing at a distance from the top [inch]."""
 
     height: float
     draw: Callable[[Sheet, float], object]

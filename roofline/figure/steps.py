@@ -1,4 +1,4 @@
-"""A waterfall as a figure: bars that step down from a whole to what is left at least, each with its name and amount."""
+"""A waterfall as a figure: bars that step down from a whole to the least left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fill(kind: str, look: Theme) -> str:
 
 
 def draw_steps(scene: Steps) -> Any:
-    """The matplotlib Figure, 8 inches wide and as high as it needs to be. Raises RooflineError for an unknown theme."""
+    """The matplotlib Figure, 8 inches wide; raises RooflineError for an unknown theme."""
     with settings():
         look = theme(scene.theme)
         lines = wrap(scene.subtitle, SUBTITLE, WIDTH - 0.4) if scene.subtitle else []

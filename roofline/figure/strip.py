@@ -1,6 +1,4 @@
-"""Bars of achieved bandwidth against the ceiling, for kernels without a FLOP: they have no place on a log
-axis.
-"""
+"""Bars of achieved bandwidth against the ceiling, for kernels without a FLOP."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ BANDS = (0, 0, 1, 2, 1, 2, 1)
 
 @dataclass(frozen=True)
 class Theme:
-    """One set of colours. `series` is safe for colour-blind readers; `reference` is muted on purpose; `kinds`: of the
-    blocks of a waterfall.
-    """
+    """One set of colours, safe for colour-blind readers; `kinds`: of the blocks of a waterfall."""
 
     background: str
     surface: str
@@ -90,9 +88,7 @@ def theme(name: str) -> Theme:
 
 
 def places(impls: Iterable[str]) -> dict[str, int]:
-    """The place of every implementation among the colours and shapes, in order of appearance; beside others the
-    reference has none of its own but REFERENCE.
-    """
+    """The place of every implementation among the colours; REFERENCE beside others."""
     names = list(dict.fromkeys(impls))
     found: dict[str, int] = {}
     for name in names:
@@ -102,15 +98,13 @@ def places(impls: Iterable[str]) -> dict[str, int]:
 
 
 def colours(impls: Iterable[str], look: Theme) -> dict[str, str]:
-    """A colour for every implementation in order of appearance; the reference stays grey beside others."""
+    """A colour for every implementation; the reference is grey beside others."""
     shades = {name: look.series[place % len(look.series)] for name, place in places(impls).items() if place >= 0}
     return {name: shades.get(name, look.reference) for name in places(impls)}
 
 
 def shape(place: int) -> int:
-    """The outline of a mark: 0, a circle, is the reference's; with its colour it tells one of the first
-    len(SHAPES) places from every other, for colour-blind readers too.
-    """
+    """The outline of a mark: 0, a circle, is the reference's."""
     return 0 if place == REFERENCE else SHAPES[place % len(SHAPES)]
 
 

@@ -26,9 +26,7 @@ SINGLE = 18
 
 
 def rows(scene: Scene, tags: Sequence[Tag]) -> Block:
-    """Number, a dot in the colour of its implementation, name, share of the time, achieved, percent of the own ceiling;
-    flagged rows in the warning colour.
-    """
+    """Number, dot, name, share of the time, achieved, percent of the ceiling."""
     side = 1 if len(tags) <= SINGLE else 2
     height = HEAD + ROW * math.ceil(len(tags) / side) + 0.12
     return Block(height, lambda sheet, top: _draw(sheet, scene, tags, side, top))

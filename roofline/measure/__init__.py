@@ -23,17 +23,12 @@ __all__ = [
 ]
 
 
-def measure_roofline(
-    kind: str = "cuda", index: int = 0, *, sustained: bool = False
-) -> tuple[Device, Roofline, tuple[str, ...]]:
-    """The device, its measured ceilings on top of the datasheet's, and the reasons of refused probes.
-
-    sustained: see measure_gpu.
-    """
+def measure_roofline(kind: str = "cuda", index: int = 0) -> tuple[Device, Roofline, tuple[str, ...]]:
+    """The device, its measured ceilings over the datasheet's, and why probes were refused."""
     if kind == "cpu":
         device = cpu_device()
         return device, Roofline(device.name, measure_cpu()), ()
-    device, measured = measure_gpu(index, sustained=sustained)
+    device, measured = measure_gpu(index)
     spec = find_spec(device.name, cc=device.cc, sms=device.sms, memory_bytes=device.memory_bytes)
     sheet = Roofline(device.name, datasheet_ceilings(spec) if spec is not None else ())
     return device, sheet.with_(measured.ceilings), measured.refused

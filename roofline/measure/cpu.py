@@ -1,4 +1,4 @@
-"""Ceilings of the CPU by torch: matrix products for compute, streams over big arrays for memory."""
+"""Ceilings of the CPU by torch: matrix products and streams over big arrays."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 def measure_cpu(*, rounds: int = 4, budget: float = 2.0) -> tuple[Ceiling, ...]:
-    """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad) of this process's torch
-    threads.
+    """Measured ceilings fp32, fp64, dram (and dram_read, _write, _copy, _triad).
 
-    Takes about 3 s. Streams count the bytes a program asks for, not the write-allocate traffic below it.
+    Streams count the bytes a program asks for, not the write-allocate traffic below it.
     """
     import torch
 
@@ -65,7 +64,7 @@ def _matmuls(torch: Any) -> Iterator[Probe]:
 
 
 def _streams(torch: Any) -> Iterator[Probe]:
-    """Read, write, copy and triad (STREAM's byte counts) over arrays several times the last-level cache."""
+    """Read, write, copy and triad (STREAM's byte counts) over arrays beyond the cache."""
     size = array_bytes(last_level_cache(CACHE), psutil.virtual_memory().available)
     n = size // 4
     a, b, c = (torch.full((n,), value) for value in (0.25, 0.5, 0.75))
@@ -81,9 +80,7 @@ def _bound(function: Callable[..., object], *args: Any, **kwargs: Any) -> Callab
 
 
 def array_bytes(cache: int, memory: int) -> int:
-    """Bytes of one stream array: four times the cache, 64 to 256 MiB, and a sixteenth of the memory that is
-    to be had at most.
-    """
+    """Bytes of a stream array: 4 x cache, 64 to 256 MiB, at most 1/16 of the free memory."""
     wanted = min(max(4 * cache, 64 * MIB), 256 * MIB)
     return max(MIB, min(wanted, memory // 16) // MIB * MIB)
 

@@ -1,18 +1,12 @@
-"""Compiles CUDA source with NVRTC or nvcc and launches it through the driver, on torch's context and
-stream.
-"""
+"""Compile CUDA source with NVRTC and launch it through the driver on torch's stream."""
 
 from __future__ import annotations
 
 import ctypes
 import glob
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from roofline.errors import RooflineError
@@ -21,18 +15,11 @@ NVRTC_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
 
 
 def compile_cubin(source: str, cc: str) -> bytes:
-    """Machine code of that source for a compute capability ("9.0").
-
-    Raises RooflineError with the compiler's words, or when there is no compiler.
-    """
-    arch = "sm_" + cc.replace(".", "")
+    """Machine code for a compute capability ("9.0"); raises RooflineError."""
     library = _nvrtc()
-    if library is not None:
-        return _by_nvrtc(library, source, arch)
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        raise RooflineError("no NVRTC library and no nvcc", fix="install the CUDA toolkit or a CUDA build of torch")
-    return _by_nvcc(nvcc, source, arch)
+    if library is None:
+        raise RooflineError("no NVRTC library", fix="install the CUDA toolkit or a CUDA build of torch")
+    return _by_nvrtc(library, source, "sm_" + cc.replace(".", ""))
 
 
 def _nvrtc() -> Any:
@@ -47,7 +34,7 @@ def _loaded(name: str) -> Any:
 
 
 def _bundled() -> Iterator[str]:
-    """NVRTC libraries that came with torch's wheels, newest name first; its builtins are not a compiler."""
+    """NVRTC libraries of torch's wheels, newest name first, without its builtins."""
     for folder in sys.path:
         for pattern in ("nvidia/*/lib/libnvrtc.so.*", "torch/lib/libnvrtc*.so*"):
             found = glob.glob(os.path.join(folder, pattern))
@@ -77,17 +64,6 @@ def _fetch(library: Any, program: ctypes.c_void_p, size_call: str, data_call: st
     data = ctypes.create_string_buffer(size.value)
     _ok(getattr(library, data_call)(program, data), data_call)
     return data.raw
-
-
-def _by_nvcc(nvcc: str, source: str, arch: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        code, cubin = Path(folder, "probes.cu"), Path(folder, "probes.cubin")
-        code.write_text(source, encoding="ascii")
-        command = [nvcc, "-cubin", f"-arch={arch}", "-O3", "-o", str(cubin), str(code)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            raise RooflineError(f"nvcc for {arch}: {done.stderr.strip()[:400]}")
-        return cubin.read_bytes()
 
 
 def _ok(status: int, call: str) -> None:

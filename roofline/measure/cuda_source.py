@@ -1,4 +1,4 @@
-"""CUDA kernels of the micro-benchmarks, as source: no header is needed, so any compiler at hand will do."""
+"""CUDA source of the micro-benchmarks' kernels, without any header."""
 
 from __future__ import annotations
 

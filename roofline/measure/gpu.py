@@ -1,4 +1,4 @@
-"""Ceilings of a CUDA device: streams by torch, chains and cache reads by small kernels, matrix products."""
+"""Ceilings of a CUDA device: streams, chains, cache reads and matrix products."""
 
 from __future__ import annotations
 
@@ -15,22 +15,16 @@ from roofline.measure.cuda_module import Module, compile_cubin
 from roofline.measure.gpu_clock import GpuTimer, gpu_device
 from roofline.measure.launching import launch_ceilings
 from roofline.measure.probe import Measurement, Probe, believable, best_ceilings, run_probes, with_dram
-from roofline.measure.sustained import sustained_ceilings
 
 MIB = 2**20
 SHARED_PARTS = 24
 """Parts of the region that SMs share: as many begin at each as there are SMs a part."""
 
 
-def measure_gpu(
-    index: int = 0, *, rounds: int = 20, budget: float = 75.0, sustained: bool = False
-) -> tuple[Device, Measurement]:
-    """Measured ceilings of one CUDA device and what was refused; no round begins after `budget` seconds.
+def measure_gpu(index: int = 0, *, rounds: int = 20, budget: float = 75.0) -> tuple[Device, Measurement]:
+    """Measured ceilings of one CUDA device and the refused ones.
 
-    sustained: hold every tensor ceiling for half a minute as well (NAME_sustained), and meet it after idling (NAME_server).
-
-    Names: dram (and dram_read, _write, _copy, _triad), l2, l2_shared, l1, copy_h2d, copy_d2h, nvlink (two GPUs), fp64,
-    fp32, fp32_add, fp16 and the tensor_* the device has; times: launch, gap, dram_latency, l2_latency. Random data: zeros draw less power and give a ceiling that no program reaches.
+    No round begins after `budget` seconds. Data are random: zeros draw less power and give a ceiling that no program reaches.
     Raises RooflineError without a CUDA device.
     """
     import torch
@@ -47,19 +41,16 @@ def measure_gpu(
         timer = GpuTimer(torch, device)
         results, refused = run_probes(probes(torch, device), timer, rounds=rounds, batch=0.03, budget=budget)
         setting = f"torch {torch.__version__}, driver {device.driver or 'unknown'}, random data"
-        held = sustained_ceilings(results, timer, setting=setting) if sustained else ()
     finally:
         torch.set_float32_matmul_precision(precision)
         torch.cuda.empty_cache()
     ceilings = with_dram(best_ceilings(results, setting=setting))
     kept, impossible = believable(ceilings, limits_of(device))
-    return device, Measurement((*kept, *times, *held), (*silent, *refused, *impossible))
+    return device, Measurement((*kept, *times), (*silent, *refused, *impossible))
 
 
 def limits_of(device: Device) -> Callable[[Ceiling], dict[str, float]]:
-    """What a ceiling may reach at most, by name, at the clock it was measured at; empty for unknown
-    devices.
-    """
+    """The most that a ceiling may reach, by name, at its own clock; empty for unknown devices."""
     spec = find_spec(device.name, cc=device.cc, sms=device.sms)
 
     def limits(ceiling: Ceiling) -> dict[str, float]:
@@ -88,9 +79,7 @@ def probes(torch: Any, device: Device) -> Iterator[Probe]:
 
 
 def _streams(torch: Any, device: Device) -> Iterator[Probe]:
-    """Streams over three arrays of up to 4 GiB, far above any L2; copies and triads count every byte
-    moved.
-    """
+    """Streams over three arrays of up to 4 GiB; copies and triads count every byte moved."""
     n = int(min(4 * 2**30, torch.cuda.mem_get_info()[0] // 8)) // 4
     a, b, c = (torch.rand(n, device="cuda") for _ in range(3))
     variant = f"{n * 4 // MIB} MiB arrays"
@@ -147,9 +136,7 @@ def _value(argument: Any) -> Any:
 
 
 def _kernels(torch: Any, device: Device) -> Iterator[Probe]:
-    """Chains of arithmetic and reads of L2, L1 and shared memory; one failing probe when they cannot be
-    built.
-    """
+    """Chains of arithmetic and cache reads; one failing probe where they do not build."""
     out = torch.zeros(4, dtype=torch.int32, device="cuda")
     try:
         launch = Launcher(torch, Module(compile_cubin(cuda_source.source(), device.cc)), out)
@@ -176,7 +163,7 @@ def _failing(message: str) -> Callable[[], object]:
 
 
 def _latencies(torch: Any, data: Any, launch: Launcher) -> Iterator[Probe]:
-    """Chains of dependent loads: along a ring far larger than the L2, and along one that was just read into it."""
+    """Chains of dependent loads: along a ring beyond the L2, and along one just read into it."""
     steps = 20_000
     for name, lines, warm in (("dram_latency", 2 * MIB, 0), ("l2_latency", 16_384, 16_384)):
         ring = torch.zeros(lines, 32, dtype=torch.int32, device=data.device)

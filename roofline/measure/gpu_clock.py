@@ -14,7 +14,7 @@ NAN = math.nan
 
 
 class Nvml:
-    """Clock, power and memory facts of one device; every reading is NaN where NVML is missing or refuses."""
+    """Clock, power and memory facts of one device; NaN where NVML does not tell."""
 
     def __init__(self, uuid: str) -> None:
         self._nvml: Any = None

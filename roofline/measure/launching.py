@@ -1,4 +1,4 @@
-"""What a kernel costs that does nothing, and what lies between two kernels: as CUPTI sees them, by torch's profiler."""
+"""Device time of an empty kernel and of the gap between two kernels, as CUPTI sees them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ WARM = 50
 
 
 def launch_ceilings(torch: Any) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """`launch` [s]: median device time of a kernel that does next to nothing; `gap` [s]: median from the end of one to
-    the begin of the next in the same stream, all queued before the first begins. And why, where there are none.
-    """
+    """Medians of `launch` [s] and `gap` [s] between kernels queued on one stream, or reasons."""
     try:
         spans = _spans(torch)
     except Exception as error:  # a profiler that is held by another tool, or missing

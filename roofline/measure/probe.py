@@ -1,4 +1,4 @@
-"""Times a table of micro-benchmarks in interleaved rounds and turns the best of each into a ceiling."""
+"""Timing of micro-benchmarks in interleaved rounds; the best of each is a ceiling."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Probe:
-    """One entry of the table: `run` does `work` FLOP, bytes or steps for the ceiling `name`, in a way called
-    `variant`; of kind "time" the ceiling is the seconds of one step. `burst`: time it in short bursts with a rest between, as a kernel of a program meets the
-    device; a chip kept busy by a product for longer runs into its power limit and clocks down. Several
-    variants of one name compete: only the FINALISTS fastest are timed in the rounds.
+    """One micro-benchmark: `run` does `work` FLOP, bytes or steps for the ceiling `name`.
+
+    Of kind "time" the ceiling is the seconds of one step. `burst`: time it in short bursts with a rest between; a chip
+    kept busy runs into its power limit. Of several variants of a name only the FINALISTS fastest are timed in the rounds.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one batch, with the SM clock [Hz] and power [W] seen meanwhile; NaN when not read."""
+    """Seconds of one batch, with SM clock [Hz] and power [W], NaN when not read."""
 
     seconds: float
     clock: float = NAN
@@ -67,9 +67,7 @@ class Result:
 
     @property
     def best(self) -> float:
-        """The third quartile of the rounds: near the best, and it comes again; a single lucky round does not
-        make a ceiling that nothing else reaches.
-        """
+        """The third quartile of the rounds: near the best, and reproducible."""
         return statistics.quantiles(self.rates, n=4)[2] if len(self.rates) > 2 else max(self.rates)
 
     @property
@@ -102,11 +100,10 @@ def run_probes(
     now: Callable[[], float] = time.monotonic,
     rest: Callable[[float], object] = time.sleep,
 ) -> tuple[list[Result], list[str]]:
-    """Time every probe in interleaved rounds of about `batch` seconds each; stop early at `budget` seconds.
+    """Time probes in interleaved rounds of about `batch` seconds, up to `budget` seconds.
 
-    Interleaving spreads drifting clocks over all probes alike. Returns the results and the reasons of those
-    probes that failed, which the others survive. `probes` is walked once: a variant that loses its heat is
-    let go, and its memory with it.
+    Interleaving spreads drifting clocks over all probes alike. Returns the results and why probes failed. `probes` is
+    walked once: a variant that loses is let go, and its memory with it.
     """
     started = now()
     finals: dict[str, list[tuple[float, Result]]] = {}
@@ -162,7 +159,7 @@ def _first_line(error: Exception) -> str:
 
 
 def best_ceilings(results: Iterable[Result], *, setting: str = "", now: datetime | None = None) -> tuple[Ceiling, ...]:
-    """The best variant of every name as a measured ceiling; `setting` joins the note (threads, data).
+    """The best variant of every name as a measured ceiling; `setting` joins the note.
 
     The peak is the third quartile of the rounds. `spread` is how far the median lies below it.
     """
@@ -196,7 +193,7 @@ DRAM_HONEST = ("dram_read", "dram_copy", "dram_triad")
 
 
 def with_dram(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
-    """The ceilings with "dram" added: the best of read, copy and triad, under its variant's name."""
+    """The ceilings with "dram" added: the best of read, copy and triad."""
     found = tuple(ceilings)
     honest = [c for c in found if c.name in DRAM_HONEST]
     if not honest:
@@ -218,10 +215,7 @@ LIBRARY = 0.6
 def believable(
     ceilings: Iterable[Ceiling], derived: Callable[[Ceiling], Mapping[str, float]]
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """Split ceilings into those that physics allows and reasons for the others.
-
-    `derived` gives, for a ceiling (its clock), the derived peaks by name; unknown names are believed.
-    """
+    """Split ceilings into possible ones and reasons against the others."""
     kept: list[Ceiling] = []
     refused: list[str] = []
     for ceiling in ceilings:

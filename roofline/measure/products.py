@@ -37,9 +37,7 @@ def probes(torch: Any, device: Device) -> Iterator[Probe]:
 
 
 def _by_mm(torch: Any, device: Device) -> Iterator[Probe]:
-    """Dense products through torch, FP32 ones as TF32; operands are made by the first run, which may
-    fail alone.
-    """
+    """Dense products through torch, FP32 ones as TF32; operands are made by the first run."""
     kinds = [("tensor_tf32", torch.float32), ("tensor_bf16", torch.bfloat16), ("tensor_fp16", torch.float16)]
     if _cc(device) < (8, 0):
         kinds = kinds[2:]

@@ -13,13 +13,19 @@ from collectors import CollectError
 from collectors.counters import (
     COUNTERS,
     counter_set,
-    evaluate,
     evaluate_columns,
     metric_names,
     metrics_for,
     planned_passes,
 )
 from collectors.recipes import capability, covers
+
+
+def evaluate(values, cc):
+    """Every counter of one launch."""
+    found = evaluate_columns({name: np.array([float(value)]) for name, value in values.items()}, cc)
+    return {name: float(found[name][0]) if name in found else math.nan for name in COUNTERS}
+
 
 CHIPS = ("7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.3", "11.0", "12.0", "12.1")
 SUPPORT = Path(__file__).parents[3] / "shared/data/ncu/metric_support.csv"

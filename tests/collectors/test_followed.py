@@ -15,7 +15,7 @@ from nsys_exports import Op, gpu_trace, kern_sum, kern_sum_text, sqlite_export
 from recorded import some_slow
 from test_key_averages import TABLE as TORCH_TABLE
 from test_ncu_page import NEW as NCU_TEXT
-from test_nvprof import METRICS, METRICS_CSV, OLD, TEXT, TEXT_TRACE, TRACE
+from test_nvprof import METRICS, METRICS_CSV, OLD, TEXT, TRACE
 from test_nvprof import NEW as NVPROF_CSV
 from test_rocprof import STATS as ROCPROF_STATS
 from test_trtexec import conv, profile_text
@@ -54,7 +54,6 @@ PARTS = {
     "nvprof csv": NVPROF_CSV,
     "nvprof text": TEXT,
     "nvprof trace": TRACE,
-    "nvprof text trace": TEXT_TRACE,
     "nvprof metrics": METRICS,
     "nvprof metrics csv": METRICS_CSV,
     "trtexec profile": profile_text([("conv", 0.5), ("fc", 0.25)]),

@@ -275,45 +275,14 @@ def test_bytes_that_are_no_text_do_not_stop_it(tmp_path):
     assert frame["kernel"][0] == "caf\N{REPLACEMENT CHARACTER}"
 
 
-def test_summaries_stand_for_many_launches(tmp_path):
-    head = [
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Block Size",
-        "Grid Size",
-        "Device",
-        "CC",
-        "Invocations",
-        "Section Name",
-        "Metric Name",
-        "Metric Unit",
-        "Minimum",
-        "Maximum",
-        "Average",
-    ]
-    row = [
-        "7",
-        "python3",
-        "127.0.0.1",
-        "k(int, long)",
-        "(256, 1, 1)",
-        "(4, 1, 1)",
-        "0",
-        "8.6",
-        "12",
-        "GPU Speed",
-        "Duration",
-        "us",
-        "1.50",
-        "2.50",
-        "2.00",
-    ]
-    text = "\n".join(",".join(f'"{cell}"' for cell in cells) for cells in (head, row)) + "\n"
-    frame = read(put(tmp_path, text.encode()))
-    assert frame["instances"].tolist() == [12]
-    assert frame["time"].tolist() == pytest.approx([2e-6])
+SUMMARY_HEADER = '"Process ID","Process Name","Host Name","Kernel Name","Device","CC","Invocations"\n'
+
+
+@pytest.mark.parametrize("text", [SUMMARY_HEADER, "==PROF== x\n k(int) (32, 1, 1)x(32, 1, 1), Invocations 10\n"])
+def test_a_summary_over_launches_is_refused_by_name(tmp_path, text):
+    with pytest.raises(CollectError, match="a summary of ncu, which averages over launches") as caught:
+        collectors.read(put(tmp_path, text.encode()))
+    assert "without --print-summary" in caught.value.fix
 
 
 def test_labels_of_the_details_page(tmp_path):
@@ -435,17 +404,6 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path, page):
     lines[at:] = [line + (f',"{name}"' if row == 0 else ',"usecond"') for row, line in enumerate(lines[at:])]
     with pytest.raises(CollectError, match=f"2 columns {name}"):
         read(put(tmp_path, "\n".join([*lines, ""]).encode()))
-
-
-def test_a_summary_that_stands_in_a_file_twice_is_a_caveat(tmp_path):
-    head = (
-        "Process ID,Process Name,Host Name,Kernel Name,Device,Invocations,Section Name,Metric Name,Metric Unit,Average"
-    )
-    row = "7,python3,127.0.0.1,k(int),0,12,GPU Speed,Duration,us,2.00"
-    table = "".join(",".join(f'"{cell}"' for cell in line.split(",")) + "\n" for line in (head, row))
-    once, twice = (read(put(tmp_path, (table * count).encode())) for count in (1, 2))
-    assert not [one for one in once.attrs["caveats"] if "in the file twice" in one.what]
-    assert [one.how_much for one in twice.attrs["caveats"] if "in the file twice" in one.what] == ["1 rows"]
 
 
 def test_a_time_below_0_is_refused_and_another_counter_given_a_caveat(tmp_path):

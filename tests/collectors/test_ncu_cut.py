@@ -97,27 +97,6 @@ def test_partial_reading_gives_a_prefix_with_a_caveat(tmp_path: Path, name: str,
     assert seen >= {1}
 
 
-def test_a_details_page_cut_at_a_row_end_shows_in_its_last_launch(tmp_path: Path):
-    lines = write(LAUNCHES, Dialect(page="details")).splitlines(keepends=True)
-    path = tmp_path / "cut.csv"
-    path.write_bytes(b"".join(lines[:-1]))
-    assert any("2 metrics, the one before 3" in one.what for one in read(path).attrs["caveats"])
-
-
-def test_two_tables_cut_in_the_second(tmp_path: Path):
-    first, second = write(LAUNCHES, Dialect()), write(LAUNCHES[:1], Dialect(process=12))
-    path = tmp_path / "cut.csv"
-    for cut in range(1, len(second) - 1, 3):
-        path.write_bytes(first + second[:cut])
-        try:
-            part = read(path)
-        except CollectError:
-            continue
-        assert len(part) == 2
-        at_row_end = b"\n" in second[cut - 1 : cut + 1]
-        assert at_row_end or not second[:cut].rsplit(b"\n", 1)[-1].startswith(b'"')
-
-
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_missing_quote_never_loses_a_launch(tmp_path: Path, name: str):
     """One quote anywhere: refused, or every launch with its time; never some of them."""
@@ -146,16 +125,6 @@ def test_rows_taken_out_or_put_in_twice_are_caveats(tmp_path: Path):
     ):
         (tmp_path / "x.csv").write_bytes(b"".join(kept))
         assert [what in one.what for one in read(tmp_path / "x.csv").attrs["caveats"]].count(True) == 1
-
-
-def test_a_metric_that_one_launch_of_a_details_page_lost_is_a_caveat(tmp_path: Path):
-    rows = write((*LAUNCHES, *LAUNCHES), DIALECTS["details"]).splitlines(keepends=True)
-    for kept, what in ((rows[:2] + rows[3:], "every other launch has"), ([*rows[:3], *rows[2:]], "there twice")):
-        (tmp_path / "x.csv").write_bytes(b"".join(kept))
-        assert any(what in one.what for one in read(tmp_path / "x.csv").attrs["caveats"]), what
-    (tmp_path / "x.csv").write_bytes(b"".join(rows))
-    said = [one.what for one in read(tmp_path / "x.csv").attrs["caveats"]]
-    assert not [one for one in said if "twice" in one or "every other" in one]
 
 
 def test_shares_above_one_are_caveats(tmp_path: Path):

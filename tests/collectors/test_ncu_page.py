@@ -121,28 +121,7 @@ def caveats(path, text):
 
 
 TWICE = "launches stand in the file twice, to the last digit"
-SHAPE = "the grid or the block of launches cannot be read"
 LOST = "sections stand twice under one launch: the line of a launch is missing or damaged"
-
-
-def test_a_summary_has_a_row_a_kernel(tmp_path):
-    path = tmp_path / "summary.txt"
-    path.write_text("""[13739] a.out@127.0.0.1
-  Device 0, CC 8.6
-    esmm(int, float *) (32, 32, 1)x(32, 1, 1), Invocations 10
-      Section: GPU Speed Of Light Throughput
-      ----------------------- ------------- ------------ ------------ ------------
-      Metric Name               Metric Unit      Minimum      Maximum      Average
-      ----------------------- ------------- ------------ ------------ ------------
-      Elapsed Cycles                  cycle 3,796,248.00 3,798,246.00 3,797,418.40
-      Duration                      msecond         2.86         2.90         2.88
-      ----------------------- ------------- ------------ ------------ ------------
-
-""")
-    row = read(path).iloc[0]
-    assert (row["kernel"], row["grid"], row["block"]) == ("esmm(int, float *)", "32,32,1", "32,1,1")
-    assert (row["instances"], row["process"], row["device"], row["cc"]) == (10, "13739", "0", "8.6")
-    assert row["time"] == pytest.approx(2.88e-3)
 
 
 def test_a_line_of_a_launch_that_was_wrapped_keeps_its_name(tmp_path):
@@ -156,21 +135,6 @@ def test_metrics_that_no_counter_is_made_of_are_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text(NEW.replace("Elapsed Cycles ", "sm__x.sum      "))
     assert "sm__x.sum" in read(path).attrs["untaken"]
-
-
-@pytest.mark.parametrize(
-    ("whole", "damaged"),
-    [
-        ("(864, 1, 1)x", "(864, 1, 1x"),
-        ("1)x(256", "1)x(2S6"),
-        ("(864, 1, 1)", "(864, 1)"),
-        (" (864, 1, 1)x(256, 1, 1)", ""),
-    ],
-)
-def test_a_damaged_shape_is_a_caveat(tmp_path, whole, damaged):
-    path = tmp_path / "notes.txt"
-    assert caveats(path, NEW.replace(whole, damaged))[SHAPE] == "1 rows"
-    assert SHAPE not in caveats(path, OLD)
 
 
 @pytest.mark.parametrize(("whole", "damaged"), [("Context 1", "C?ntext 1"), ("CC 8.0", "CC ?"), ("Stream 7", "Stream")])

@@ -181,7 +181,7 @@ def test_other_databases_are_not_of_nsys(tmp_path):
     base.execute("CREATE TABLE people (name TEXT)")
     base.commit()
     base.close()
-    with pytest.raises(CollectError, match="SQLite database of another tool"):
+    with pytest.raises(CollectError, match="a database of another tool"):
         collectors.read(path)
 
 

@@ -49,20 +49,6 @@ UNIFIED = """
 "TITAN Xp (0)",158,40.860352KB,4.000000KB,600.000000KB,6.304688MB,0.000000,"Host To Device"
 Total CPU Page faults: 49
 """
-TEXT_TRACE = """==97== Profiling result:
-   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*      Size           Device   \
-Context    Stream        Unified Memory  Virtual Address  Name
-210.50ms  1.5000us                    -               -         -         -         -  4.0000KB  Tesla V100 (0)    \
-     1         7                     -                -  [CUDA memcpy HtoD]
-211.00ms  20.000us             (16 2 1)       (256 1 1)        32        0B        0B         -  Tesla V100 (0)    \
-     1         7                     -                -  axpy(float*, float*, int) [123]
-212.00ms  398.85us                    -               -         -         -         -         -  Tesla V100 (0)    \
-     -         -                    49   0x7f8cc0080000  [Unified Memory GPU page faults]
-213.00ms  5.7920us                    -               -         -         -         -         -  Tesla V100 (0)    \
-     -         -           48.000000KB   0x7f8cc0080000  [Unified Memory Memcpy HtoD]
-
-Regs: Number of registers used per CUDA thread. This number includes registers used internally by the CUDA driver.
-"""
 SUMMARIES = {"unified memory": NEW + UNIFIED, "old": OLD, "new": NEW, "text": TEXT}
 
 
@@ -91,26 +77,6 @@ def test_trace(tmp_path):
     assert frame["device"].unique().tolist() == ["Tesla V100"]
     assert np.isnan(frame["registers"][0])
     assert frame["bytes"][0] == 4000
-
-
-def test_trace_as_text_with_unified_memory(tmp_path):
-    path = tmp_path / "trace.txt"
-    path.write_text(TEXT_TRACE)
-    frame = validate(collectors.read(path))
-    assert frame["kernel"].tolist() == [
-        "[CUDA memcpy HtoD]",
-        "axpy(float*, float*, int)",
-        "[Unified Memory Memcpy HtoD]",
-    ]
-    assert frame["kind"].tolist() == ["memcpy", "kernel", "memcpy"]
-    assert (frame["grid"][1], frame["block"][1], frame["registers"][1]) == ("16,2,1", "256,1,1", 32)
-    assert frame["start"].tolist() == pytest.approx([0.2105, 0.211, 0.213])
-    assert frame["time"].tolist() == pytest.approx([1.5e-6, 2e-5, 5.792e-6])
-    assert sorted(frame["bytes"].dropna()) == [4e3, 48e3]
-    assert "1 page faults" in frame.attrs["caveats"][0].what
-    path.write_text(TEXT_TRACE.replace("(16 2 1)   ", "(16777216 2 1)   "))
-    with pytest.raises(CollectError, match="line 4: a row of another width"):
-        collectors.read(path)
 
 
 @pytest.mark.parametrize("name", ["new", "text"])

@@ -138,14 +138,6 @@ def test_a_row_of_totals_is_no_launch(tmp_path, name, label):
     refused(saved(tmp_path / "x.csv", [header, *rows, last], quoted=name.startswith("ncu")))
 
 
-@pytest.mark.parametrize("name", [*VALUE, "nvprof old"])
-def test_a_header_over_two_lines_is_no_header(tmp_path, name):
-    header, *rows = cells(name)
-    first, second = [[cell.partition(" ")[part] for cell in header] for part in (0, 2)]
-    if " " in "".join(header):
-        refused(saved(tmp_path / "x.csv", [first, second, *rows], quoted=name.startswith("ncu")))
-
-
 @pytest.mark.parametrize("name", ["ncu raw", "ncu details", "nsys trace", "nsys sum"])
 @pytest.mark.parametrize(
     ("how", "again"),
@@ -175,12 +167,6 @@ def test_a_row_moved_by_a_cell_is_no_dispatch(tmp_path, name):
     refused(saved(tmp_path / "x.csv", [*rows, ["", *last[:-1]]]))
 
 
-@pytest.mark.parametrize("name", ["ncu raw", "nsys trace", "nvprof old", "rocprof 1", "trtexec profile"])
-def test_a_letter_cut_in_two_at_the_end(tmp_path, name):
-    (tmp_path / "x.csv").write_bytes(PARTS[name].encode()[:-1] + "é".encode()[:1])
-    refused(tmp_path / "x.csv")
-
-
 def test_another_table_with_a_column_kernel_is_none_of_rocprof(tmp_path):
     (tmp_path / "x.csv").write_text("kernel,launch,start\nrelu,1,5\n")
     refused(tmp_path / "x.csv", "neither an Nsight")
@@ -192,17 +178,3 @@ def test_a_line_without_an_end_is_refused(tmp_path, begin, letter):
     (tmp_path / "x.csv").write_text(begin + letter * 3_000_000)
     frame = outcome(tmp_path / "x.csv")
     assert frame is None or len(frame) == 2
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"BZh91AY&SY\x00\x01", "bzip2"),
-        (b"\xfd7zXZ\x00\x00\x04", "xz"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00\x00", "a spreadsheet"),
-        (b"PAR1\x15\x04\x15", "Parquet"),
-    ],
-)
-def test_an_archive_or_a_spreadsheet_is_named(tmp_path, data, what):
-    (tmp_path / "x.csv").write_bytes(data)
-    refused(tmp_path / "x.csv", what)

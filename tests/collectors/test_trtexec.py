@@ -234,14 +234,6 @@ def test_the_latency_of_iterations_is_held_against_the_layers(tmp_path):
         trtexec.read(times)
 
 
-def test_device_of_the_older_metadata(tmp_path):
-    path = tmp_path / "m.json"
-    device = {"name": "TITAN RTX", "major": 7, "minor": 5, "memoryBusWidth": 384, "memoryClockRate": 7001000}
-    path.write_text(json.dumps([device]))
-    found = trtexec.read_metadata(path)
-    assert (found.device, found.cc) == ("TITAN RTX", "7.5")
-
-
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="recorded exports are not here")
 
 
@@ -251,7 +243,7 @@ def test_recorded_a100_fp32():
         trtexec.read(
             SHARED / "A100.fp32.profile.json",
             SHARED / "A100.fp32.graph.json",
-            metadata=SHARED / "A100.fp32.profile.metadata.json",
+            times=SHARED / "A100.fp32.timing.json",
         )
     )
     assert len(frame) == 32
@@ -262,9 +254,6 @@ def test_recorded_a100_fp32():
     assert row["op_tensor_tf32"] / row["time"] == pytest.approx(96.3e12, rel=1e-3)
     timed = frame[frame["time"] > 0]
     assert (timed["dram_bytes"] / timed["time"]).max() == pytest.approx(1674e9, rel=1e-3)
-    facts = trtexec.read_metadata(SHARED / "A100.fp32.profile.metadata.json")
-    assert (facts.device, facts.cc) == ("NVIDIA A100 80GB PCIe", "8.0")
-    assert frame["device"].unique().tolist() == [facts.device]
 
 
 @needs_shared
@@ -281,10 +270,8 @@ def test_recorded_mobilenet_int8():
 @needs_shared
 @pytest.mark.parametrize("path", sorted(SHARED.glob("*.json")) if SHARED.is_dir() else [], ids=lambda path: path.name)
 def test_recorded_files_read_or_say_why(path):
-    head = path.read_text()[: 1 << 18]
-    assert trtexec.sniff(head, path)
     if path.name.endswith(("timing.json", "metadata.json")):
-        with pytest.raises(CollectError, match="no layers with times"):
+        with pytest.raises(CollectError, match=r"no layers with times|which is not read"):
             collectors.read(path)
     else:
         validate(collectors.read(path))

@@ -340,7 +340,7 @@ def test_json_is_one_document(tmp_path, capsys):
         ["ncu/ncu_raw_t4_full_base.csv"],
         ["nsys/nvprof_summary_old.csv"],
         ["nsys/nsys_a100_cuda_gpu_kern_sum_2023.4.4.csv", "nsys/nsys_a100_cuda_api_sum_2023.4.4.csv"],
-        [f"trtexec/A100.fp32.{part}.json" for part in ("timing", "profile.metadata", "graph", "profile")],
+        [f"trtexec/A100.fp32.{part}.json" for part in ("timing", "graph", "profile")],
     ],
 )
 def test_recorded_exports_are_imported(tmp_path, names):

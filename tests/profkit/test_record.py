@@ -168,11 +168,6 @@ def test_a_seed_that_torch_does_not_take_is_no_fault_of_a_candidate(seed):
         refuse("folder", Request(seed=seed))
 
 
-def test_tensor_roofs_of_a_cpu_are_refused(capsys):
-    assert invoke(["ceilings", "--device", "cpu", "--sustained"]) == 2
-    assert "--sustained holds tensor ceilings, and a CPU has none" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("seconds", ["nan", "inf", "0.5"])
 def test_a_limit_that_is_none_is_refused(seconds, capsys):
     assert invoke(["mcp", "--seconds", seconds]) == 2

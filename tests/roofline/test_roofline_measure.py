@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import math
-import shutil
 import sys
 import weakref
 from dataclasses import replace
@@ -279,12 +278,12 @@ def test_kernels_that_do_not_build_fail_alone(monkeypatch):
     from roofline.measure import gpu
 
     def fail(*_):
-        raise RooflineError("no NVRTC library and no nvcc")
+        raise RooflineError("no NVRTC library")
 
     monkeypatch.setattr(gpu, "compile_cubin", fail)
     fake = SimpleNamespace(zeros=lambda *_, **__: torch.zeros(4), int32=torch.int32)
     (only,) = gpu._kernels(fake, H200)
-    with pytest.raises(RooflineError, match="no nvcc"):
+    with pytest.raises(RooflineError, match="no NVRTC"):
         only.run()
 
 
@@ -352,21 +351,11 @@ def test_the_source_has_every_kernel_and_needs_no_header():
     assert set(KINDS) - {"fp32_add"} <= set(find_spec("H200").rates)
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-def test_the_source_compiles():
-    from roofline.measure.cuda_module import _by_nvcc
-
-    assert _by_nvcc(shutil.which("nvcc"), source(), "sm_90")[:4] == b"\x7fELF"
-    with pytest.raises(RooflineError, match="nvcc for sm_90"):
-        _by_nvcc(shutil.which("nvcc"), "garbage", "sm_90")
-
-
 def test_no_compiler_is_an_error_with_a_fix(monkeypatch):
     from roofline.measure import cuda_module
 
     monkeypatch.setattr(cuda_module, "_nvrtc", lambda: None)
-    monkeypatch.setattr(cuda_module.shutil, "which", lambda _: None)
-    with pytest.raises(RooflineError, match="no nvcc") as error:
+    with pytest.raises(RooflineError, match="no NVRTC") as error:
         cuda_module.compile_cubin("", "9.0")
     assert error.value.fix
 
