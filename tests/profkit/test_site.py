@@ -201,7 +201,7 @@ def test_two_thousand_runs_in_a_browser(tmp_path):
         assert tab.js("document.getElementById('count').textContent") == "200 of 2501 shown"
         tab.js("document.getElementById('more').click()")
         assert len(tab.js(cells)) == 400
-        tab.js("document.querySelector('th[data-name=lower bound] button').click()")
+        tab.js("document.querySelector('th[data-name=lower_bound] button').click()")
         lower_bounds = [float(row[7]) for row in tab.js(cells)]
         assert lower_bounds == sorted(lower_bounds)
         find = "document.getElementById('find')"
