@@ -19,7 +19,8 @@ from profkit.cli.progress import Drawn, progress
 from profkit.doctor.finding import Finding
 from profkit.report import sections
 from profkit.report.layout import Column, Table, folded, on_screen, terminal_table
-from profkit.report.writers import terminal
+from profkit.report.page.run import page
+from profkit.report.writers import markdown, terminal
 
 LADDER = Path(__file__).parents[2] / "examples/transformer_ladder/runs/batch8"
 
@@ -123,6 +124,16 @@ def test_what_is_fragile_is_counted_first_and_told_with_the_caveats(study):
     assert "contiguous" not in first
     (caveat,) = [one for one in sections.that_matter(study) if one.code == "fragile"]
     assert caveat.how_much == "; ".join(notes)
+
+
+def test_what_a_candidate_refuses_stands_in_the_report_and_not_in_its_verdict(study):
+    study.manifest.impls[1].notes = [
+        "refuses inputs with gaps between the elements: RuntimeError: x must be contiguous"
+    ]
+    assert "gaps" not in sections.first_lines(study)[0]
+    said = "Notes, outside the drawn inputs: cuda: refuses inputs with gaps between the elements: RuntimeError"
+    assert said in markdown.report(study)
+    assert said in page(study)
 
 
 # ---- progress

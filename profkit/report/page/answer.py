@@ -69,6 +69,7 @@ class Answer:
         beside = (
             sections.paired_line(study),
             sections.below_least(study),
+            sections.noted_line(study),
             *(line for name, line in others if name in skipped),
         )
         whole = next((one for one in study.budgets.values() if one.window > 0), None)

@@ -33,6 +33,7 @@ from profkit.report.sections.method import ceilings_of as ceilings_of
 from profkit.report.sections.method import counters_line as counters_line
 from profkit.report.sections.method import inferred_lines as inferred_lines
 from profkit.report.sections.method import kernel_times_line as kernel_times_line
+from profkit.report.sections.method import noted_line as noted_line
 from profkit.report.sections.method import paired_line as paired_line
 from profkit.report.sections.method import timing_line as timing_line
 from profkit.report.sections.method import uncounted_line as uncounted_line

@@ -83,6 +83,16 @@ def paired_line(study: Study) -> str:
     return say("paired", ratios=say("listed").join(told)) if told else ""
 
 
+def noted_line(study: Study) -> str:
+    """What right candidates refuse or do outside the drawn inputs, which takes nothing from a verdict; "" for none."""
+    told = [
+        f"{impl.name}{say('colon')}{say('semicolon').join(map(translated, impl.notes))}"
+        for impl in study.manifest.candidates
+        if impl.ok and impl.notes
+    ]
+    return say("noted", notes=say("semicolon").join(told)) if told else ""
+
+
 def timing_line(study: Study) -> str:
     """How the times were taken."""
     timing = study.manifest.timing

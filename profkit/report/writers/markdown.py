@@ -30,6 +30,7 @@ from profkit.report.sections.method import (
     counted,
     counters_line,
     inferred_lines,
+    noted_line,
     paired_line,
     timing_line,
     uncounted_line,
@@ -245,7 +246,7 @@ def _head(study: Study) -> Iterator[str]:
     yield from [pipe_table(parts)] if parts.rows else []
     paired, uncounted = paired_line(study), uncounted_line(study)
     yield from [f"{paired}."] if paired else []
-    yield from [uncounted] if uncounted else []
+    yield from [line for line in (uncounted, noted_line(study)) if line]
 
 
 def _fall(study: Study) -> Iterator[Section]:
