@@ -19,8 +19,7 @@ from profkit.rundir.files import temporary, write_atomic
 
 SCHEMA = "profkit-ceilings/1"
 LIMIT = 180.0
-"""Seconds after which measuring counts as hung, without and with every tensor ceiling held as well (40 s each); the first takes
-half a minute on an H200."""
+"""Seconds after which measuring counts as hung; it takes half a minute on an H200."""
 
 
 @dataclass(frozen=True)
