@@ -2,6 +2,7 @@
 
 A mix of two draws is a draw of the same kind for whatever is drawn element by element, and takes a fraction of the time of
 drawing. What all draws have in common is kept: a tensor that would lose it is mixed slice by slice, or taken whole.
+A memoized answer is wrong for the next call's data: this is where memoization is caught.
 """
 
 from __future__ import annotations
