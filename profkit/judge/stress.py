@@ -68,12 +68,11 @@ class Stress(Knowing):
         elif given := probe.gives(trial, got, self.reference.probe, self._drawn):
             what = f"gives {given}, which is right for the inputs as they are drawn alone; wrong for {trial.name}"
             self.events.send("impl", name, status="mismatch", reason=what)
+        elif trial.kind in ("layout", "shape"):
+            self.note(name, f"wrong for {trial.name}: {verdict.what}")
+            return True
         else:
-            tell = self.note if trial.kind in ("layout", "shape") else self.fragile
-            tell(
-                name,
-                *((f"wrong for {trial.name}: {verdict.what}",) if tell == self.note else (trial.name, verdict.what)),
-            )
+            self.fragile(name, trial.name, verdict.what)
             return True
         return False
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import signal
 import time
 from pathlib import Path
 
@@ -40,12 +38,6 @@ _MOST_STARVED = 4.0
 
 _LONGEST = 1 << 14
 """Bytes of a file of a process's that are read: what is asked for stands before."""
-_EXITING = 0x4
-_ENDS = ("SIGKILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGSEGV", "SIGABRT")
-# This module is loaded on other systems as well.
-_DEADLY = sum(1 << number - 1 for number in signal.Signals if number.name in _ENDS)
-"""What another process sends to end one, as a mask. Timers and children send others."""
-_PENDING = re.compile(r"^S(?:ig|hd)Pnd:\s*(\w+)", re.M)
 
 
 class Excuse:

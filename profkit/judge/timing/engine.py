@@ -277,14 +277,8 @@ def _cross_checks(
             spent.on("offset")
             cupti.write(activities, Path(job.timings).with_name("cupti.csv"))
     except (cupti.CuptiError, RuntimeError) as error:
-        _only_of_clocks(error)
-        traceback.print_exc()
-        events.send(
-            "caveat",
-            what="CUPTI could not judge the event timings",
-            how_much=str(error).partition("\n")[0],
-            fix="end other profilers (nsys, DCGM) on this device",
-        )
+        fix = "end other profilers (nsys, DCGM) on this device"
+        _without(events, error, "CUPTI could not judge the event timings", fix)
     return more, offset
 
 
@@ -292,6 +286,13 @@ def _only_of_clocks(error: Exception) -> None:
     """Raise the error again unless it says no more than that a clock did not work there."""
     if isinstance(error, RemoteError) and error.status:
         raise error
+
+
+def _without(events: Events, error: Exception, what: str, fix: str = "") -> None:
+    """Go on without a clock that did not work, and say so in a caveat."""
+    _only_of_clocks(error)
+    traceback.print_exc()
+    events.send("caveat", what=what, how_much=str(error).partition("\n")[0], fix=fix)
 
 
 def _from_outside(
@@ -392,14 +393,7 @@ def _host(
     try:
         return timing.measure(calls, clock, budget=1.0, target=0.0, before=before, most=SIDE_ROUNDS, trials=1).samples
     except RuntimeError as error:
-        _only_of_clocks(error)
-        traceback.print_exc()
-        events.send(
-            "caveat",
-            what="the caller's view could not be timed",
-            how_much=str(error).partition("\n")[0],
-            fix="",
-        )
+        _without(events, error, "the caller's view could not be timed")
         return []
 
 
