@@ -1,13 +1,15 @@
 """What others published as fast kernels, and what profkit's first line says of each.
 
     python benchmarks/published_candidates.py prepare FOLDER [-n 48] [--l1 h100.json] [--board CLONE] [--bench CLONE]
+    python benchmarks/published_candidates.py prepare FOLDER [-n 48] --hard CLONE
     python benchmarks/published_candidates.py run FOLDER -o TABLE.jsonl [--seconds 540] [--jobs 8] [--official SECONDS]
 
 `prepare` needs the network (or clones that are there already) and no GPU: it puts a folder a candidate into FOLDER, with
 what its authors claim of it. Nothing of it is kept in this repository. The candidates are those of CUDA-L1
 (`optimized_cuda_code/h100.json` of github.com/deepreinforce-ai/CUDA-L1: a line a problem with reference, candidate and the
 speed-up its authors measured) and of KernelBench's leaderboard (github.com/anneouyang/KernelBenchLeaderboard). Those that
-this project has met before come first.
+this project has met before come first. With `--hard` they are the H100 solutions of kernelbench.com's hard suite instead
+(github.com/Infatoshi/kernelbench.com), beside the word of that project's own check: FP8, delta attention, MoE, W4A16.
 
 `run` needs a GPU and no network. It is one campaign, `profkit profile FOLDER/tasks --jobs N --events --budget 0.5 --trials 2`:
 what has to be compiled is built ahead, each candidate is measured alone, and after `--seconds` the same command goes on where
@@ -18,8 +20,10 @@ be asked with (one correctness trial, ten timed ones). TABLE.jsonl holds a row a
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,6 +46,8 @@ FIRST = {
 """Problems, by level, whose candidates this project has met before."""
 COMPILED = 20
 """Candidates with an extension of their own; each costs a compiler the better part of a minute."""
+SMALLER = {"06_sonic_moe_swiglu": {"T_total": 4096, "H": 2048, "I": 1024, "E": 64, "K": 4}}
+"""The shape of the suite's own sweep where its headline one needs 12 GB of inputs and weights."""
 COLUMNS = ("candidate", "claimed", "official", "word", "speedup", "line")
 TASKS = "tasks"
 
@@ -60,7 +66,7 @@ def arguments() -> argparse.Namespace:
     verb = verbs.add_parser("prepare")
     verb.add_argument("folder", type=Path)
     verb.add_argument("-n", type=int, default=48)
-    for name in ("--l1", "--board", "--bench"):
+    for name in ("--l1", "--board", "--bench", "--hard"):
         verb.add_argument(name, type=Path)
     verb = verbs.add_parser("run")
     verb.add_argument("folder", type=Path)
@@ -81,15 +87,7 @@ def arguments() -> argparse.Namespace:
 def prepare(asked: argparse.Namespace) -> int:
     """Write the folders and claims.json, the order in which they are measured; how many there are."""
     with tempfile.TemporaryDirectory() as temporary:
-        file = asked.l1 or cloned(L1, temporary) / "optimized_cuda_code/h100.json"
-        board = asked.board or cloned(BOARD, temporary)
-        bench = asked.bench or cloned(BENCH, temporary)
-        found = spread([*of_l1(file)], [*of_board(board)], asked.n)
-        source = bench / "src/kernelbench"
-        for one in source.rglob("*.py") if source.exists() else ():
-            to = asked.folder / "KernelBench/src/kernelbench" / one.relative_to(source)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            to.write_bytes(one.read_bytes())
+        found = of_hard(asked.hard, asked.n) if asked.hard else of_both(asked, temporary)
     for one in found:
         folder = asked.folder / TASKS / one["candidate"]
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,6 +95,47 @@ def prepare(asked: argparse.Namespace) -> int:
         (folder / "published.py").write_text(one.pop("source"), "utf-8")
     (asked.folder / "claims.json").write_text(json.dumps(found, indent=1), "utf-8")
     return len(found)
+
+
+def of_both(asked: argparse.Namespace, temporary: str) -> list[dict[str, Any]]:
+    """CUDA-L1 and the leaderboard; KernelBench's evaluator is put beside them."""
+    file = asked.l1 or cloned(L1, temporary) / "optimized_cuda_code/h100.json"
+    board = asked.board or cloned(BOARD, temporary)
+    bench = asked.bench or cloned(BENCH, temporary)
+    source = bench / "src/kernelbench"
+    for one in source.rglob("*.py") if source.exists() else ():
+        to = asked.folder / "KernelBench/src/kernelbench" / one.relative_to(source)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(one.read_bytes())
+    return spread([*of_l1(file)], [*of_board(board)], asked.n)
+
+
+def of_hard(clone: Path, count: int) -> list[dict[str, Any]]:
+    """By turns one of each problem, with the word of the suite's own check as the claim."""
+    problems = clone / "benchmarks/hard/problems-h100"
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted((clone / "public/runs/h100").glob("*_solution.py.txt")):
+        run_id = file.name.removesuffix("_solution.py.txt")
+        problem = next((one.name for one in problems.iterdir() if run_id.endswith(one.name)), None)
+        detail = clone / f"public/data/rundetail/h100/{run_id}.json"
+        if problem is None or not detail.exists():
+            continue
+        correct = json.loads(detail.read_text("utf-8"))["correct"]
+        reference = (problems / problem / "reference.py").read_text("utf-8")
+        for name, size in SMALLER.get(problem, {}).items():
+            reference = re.sub(rf"(?m)^{name} = \d+", f"{name} = {size}", reference)
+        of_problem = found.setdefault(problem, [])
+        of_problem.append(
+            {
+                "candidate": f"{len(of_problem):02}_{problem.partition('_')[2]}",
+                "claimed": "correct" if correct else "not correct",
+                "run": run_id,
+                "reference": reference,
+                "source": re.sub(r"\bModel\b", "ModelNew", file.read_text("utf-8")),
+            }
+        )
+    turns = itertools.zip_longest(*found.values())
+    return [one for turn in turns for one in turn if one is not None][:count]
 
 
 def cloned(url: str, folder: str) -> Path:

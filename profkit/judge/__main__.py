@@ -62,6 +62,8 @@ def _candidate(job: Job) -> int:
 def _walled(job: Job) -> None:
     """Restrict writing to builds, tensors and temporary files; called before torch has threads."""
     Path(job.cache).mkdir(parents=True, exist_ok=True)
+    # A process that a candidate starts cannot start CUDA behind the walls, and torch's compiler needs no more than that there is one.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     priorities.put_up()
     landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
 

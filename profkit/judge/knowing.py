@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from profkit.guest import facts
 from profkit.guest.build import loading
 from profkit.guest.tensors import exchange, inputs, precision, staging, state, weights
+from profkit.guest.tensors.compare import coded, tensors
 from profkit.judge import cases
 from profkit.judge import guests as judge
 from profkit.judge.asking import MOVED, SCALED, Asking
@@ -161,9 +164,12 @@ class Knowing(Asking):
                 events.send("work", **said)
             cc = facts.device_facts(self.device).get("cc", "")
             # What the task allows, and not the detour that its reference takes.
-            task = probe.task_type(reference.model, self._mine(), None)
-            narrow = task if task in ("fp16", "bf16") else ""
-            events.send("work", **work.modelled(reference.model, self._mine(), cc, narrow))
+            given = self._mine()
+            task = probe.task_type(reference.model, given, None)
+            if any(isinstance(leaf, torch.Tensor) and coded(leaf) for _, leaf in tensors(given)):
+                task = "fp8"
+            narrow = task if task in ("fp16", "bf16", "fp8") else ""
+            events.send("work", **work.modelled(reference.model, given, cc, narrow))
             facts.settle(self.device)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)

@@ -66,6 +66,12 @@ _FREE = {
     "lift_fresh",
 }
 _TENSOR_PIPE = {torch.float16: "tensor_fp16", torch.bfloat16: "tensor_bf16", torch.int8: "tensor_int8"}
+_NARROWED = {
+    "tensor_fp16": (torch.float32,),
+    "tensor_bf16": (torch.float32,),
+    "tensor_fp8": (torch.float32, torch.float16, torch.bfloat16),
+}
+"""Types in which a reference computes products that its task allows in a narrower one."""
 # Point-wise kernels on half types compute in FP32.
 _VECTOR_PIPE = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp32", torch.bfloat16: "fp32"}
 SECTOR = 32
@@ -124,7 +130,7 @@ class FlopModel(TorchDispatchMode):  # type: ignore[misc]
             self.flops[pipe] += count
 
     def _matmul_pipe(self, name: str, dtype: torch.dtype | None) -> str:
-        if dtype is torch.float32 and self._narrow:
+        if dtype in _NARROWED.get(self._narrow, ()):
             return self._narrow
         if dtype is torch.float32:
             # cuDNN's convolutions use TF32 unless told not to; products only when told to.

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from profkit.guest.tensors import alike, inputs, weights
+from profkit.guest.tensors import alike, fresh, inputs, weights
 from profkit.guest.tensors.compare import identical
 from profkit.judge import cases
 from profkit.judge.precision.bits import Precision
 from profkit.judge.precision.oracle import Oracle
+from profkit.torch_tools.work import FlopModel
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 
@@ -97,3 +98,28 @@ def test_answers_off_codes_and_codes_as_answers_are_judged():
     eight = Oracle(lambda x: x.to(torch.float8_e4m3fn), Precision()).case([w], w.to(torch.float8_e4m3fn))
     assert eight.judged(w.to(torch.float8_e4m3fn)).status == "ok"
     assert eight.judged((w * 1.5).to(torch.float8_e4m3fn)).status == "mismatch"
+
+
+def test_a_reference_that_rounds_on_its_way_is_judged_by_float64():
+    x, w, scale = drawn(torch.float8_e4m3fn, 64, 128), drawn(torch.float8_e4m3fn, 32, 128), torch.rand(32) + 0.5
+    product = lambda x, w, scale: ((x.to(torch.bfloat16) @ w.to(torch.bfloat16).t()).float() * scale).to(torch.bfloat16)  # noqa: E731
+    case = Oracle(product, Precision("bf16")).case([x, w, scale], product(x, w, scale))
+    assert case.noise() == []
+    assert 7.0 < case.own() < 11.0
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_fresh_data_are_mixed_and_not_drawn_again(dtype):
+    drawn_ = iter(range(99))
+    stock = fresh.Stock(lambda: [drawn(dtype, 64, 64)] if next(drawn_) < 9 else pytest.fail("drawn again"))
+    one, other = stock.fresh(), stock.fresh()
+    assert one[0].dtype is dtype
+    assert not identical(one[0], other[0])
+
+
+def test_products_of_codes_are_bounded_by_the_rate_of_codes():
+    x, w = drawn(torch.float8_e4m3fn, 16, 32), drawn(torch.float8_e4m3fn, 24, 32)
+    for narrow, pipe in (("fp8", "tensor_fp8"), ("", "tensor_bf16")):
+        with FlopModel("9.0", narrow) as counted:
+            x.to(torch.bfloat16) @ w.to(torch.bfloat16).t()
+        assert counted.flops[pipe] == 2 * 16 * 24 * 32

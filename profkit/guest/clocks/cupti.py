@@ -11,8 +11,10 @@ import bisect
 import contextlib
 import csv
 import functools
+import math
 import random
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ import torch
 
 from profkit.guest.clocks.clocks import CudaClock, witness
 from profkit.guest.clocks.kineto import kind_of, recorder
-from profkit.guest.clocks.timing import Call, Sample, known_to
+from profkit.guest.clocks.timing import DECIDING, Call, Sample, known_to, trials_of
 from profkit.guest.whole import whole_file
 
 LEAST, ROUNDS = 12, 24
@@ -99,6 +101,7 @@ def sample(
     clock: CudaClock,
     *,
     target: float = 0.0,
+    end: float = math.inf,
     seed: int = 0,
     before: Callable[[str], None] = lambda _: None,
     after: Callable[[str, int], None] = lambda _name, _round: None,
@@ -106,8 +109,8 @@ def sample(
 ) -> tuple[list[Sample], dict[str, list[Activity]]]:
     """(samples by method "cupti", the activities of a middling call of each implementation).
 
-    It ends as soon as event pairs round the very same launches have medians known to `target`. `pairs` receives what those read [s]. A call of another process brings
-    a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
+    It ends as soon as event pairs round the very same launches have medians known to `target`; after `end` [s, monotonic]
+    DECIDING rounds are enough. `pairs` receives what those read [s]. A call of another process brings a `recording` of its own. Raises CuptiError when records are missing, or another tool holds CUPTI.
     """
     recordings = _recordings(calls, clock)
     order, shuffle = list(calls), random.Random(seed)
@@ -118,12 +121,14 @@ def sample(
         for number in range(ROUNDS):
             shuffle.shuffle(order)
             for name in order:
-                for trial in range(PER_ROUND):
+                for trial in range(trials_of(number, PER_ROUND, end)):
                     before(name)
                     seconds, sound = recordings[name].take(name, calls[name], number, trial)
                     after(name, number)
                     if sound:
                         pairs.setdefault(name, []).append(seconds)
+            if number + 1 >= DECIDING and time.monotonic() > end:
+                break
             if number + 1 >= LEAST and number % 4 == 3 and known_to(pairs.get(name, ()) for name in calls) <= target:
                 break
         for recording in _each(recordings):

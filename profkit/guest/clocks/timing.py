@@ -103,7 +103,8 @@ def measure(
     seed: int = 0,
 ) -> Result:
     """Time the calls side by side. `before(impl)` is told whose turn it is (for time limits, blame and other data),
-    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made.
+    `after(impl, round)` that a sample of it was taken; at least `least` and at most `most` rounds of so many `trials` are made,
+    of one trial beyond the budget.
     """
     order = list(calls)
     shuffle = random.Random(seed)
@@ -118,13 +119,19 @@ def measure(
     while number < most and (number < least or time.monotonic() < end):
         shuffle.shuffle(order)
         for name in order:
-            samples += list(_visit(name, calls[name], clock, number, before, after, trials))
+            some = trials_of(number, trials, end)
+            samples += list(_visit(name, calls[name], clock, number, before, after, some))
         number += 1
         if number >= least and number % 4 == 0 and precision(samples) <= target:
             break
         if number >= 3 and time.monotonic() > end + (budget if number >= DECIDING else patience):
             break
     return Result(samples, number, warmup, precision(samples), sum(not sample.kept for sample in samples))
+
+
+def trials_of(number: int, trials: int, end: float) -> int:
+    """Trials of a round: one once `end` [s, monotonic] is past, as medians need eight samples in DECIDING rounds."""
+    return trials if number < 2 or time.monotonic() < end else 1
 
 
 def _visit(

@@ -74,7 +74,9 @@ class Stock:
 
 
 def _leaves(item: Any) -> list[torch.Tensor]:
-    return [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor)]
+    """All tensors; one-byte floats, for which torch has no arithmetic, as bytes."""
+    leaves = [leaf for _, leaf in tensors(item) if isinstance(leaf, torch.Tensor)]
+    return [leaf.view(torch.uint8) if coded(leaf) else leaf for leaf in leaves]
 
 
 def _mixed(target: torch.Tensor, one: torch.Tensor, other: torch.Tensor, way: str) -> None:
@@ -117,7 +119,7 @@ def _ways(one: list[Any], other: list[Any]) -> list[str]:
 def _way(one: torch.Tensor, other: torch.Tensor) -> str:
     if one.numel() < 2 or identical(one, other):
         return WHOLE
-    if coded(one) or packed(one) or one.is_quantized or one.layout is not torch.strided:
+    if packed(one) or one.is_quantized or one.layout is not torch.strided:
         return WHOLE
     if one.is_floating_point() and not bool((one.isfinite() & other.isfinite()).all()):
         return JOINT

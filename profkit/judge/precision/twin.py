@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from profkit.guest.tensors import inputs
 from profkit.guest.tensors.compare import coded, inexact, tensors
@@ -26,21 +27,27 @@ def called(model: Any, arguments: list[Any]) -> Any:
 
 
 def ways(model: Any, arguments: list[Any]) -> Iterator[Callable[[View], Run]]:
-    """How a model can be asked more exactly, the best first: a copy in float64, itself in float64 for the while (what closures hold
-    is converted too), a copy in its own types.
+    """How a model can be asked more exactly, the best first: a copy in float64, whatever it converts to, one that converts as it is
+    written, itself in float64 for the while (what closures hold is converted too), a copy in its own types.
     """
-    yield lambda view: _asked(model, arguments, view, _copied, wide=True)
+    yield lambda view: _asked(model, arguments, view, _copied, _Widening)
+    yield lambda view: _asked(model, arguments, view, _copied, _default)
     if isinstance(model, torch.nn.Module):
-        yield lambda view: _asked(model, arguments, view, _borrowed, wide=True)
-    yield lambda view: _asked(model, arguments, view, _copied, wide=False)
-    yield lambda view: _asked(model, arguments, view, _borrowed, wide=False)
+        yield lambda view: _asked(model, arguments, view, _borrowed, _default)
+    yield lambda view: _asked(model, arguments, view, _copied)
+    yield lambda view: _asked(model, arguments, view, _borrowed)
 
 
 Holder = Callable[[Any, bool], contextlib.AbstractContextManager[tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]]]
 
 
-def _asked(model: Any, arguments: list[Any], view: View, holder: Holder, *, wide: bool) -> Run:
-    """Ask in one way. One-byte floats, which are codes, are moved by coarse steps, and by fine ones where a task has no other floats."""
+def _asked(
+    model: Any, arguments: list[Any], view: View, holder: Holder, within: Callable[[], Any] | None = None
+) -> Run:
+    """Ask in one way, in float64 `within` a context. One-byte floats, which are codes, are moved by coarse steps, and by fine ones
+    where a task has no other floats.
+    """
+    wide = within is not None
     floats = [leaf for leaf in inputs.floating(arguments) if not coded(leaf)]
     held = isinstance(model, torch.nn.Module) and any(not coded(one) and inexact(one) for one in _held(model))
     alone = not floats and not held
@@ -48,7 +55,7 @@ def _asked(model: Any, arguments: list[Any], view: View, holder: Holder, *, wide
     def run(step: float, seed: int, sign: float) -> tuple[Any, float]:
         codes = alone or step > _FINE
         chance = _Chance(step, seed, sign, wide=wide, codes=codes)
-        with holder(model, wide) as (own, pairs), _default(wide):
+        with holder(model, wide) as (own, pairs), (within or contextlib.nullcontext)():
             for target, source in pairs:
                 if inexact(source) and (codes or not coded(source)):
                     target.copy_(chance.moved(source))
@@ -84,7 +91,13 @@ class _Chance:
         noise = torch.rand(source.shape, generator=self._generator(source.device), device=source.device)
         far = source.to(torch.float32).to(wide) if coded(source) else source.to(wide)
         far = far * (1.0 + (2.0 * self._sign * step) * (noise.to(torch.float64) - 0.5))
-        return far.to(source.dtype) if keeps else far
+        if not keeps:
+            return far
+        if coded(source):
+            # Codes are scaled to their largest number, beyond which some have no infinity but NaN.
+            most = torch.finfo(source.dtype).max
+            far = torch.where(far.isfinite(), far.clamp(-most, most), far)
+        return far.to(source.dtype)
 
     def _generator(self, device: torch.device) -> torch.Generator:
         if device not in self._generators:
@@ -150,12 +163,45 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _default(wide: bool) -> Iterator[None]:
+def _default() -> Iterator[None]:
     """What the model makes inside is made in float64 as well."""
     before = torch.get_default_dtype()
-    if wide:
-        torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(torch.float64)
     try:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+_METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
+class _Widening(TorchFunctionMode):
+    """Keep float64 where a model names a narrower type: an explicit rounding is not part of the truth."""
+
+    def __enter__(self) -> _Widening:
+        self._inside = contextlib.ExitStack()
+        self._inside.enter_context(_default())
+        super().__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._inside.close()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _METHODS and not args[0].is_complex():
+            return args[0].to(torch.float64, **kwargs)
+        # A view reads the same bits as another type.
+        if func is not torch.Tensor.view:
+            args = tuple(_wide(one) for one in args)
+            kwargs = {name: _wide(one) for name, one in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _wide(argument: Any) -> Any:
+    return torch.float64 if isinstance(argument, torch.dtype) and argument in _NARROW else argument

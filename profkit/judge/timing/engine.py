@@ -406,11 +406,11 @@ def _judged(
 ) -> tuple[list[timing.Sample], dict[str, list[cupti.Activity]]]:
     """CUPTI's samples, in as many recordings as the wanted precision takes and the budget allows."""
     end = time.monotonic() + job.budget
-    samples, activities = cupti.sample(calls, clock, target=job.target, before=before, after=after)
+    samples, activities = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after)
     for number in range(1, MOST_RECORDINGS):
         if timing.precision(samples) <= job.target or time.monotonic() > end:
             break
-        more, _ = cupti.sample(calls, clock, target=job.target, before=before, after=after, seed=number)
+        more, _ = cupti.sample(calls, clock, target=job.target, end=end, before=before, after=after, seed=number)
         samples += [replace(s, round=s.round + number * cupti.ROUNDS) for s in more]
     return samples, activities
 
