@@ -177,7 +177,7 @@ _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 _METHODS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 
-class _Widening(TorchFunctionMode):
+class _Widening(TorchFunctionMode):  # type: ignore[misc]
     """Keep float64 where a model names a narrower type: an explicit rounding is not part of the truth."""
 
     def __enter__(self) -> _Widening:
