@@ -134,12 +134,15 @@ class _Document(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Timings:
-    """Samples that decide, and their figures; `clocks`: what two clocks say where they disagree."""
+    """Samples that decide, and their figures; `clocks`: what two clocks say where they disagree; `caller`: the speed-up for who waits,
+    where it is another.
+    """
 
     samples: pd.DataFrame | None = None
     timed: Mapping[str, timing.Timed] = field(default_factory=dict)
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
+    caller: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, timings: pd.DataFrame | None, reference: str, spread: float) -> _Timings:
@@ -149,7 +152,8 @@ class _Timings:
         chosen = timing.choose(samples)
         ratios = timing.speedups(chosen, reference, spread)
         clocks = timing.two_clocks(samples, chosen, ratios, reference)
-        return cls(samples, timing.spreads(chosen, samples, spread), ratios, clocks)
+        caller = timing.for_a_caller(samples, chosen, ratios, reference)
+        return cls(samples, timing.spreads(chosen, samples, spread), ratios, clocks, caller)
 
     @property
     def method(self) -> str:
@@ -238,7 +242,9 @@ def analyze(
     for row in rows:
         name = row["impl"]
         ratio, clocks = times.ratios.get(name), times.clocks.get(name, "")
-        judged.append(row | compared(name, row, ratio, reference, judged, clocks))
+        judged.append(
+            row | compared(name, row, ratio, reference, judged, clocks) | {"caller": times.caller.get(name, "")}
+        )
     by_name = {row["impl"]: row for row in judged}
     caveats = [timing.with_precision(one, by_name, reference, roofline) for one in caveats]
     return Analysis(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analyzers.errors import AnalyzeError
 from analyzers.pipes import keeps
+from analyzers.verdicts.speedup import digits
 from analyzers.verdicts.statistics import (
     MIN_ROUNDS,
     Ratio,
@@ -205,6 +206,9 @@ def speedups(chosen: pd.DataFrame, reference: str, spread: float = 0.0) -> dict[
     return found
 
 
+ANOTHER = 1.1
+"""Times by which two clocks differ where both are named."""
+
 SURE = 1.1
 """Speed-up from which one clock stands against another whose interval includes 1: event pairs fluctuate 10 to 30 us."""
 
@@ -232,6 +236,22 @@ def two_clocks(
         name: f"{method} {r.value:.3g}x, event {others[name].value:.3g}x"
         for name, r in claimed.items()
         if name in others and _contradicts(others[name], r)
+    }
+
+
+def for_a_caller(
+    samples: pd.DataFrame, chosen: pd.DataFrame, ratios: Mapping[str, Ratio], reference: str
+) -> dict[str, str]:
+    """Speed-ups for a caller who waits for each call, "0.71x", where they differ from those of the device by more than their
+    intervals and ANOTHER.
+    """
+    if not len(chosen) or str(chosen["method"].iloc[0]) not in ("cupti", "event"):
+        return {}
+    waited = speedups(samples[samples["method"].eq("host")], reference)
+    return {
+        name: f"{digits(waited[name].value)}x"
+        for name, r in ratios.items()
+        if name in waited and (waited[name].low > r.high * ANOTHER or waited[name].high * ANOTHER < r.low)
     }
 
 

@@ -181,7 +181,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `counted_hard` [s]: the least that its own counted work allows, NaN when nothing was counted; `share`: its counted
     work over the model's. `used`, `task`: a precision below the task's, unless it is allowed. `own_ran`: whether a
     kernel of its own source ran (None: not known); `unbuilt`: a compiler refused it. `by_caller`: a GPU's work was
-    timed by its caller, since the GPU's own clocks saw no work of somebody's. `slower`:
+    timed by its caller, since the GPU's own clocks saw no work of somebody's. `caller`: the speed-up for one who waits for each
+    call, where it is not the device's. `slower`:
     times by which `load` may have made a side slower.
     `switched`: it sets torch's switches in its calls.
     `fragile`: a note for each unusual input that it is wrong on, refuses, crashes or hangs on. `still`: outputs of several that were the
@@ -210,6 +211,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     own_ran: bool | None = None
     unbuilt: bool = False
     by_caller: bool = False
+    caller: str = ""
     slower: float = 1.0
     load: str = ""
     switched: bool = False
@@ -244,6 +246,8 @@ def decide(known: Evidence) -> Verdict:
 def _paced(known: Evidence, word: str, kind: str, *, below: bool) -> Verdict:
     """A verdict on an implementation that is right and was timed."""
     conditions = _conditions(known, below=below)
+    if known.caller and word not in ("void", "impossible"):
+        conditions = (Condition("waits", {"value": known.caller}), *conditions)
     if kind == "busy":
         conditions = (Condition("busy", {"load": known.load}), *conditions)
     elif word == "inconclusive" and known.clocks:

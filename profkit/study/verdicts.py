@@ -73,6 +73,7 @@ def _evidence(
         own_ran=None if whose is None else not whose.never_launched,
         unbuilt=_told(manifest, impl.name, "not-built"),
         by_caller=str(row.get("method", "")).startswith("host") and manifest.device.get("kind") != "cpu",
+        caller=str(row.get("caller", "") or ""),
         slower=math.inf if unsure else manifest.timing.slower,
         load=unsure or manifest.timing.load,
         switched=_told(manifest, impl.name, "settings-called"),

@@ -431,3 +431,15 @@ def test_a_clock_is_not_given_a_caveat_from_a_tenth_on(gain, told):
     claimed = Ratio(gain, gain - 0.01, gain + 0.01, 12, "faster")
     assert timing._contradicts(Ratio(1.01, 0.95, 1.2, 12), claimed) is told
     assert not timing._contradicts(Ratio(1.01, 0.95, 1.2, 5), claimed)
+
+
+@pytest.mark.parametrize(("host", "said"), [(0.7, "0.700x"), (1.08, ""), (2.1, "2.10x")])
+def test_a_caller_who_waits_has_a_speedup_of_his_own(h200, host, said):
+    device = noisy(30e-6)
+    parts = ((1.08, "cupti", 1.0), (host, "host", 4.0))
+    timings = pd.concat(
+        samples({"reference": times * device, "c": times * device / gain}, method=method)
+        for gain, method, times in parts
+    )
+    row = analyze(timings, None, None, h200).impl("c")
+    assert (row["speedup"], row["caller"]) == (pytest.approx(1.08), said)

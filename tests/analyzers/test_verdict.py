@@ -131,7 +131,7 @@ def test_every_word_has_a_sentence_in_both_languages(word, lang):
 
 
 def test_every_condition_can_be_said():
-    values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said", "load"), "X")
+    values = dict.fromkeys(("used", "task", "place", "half", "share", "what", "said", "load", "value"), "X")
     for code in catalogue().condition:
         assert Condition(code, values).text("zh") != Condition(code, values).text("en")
 
@@ -217,3 +217,9 @@ def test_who_was_not_run_is_told_so_once_in_both_languages(backend):
     verdict = decide(Evidence(impl="own", status="skipped", reason=why))
     assert verdict.text() == why
     assert verdict.text("zh") == f"未运行：{backend} 候选实现不能在此设备上运行，或没有要求运行"
+
+
+def test_the_line_says_both_speedups_where_they_differ():
+    verdict = decide(Evidence(**FAST, caller="0.71x"))
+    assert verdict.text() == "faster: 2.00x [1.98, 2.02], 0.71x for a caller who waits"
+    assert verdict.wins
