@@ -1,0 +1,191 @@
+"""How a clock lets calls follow each other, with a switch for each cause of a difference, and what CUPTI sees meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from profkit.guest.clocks import cupti
+from profkit.guest.clocks.kineto import recorder
+
+BIG = 256 << 20
+"""Bytes that KernelBench and Triton write to empty a cache."""
+_QUEUE = 800
+"""Launches that fit into a queue which is held; the driver blocks at about a thousand."""
+_MOST_HOLD = 0.02
+_CYCLES = 2.0e9
+_RECORDED = 2400
+_TRIES = 8
+
+
+class ClockError(Exception):
+    """A clock cannot be had, or says nothing, for this call."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The switches.
+
+    flush: what empties the L2 before a call: "" (nothing, it stays warm), read, fill, zero, memset; inside: between the time
+    stamps, not before them. each: calls between two time stamps. wait: for an idle device before the first of them. held: the
+    queue, by a spin kernel, so that launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
+    """
+
+    flush: str = ""
+    inside: bool = False
+    each: int = 1
+    wait: bool = True
+    held: bool = False
+    graph: bool = False
+    wall: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What CUPTI saw of the calls of a loop, seconds each.
+
+    span: from a call's first start to its last end; busy: anything of it ran; flush: inside the window, a call.
+    """
+
+    span: list[float]
+    busy: list[float]
+    flush: list[float]
+
+
+class Stand:
+    """One call, and every way to repeat it on one device."""
+
+    def __init__(self, call: Callable[[], Any], device: torch.device) -> None:
+        self.call, self.device = call, device
+        self.l2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
+        self._ones = torch.ones(2 * self.l2 // 4, dtype=torch.int32, device=device)
+        self._zeros = torch.empty(BIG // 4, dtype=torch.int32, device=device)
+        self.judged: dict[str, tuple[float, float]] = {}
+        """CUPTI's span and busy time of a call [s], by the state of the L2."""
+        self._graphs: dict[int, Any] = {}
+        self._flushes = {"": 0}
+        self._hold, self._replay = 2.0, 0.0
+        end = perf_counter() + 0.2
+        while perf_counter() < end:
+            call()
+            torch.cuda.synchronize(device)
+        self.host = self._host()
+        self.launches = len(self._record(call))
+        if not self.launches:
+            raise ClockError("the call does nothing on the GPU")
+        self.batch = max(2, min(100, _QUEUE // self.launches, int(_MOST_HOLD / self.host)))
+        """Calls that a held queue takes."""
+
+    def _host(self) -> float:
+        """Seconds the host spends in one call, a median."""
+        found = []
+        for _ in range(9):
+            torch.cuda.synchronize(self.device)
+            began = perf_counter()
+            self.call()
+            found.append(perf_counter() - began)
+        torch.cuda.synchronize(self.device)
+        return sorted(found)[4]
+
+    def flush(self, kind: str) -> None:
+        """Empty the L2 as a clock does: profkit reads, KernelBench fills fresh memory, Triton and nvbench zero."""
+        if kind == "read":
+            self._ones.max()
+        elif kind == "fill":
+            torch.empty(BIG // 8, dtype=torch.int64, device=self.device).fill_(42)
+        elif kind:
+            (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
+
+    def read(self, loop: Loop, count: int, *, slack: float = 1.0) -> list[float]:
+        """Seconds a call by the loop's own clock, `count` times. Raises ClockError where the queue cannot be held."""
+        for _ in range(_TRIES if loop.held else 1):
+            marks = [self._once(loop, slack) for _ in range(count)]
+            torch.cuda.synchronize(self.device)
+            told = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
+            if 2 * len(told) > count:
+                return [seconds / loop.each for seconds in told]
+            self._hold *= 1.5
+        raise ClockError("the queue cannot be held: the call waits for the device itself")
+
+    def _once(self, loop: Loop, slack: float) -> tuple[Any, Any, bool]:
+        """(start event, stop event) or (seconds, None), and whether the queue was held to the end."""
+        graph, flush = self._graph(loop.each) if loop.graph else None, loop.flush if loop.inside else ""
+        if loop.wait:
+            torch.cuda.synchronize(self.device)
+        if not loop.inside:
+            self.flush(loop.flush)
+        if loop.held:
+            host = self._replay if graph else loop.each * (self.host + (20e-6 if flush else 0.0))
+            seconds = slack * self._hold * host + 60e-6
+            torch.cuda._sleep(int(seconds * _CYCLES))
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began = perf_counter()
+        if not loop.wall:
+            start.record()
+        if graph is not None:
+            graph.replay()
+        else:
+            for _ in range(loop.each):
+                if flush:
+                    self.flush(flush)
+                self.call()
+        if loop.wall:
+            torch.cuda.synchronize(self.device)
+            return perf_counter() - began, None, True
+        stop.record()
+        return start, stop, not loop.held or not start.query()
+
+    def _graph(self, each: int) -> Any:
+        """So many calls as a CUDA graph. Raises RuntimeError where they cannot be captured."""
+        if each not in self._graphs:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(each):
+                    self.call()
+            graph.replay()
+            torch.cuda.synchronize(self.device)
+            began = perf_counter()
+            graph.replay()
+            self._replay = perf_counter() - began
+            torch.cuda.synchronize(self.device)
+            self._graphs = {each: graph}
+        return self._graphs[each]
+
+    def seen(self, loop: Loop, count: int) -> Seen:
+        """The loop as CUPTI records it. Raises CuptiError when records are missing, ClockError as `read`."""
+        if loop.flush not in self._flushes:
+            self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
+        if loop.graph:
+            self._graph(loop.each)
+        flushes = self._flushes[loop.flush]
+        before, between = (0, flushes) if loop.inside else (flushes, 0)
+        size = before + loop.each * (between + self.launches)
+        count = max(2, min(count, _RECORDED // size))
+        found = self._record(lambda: [self._once(loop, 3.0) for _ in range(count)])
+        if len(found) != count * size:
+            raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
+        seen = Seen([], [], [])
+        for at in range(0, len(found), size):
+            for first in range(at + before, at + size, between + self.launches):
+                mine = found[first + between : first + between + self.launches]
+                seen.span.append(max(one.end for one in mine) - mine[0].start)
+                seen.busy.append(cupti.union(mine))
+                seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
+        return seen
+
+    def _record(self, work: Callable[[], Any]) -> list[cupti.Activity]:
+        """Activities of `work` in order of start, without the spin kernels."""
+        torch.cuda.synchronize(self.device)
+        with recorder(cpu=False, cuda=True) as profiler:
+            work()
+            torch.cuda.synchronize(self.device)
+        return [one for one in cupti.activities_of(profiler) if cupti.MARK not in one.name]
+
+
+def held(loop: Loop, most: int) -> Loop:
+    """The same with the queue held full, by events, and no more calls than the queue takes."""
+    return replace(loop, held=True, wall=False, each=loop.each if loop.graph else min(loop.each, most))
