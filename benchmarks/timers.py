@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="keep everything here")
     out = parser.parse_args().json
-    told = timers.measure([timers.named(f"{__file__}:{name}") for name in KERNELS], print, limit=9.0)
+    told = timers.measure([f"{__file__}:{name}" for name in KERNELS], progress=print, limit=9.0)
     if out:
         out.write_text(json.dumps(told), "utf-8")
     from profkit.report.timers import text

@@ -42,7 +42,7 @@ def command(target: str, part: str, output: Path | None, as_json: bool, force: b
         shared.vacant(output, force)
         if output.suffix.lower() not in (*_DRAWN, *_TOLD):
             raise click.UsageError(f"{output}: name a file that ends in {', '.join((*_DRAWN, *_TOLD))}")
-    document = timers.measure([timers.named(target, part)], lambda what: click.echo(f"  {what}", err=True))
+    document = timers.measure([target], part, lambda what: click.echo(f"  {what}", err=True))
     written = json.dumps(document, ensure_ascii=False)
     if output is not None and output.suffix.lower() in _DRAWN:
         save(figure(document), output)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,84 +20,44 @@ from profkit.launch.gpu import gpu_present, identity
 from profkit.launch.protocol import BARE
 from profkit.record.ncu import unavailable
 from profkit.rundir.files import temporary
-from profkit.targets.sample import resolve
-from profkit.targets.source import Source
 from profkit.vendor.nvidia import ncu
 
 SCHEMA = "profkit-timers/1"
 LIMIT, NCU_LIMIT = 180.0, 45.0
 """Seconds after which the clocks of one kernel, or ncu on all of them, count as hung; a build is among the first."""
 CALLS = 5
-"""Of each kernel under ncu."""
+"""Of each kernel under ncu, after a mark."""
 _MARK = "spin_kernel"
-_CACHES = {"cold": "all", "warm": "none"}
-Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A function or class `entry` of a file, and where its inputs come from: `reference`, or "" for the same file."""
-
-    name: str
-    file: str
-    entry: str
-    reference: str = ""
-
-
-def named(word: str, part: str = "") -> Timed:
-    """What FILE.py:FUNCTION or a sample's folder stands for; `part`: reference, a candidate, "" for the first that runs here.
-
-    Raises ProfkitError.
-    """
-    file, _, entry = word.rpartition(":")
-    if file.endswith(".py"):
-        Source.read(_there(Path(file)))
-        return Timed(entry, str(Path(file).resolve()), entry)
-    sample = resolve(Path(word))
-    kind = "cuda" if gpu_present() else "cpu"
-    parts = {one.name: one for one in sample.parts}
-    here = [one.name for one in sample.candidates if one.runs_on(kind)]
-    chosen = parts.get(part or next(iter(here), "reference"))
-    if chosen is None:
-        raise ProfkitError(f"{word}: no part {part!r}", fix=f"--part is one of {', '.join(parts)}")
-    entry = "Model" if chosen.role == "reference" else "ModelNew"
-    files = (str(one.resolve()) for one in (chosen.path, sample.reference))
-    return Timed(f"{sample.id} {chosen.name}", next(files), entry, next(files))
-
-
-def _there(path: Path) -> Path:
-    if not path.is_file():
-        raise ProfkitError(f"{path}: no such file", fix="name FILE.py:FUNCTION, or a sample's folder")
-    return path
 
 
 def measure(
-    targets: Sequence[Timed], progress: Callable[[str], None] = lambda _: None, *, limit: float = LIMIT
-) -> Document:
+    targets: Sequence[str], part: str = "", progress: Callable[[str], None] = lambda _: None, *, limit: float = LIMIT
+) -> dict[str, Any]:
     """Every clock of every target: {"schema", "device", "versions", "kernels": [{"name", "rows", "error", "attributed"}]}.
 
-    Seconds; without a GPU the two clocks of a CPU. limit: seconds a target may take, what is known by then stays. Raises
-    ProfkitError where nothing was measured.
+    targets: FILE.py:FUNCTION or a sample's folder, and of that the `part`. Seconds; on a CPU two clocks. limit: seconds for a
+    target; what is known by then stays. Raises ProfkitError where nothing was measured.
     """
-    words = json.dumps([asdict(one) for one in targets])
+    argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets]), part]
     with temporary() as folder:
-        out, log = Path(folder) / "timers.json", Path(folder) / "log"
-        progress(f"timing {', '.join(one.name for one in targets)}")
-        argv = [*BARE, "profkit.torch_tools.timers", str(out), words]
-        ended = process.run(argv, log=log, env=environment(), limit=limit * len(targets))
-        told: Document = json.loads(out.read_text("utf-8")) if out.exists() else {"kernels": []}
-        how = f"no end after {limit * len(targets):g} s" if ended.hung else ended.signal or f"exit code {ended.code}"
-        if (ended.hung or ended.code) and told["kernels"]:
-            told["kernels"][-1]["error"] = f"the clocks after the last row: {how}"
-        if not any(kernel["rows"] for kernel in told["kernels"]):
-            why = "; ".join(kernel["error"] for kernel in told["kernels"]) or f"{how}\n{ended.tail}"
-            raise ProfkitError(f"no clock has told a time: {why}", fix="does the code run by itself?")
-        if gpu_present():
-            for state, control in _CACHES.items():
-                progress(f"timing under ncu, {state} cache")
-                for kernel, row in zip(told["kernels"], _by_ncu(words, state, control, told), strict=True):
-                    kernel["rows"].append(row)
-    for kernel in told["kernels"]:
+        out = Path(folder) / "timers.json"
+        progress(f"timing {', '.join(targets)}")
+        most = limit * len(targets)
+        ended = process.run([*argv, str(out)], log=Path(folder) / "log", env=environment(), limit=most)
+        told: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {"kernels": []}
+    kernels = told["kernels"]
+    if ended.hung or ended.code:
+        how = f"no end after {most:g} s" if ended.hung else ended.signal or f"exit code {ended.code}"
+        kernels[-1:] = [{**kernel, "error": f"after the last clock: {how}"} for kernel in kernels[-1:]]
+    if not any(kernel["rows"] for kernel in kernels):
+        why = "; ".join(kernel["error"] for kernel in kernels) or ended.tail
+        raise ProfkitError(f"no clock has told a time: {why}", fix="does the code run by itself?")
+    for cache, control in {"cold": "all", "warm": "none"}.items() if gpu_present() else ():
+        progress(f"timing under ncu, {cache} cache")
+        times, why = _durations(argv, control)
+        for kernel, seconds in zip_longest(kernels, times[: len(kernels)], fillvalue=math.nan):
+            kernel["rows"].append(_row(seconds, cache, kernel["rows"], why))
+    for kernel in kernels:
         kernel["attributed"] = {f"{row['clock']}, {row['cache']}": attributed(row) for row in kernel["rows"]}
     return {"schema": SCHEMA, **told}
 
@@ -106,64 +65,50 @@ def measure(
 def attributed(row: Mapping[str, Any]) -> float | None:
     """Share of a clock's gap that is not `rest`; None where the gap is within max(2 %, 0.3 us), or nothing is known."""
     gap, rest = number(row, "gap"), number(row, "rest")
-    reference = number(row, "time") - gap
-    if math.isnan(rest) or abs(gap) <= max(0.02 * reference, 0.3e-6):
+    if math.isnan(rest) or abs(gap) <= max(0.02 * (number(row, "time") - gap), 0.3e-6):
         return None
     return max(0.0, 1.0 - abs(rest / gap))
 
 
-def _by_ncu(words: str, state: str, control: str, told: Document) -> list[Document]:
-    """A row for each kernel: sums of gpu__time_duration over a call's launches, at whatever clock the GPU has."""
+def _durations(argv: Sequence[str], control: str) -> tuple[list[float], str]:
+    """(seconds a call of each target: the sum of its launches' gpu__time_duration, and why there are none)."""
     trouble, tool = unavailable(), tools.find(tools.NCU)
-    why = str(trouble) if trouble is not None else ""
-    times: list[float] = []
-    if tool is not None and not why:
-        times, why = _durations(tool.path, words, control)
-    if len(times) < len(told["kernels"]):
-        why, times = why or f"{len(times)} of {len(told['kernels'])} kernels in ncu's record", []
-    found = times or [math.nan] * len(told["kernels"])
-    return [_row(seconds, state, kernel, why) for seconds, kernel in zip(found, told["kernels"], strict=False)]
-
-
-def _durations(tool: str, words: str, control: str) -> tuple[list[float], str]:
-    """(seconds a call of each target, why there are none)."""
+    if trouble is not None or tool is None:
+        return [], str(trouble)
     with temporary() as folder, counting(identity().get("uuid", "")):
-        csv, log = Path(folder) / "ncu.csv", Path(folder) / "log"
+        csv = Path(folder) / "ncu.csv"
         options = ncu.Options(["gpu__time_duration.sum"], csv, include=(), cache=control, windowed=True)
-        argv = [*ncu.prefix(tool, options), *BARE, "profkit.torch_tools.timers", "", words, str(CALLS)]
         env = environment(ncu.environment(Path(folder)))
-        ended = process.run(argv, log=log, env=env, limit=NCU_LIMIT)
+        words = [*ncu.prefix(tool.path, options), *argv, "", str(CALLS)]
+        ended = process.run(words, log=Path(folder) / "log", env=env, limit=NCU_LIMIT)
         try:
             frame = read(csv, format="ncu")
         except ProfkitError as error:
             said = reason(diagnose(f"{csv.read_text('utf-8', 'replace') if csv.exists() else ''}\n{ended.tail}"))
             return [], said.message if said else str(error).partition("\n")[0].replace(folder, "")
-    groups: list[list[float]] = []
+    sums: list[float] = []
     for name, seconds in zip(frame["kernel"].astype(str), frame["time"].astype(float), strict=True):
-        if _MARK in name:
-            groups.append([])
-        elif groups:
-            groups[-1].append(seconds)
-    return [_a_call(group) for group in groups], ""
+        sums += [0.0] if _MARK in name else []
+        sums[-1:] = [one + (0.0 if _MARK in name else seconds / CALLS) for one in sums[-1:]]
+    return [one or math.nan for one in sums], ""
 
 
-def _a_call(times: Sequence[float]) -> float:
-    """Seconds of a call, a median; launches of copies and fills are not among them."""
-    each = len(times) // CALLS
-    return (
-        statistics.median(math.fsum(times[at : at + each]) for at in range(0, each * CALLS, each)) if each else math.nan
-    )
-
-
-def _row(seconds: float, state: str, kernel: Document, why: str) -> Document:
-    """ncu runs launch after launch: gaps inside a call are left out, as is what runs at once."""
-    judged = {row["cache"]: row for row in kernel["rows"] if row["clock"] == "CUPTI"}
-    if not judged:
-        return {"clock": "ncu", "cache": state, "error": why or "no time by CUPTI to compare with"}
-    cold, here = number(judged["cold"], "time"), judged[state]
-    l2, gaps = number(here, "time") - cold, number(here, "busy") - number(here, "time")
-    parts = {"launch": 0.0, "flush": 0.0, "l2": l2, "pace": 0.0, "events": gaps}
-    told = {"time": seconds, "gap": seconds - cold, **parts, "rest": seconds - cold - l2 - gaps}
-    if math.isnan(seconds):
-        told = {}
-    return {"clock": "ncu", "cache": state, **told, "error": why}
+def _row(seconds: float, cache: str, rows: Sequence[Mapping[str, Any]], why: str) -> dict[str, Any]:
+    """ncu runs launch after launch: gaps inside a call are left out, and what would run at once runs apart."""
+    judged = {row["cache"]: row for row in rows if row["clock"] == "CUPTI"}
+    row: dict[str, Any] = {"clock": "ncu", "cache": cache, "error": why}
+    if math.isnan(seconds) or len(judged) < 2:
+        return {**row, "error": why or "not in ncu's record"}
+    cold, here = number(judged["cold"], "time"), judged[cache]
+    parts = {"l2": number(here, "gap"), "events": number(here, "busy") - number(here, "time")}
+    rest = seconds - cold - math.fsum(parts.values())
+    return {
+        **row,
+        "time": seconds,
+        "gap": seconds - cold,
+        "launch": 0.0,
+        "flush": 0.0,
+        "pace": 0.0,
+        **parts,
+        "rest": rest,
+    }

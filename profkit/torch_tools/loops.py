@@ -22,6 +22,9 @@ _RECORDED = 2400
 _TRIES = 8
 
 
+Call = Callable[[], Any]
+
+
 class ClockError(Exception):
     """A clock cannot be had, or says nothing, for this call."""
 
@@ -44,28 +47,16 @@ class Loop:
     wall: bool = False
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What CUPTI saw of the calls of a loop, seconds each.
-
-    span: from a call's first start to its last end; busy: anything of it ran; flush: inside the window, a call.
-    """
-
-    span: list[float]
-    busy: list[float]
-    flush: list[float]
-
-
 class Stand:
     """One call, and every way to repeat it on one device."""
 
-    def __init__(self, call: Callable[[], Any], device: torch.device) -> None:
+    def __init__(self, call: Call, device: torch.device) -> None:
         self.call, self.device = call, device
         self.l2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
         self._ones = torch.ones(2 * self.l2 // 4, dtype=torch.int32, device=device)
         self._zeros = torch.empty(BIG // 4, dtype=torch.int32, device=device)
-        self.judged: dict[str, tuple[float, float]] = {}
-        """CUPTI's span and busy time of a call [s], by the state of the L2."""
+        self.judged: dict[str, float] = {}
+        """A call by CUPTI [s], by the state of the L2."""
         self._graphs: dict[int, Any] = {}
         self._flushes = {"": 0}
         self._hold, self._replay = 2.0, 0.0
@@ -155,8 +146,14 @@ class Stand:
             self._graphs = {each: graph}
         return self._graphs[each]
 
-    def seen(self, loop: Loop, count: int) -> Seen:
-        """The loop as CUPTI records it. Raises CuptiError when records are missing, ClockError as `read`."""
+    def count(self, most: int) -> int:
+        """Repetitions in a tenth of a second or so, at least eight."""
+        return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
+
+    def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float], list[float]]:
+        """The calls of a loop as CUPTI records them, seconds each: from the first start to the last end, anything running, and
+        flushing inside the window. Raises CuptiError when records are missing.
+        """
         if loop.flush not in self._flushes:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
         if loop.graph:
@@ -168,16 +165,16 @@ class Stand:
         found = self._record(lambda: [self._once(loop, 3.0) for _ in range(count)])
         if len(found) != count * size:
             raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
-        seen = Seen([], [], [])
+        spans, busy, flushing = [], [], []
         for at in range(0, len(found), size):
             for first in range(at + before, at + size, between + self.launches):
                 mine = found[first + between : first + between + self.launches]
-                seen.span.append(max(one.end for one in mine) - mine[0].start)
-                seen.busy.append(cupti.union(mine))
-                seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
-        return seen
+                spans.append(max(one.end for one in mine) - mine[0].start)
+                busy.append(cupti.union(mine))
+                flushing.append(cupti.union(found[first : first + between]) if between else 0.0)
+        return spans, busy, flushing
 
-    def _record(self, work: Callable[[], Any]) -> list[cupti.Activity]:
+    def _record(self, work: Call) -> list[cupti.Activity]:
         """Activities of `work` in order of start, without the spin kernels."""
         torch.cuda.synchronize(self.device)
         with recorder(cpu=False, cuda=True) as profiler:

@@ -90,9 +90,9 @@ def gpu(monkeypatch):
 def told(gpu, clock):
     """The row of a clock for a kernel of the simulated GPU."""
     stand = loops.Stand(gpu.call, torch.device("cpu"))
-    stand.judged = {"cold": (KERNEL["read"],) * 2, "warm": (KERNEL["warm"],) * 2}
+    stand.judged = {"cold": KERNEL["read"], "warm": KERNEL["warm"]}
     reading, loop = clock.take(stand)
-    return timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop, 0.0))
+    return timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop))
 
 
 def clock(name, cache):
