@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ def measure(
     for cache, control in {"cold": "all", "warm": "none"}.items() if gpu_present() else ():
         progress(f"timing under ncu, {cache} cache")
         times, why = _durations(argv, control)
-        for kernel, seconds in zip_longest(kernels, times[: len(kernels)], fillvalue=math.nan):
+        for kernel, seconds in zip(kernels, [*times, *[math.nan] * len(kernels)], strict=False):
             kernel["rows"].append(_row(seconds, cache, kernel["rows"], why))
     for kernel in kernels:
         kernel["attributed"] = {f"{row['clock']}, {row['cache']}": attributed(row) for row in kernel["rows"]}

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
+
+from profkit.cli.group import cli
+from profkit.launch import process
+from profkit.record import timers as court
+from profkit.report.timers import figure
 
 torch = pytest.importorskip("torch")
 
@@ -113,3 +122,54 @@ def test_each_cause_is_found(gpu, name, cache, causes):
     row = told(gpu, clock(name, cache))
     assert row["gap"] == pytest.approx(sum(row[one] for one in timers.CAUSES))
     assert {one: row[one] for one in timers.CAUSES if abs(row[one]) > 0.3 * US} == pytest.approx(causes)
+
+
+def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        "import torch\n\ndef get_inputs():\n    return [torch.ones(9)]\n\ndef twice(x):\n    return x + x\n"
+    )
+    done = CliRunner().invoke(cli, ["timers", f"{file}:twice", "-o", str(tmp_path / "t.md"), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {(row["clock"], row["cache"]) for row in found["kernels"][0]["rows"]} >= {
+        ("profkit", "cold"),
+        ("profkit", "warm"),
+        ("torch.utils.benchmark", "warm"),
+    }
+    assert "| torch.utils.benchmark | warm |" in (tmp_path / "t.md").read_text()
+    assert figure(found).get_size_inches()[0] == 8
+
+
+def test_what_does_not_run_is_said_with_its_place(tmp_path):
+    with pytest.raises(court.ProfkitError, match="no clock has told a time: FileNotFoundError"):
+        court.measure([f"{tmp_path / 'none.py'}:f"])
+
+
+def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
+    names = ["spin_kernel", *["a", "b"] * court.CALLS, "spin_kernel", *["a"] * court.CALLS, "spin_kernel"]
+
+    def run(argv, **_):
+        head = ["ID", "Process ID", "Process Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"]
+        with Path(argv[argv.index("--log-file") + 1]).open("w", newline="") as stream:
+            table = csv.writer(stream, quoting=csv.QUOTE_ALL)
+            table.writerows([[*head, "gpu__time_duration.sum"], [*[""] * len(head), "ns"]])
+            table.writerows(
+                [n, 1, "python", name, 1, 7, "(1, 1, 1)", "(1, 1, 1)", 0, "9.0", 1500] for n, name in enumerate(names)
+            )
+        return process.Exit(0, 1.0, "")
+
+    monkeypatch.setattr(court.process, "run", run)
+    monkeypatch.setattr(court, "unavailable", lambda: None)
+    monkeypatch.setattr(court, "identity", dict)
+    monkeypatch.setattr(court.tools, "find", lambda _: SimpleNamespace(path="ncu"))
+    times, why = court._durations(["python"], "all")
+    assert why == ""
+    assert times[:2] == pytest.approx([3e-6, 1.5e-6])
+    assert math.isnan(times[2])
+    judged = {"clock": "CUPTI", "cache": "cold", "time": 2e-6, "gap": 0.0, "busy": 1.5e-6}
+    row = court._row(3e-6, "cold", [judged, {**judged, "cache": "warm"}], "")
+    assert row["rest"] == pytest.approx(1.5e-6)
+    assert court.attributed(row) == pytest.approx(0.0)
+    assert court.attributed({**row, "gap": 0.2e-6}) is None
