@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
@@ -76,13 +77,10 @@ def gpu(monkeypatch):
         def elapsed_time(self, other):
             return (other.at - self.at) * 1e3
 
-    class Recorder:
-        def __enter__(self):
-            one.seen.clear()
-            return self
-
-        def __exit__(self, *_):
-            pass
+    @contextlib.contextmanager
+    def recorder(**_):
+        one.seen.clear()
+        yield
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", one.wait)
@@ -90,22 +88,10 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: one.launch("spin_kernel", cycles / 2e9))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=1 << 10))
     monkeypatch.setattr(loops, "perf_counter", lambda: one.now)
-    monkeypatch.setattr(loops, "recorder", lambda **_: Recorder())
+    monkeypatch.setattr(loops, "recorder", recorder)
     monkeypatch.setattr(loops.cupti, "activities_of", lambda _: list(one.seen))
     monkeypatch.setattr(loops.Stand, "flush", lambda _, kind: one.flush(kind))
     return one
-
-
-def told(gpu, clock):
-    """The row of a clock for a kernel of the simulated GPU."""
-    stand = loops.Stand(gpu.call, torch.device("cpu"))
-    stand.judged = {"cold": KERNEL["read"], "warm": KERNEL["warm"]}
-    reading, loop = clock.take(stand)
-    return timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop))
-
-
-def clock(name, cache):
-    return next(one for one in timers.CLOCKS if (one.name, one.cache) == (name, cache))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +105,11 @@ def clock(name, cache):
     ],
 )
 def test_each_cause_is_found(gpu, name, cache, causes):
-    row = told(gpu, clock(name, cache))
+    clock = next(one for one in timers.CLOCKS if (one.name, one.cache) == (name, cache))
+    stand = loops.Stand(gpu.call, torch.device("cpu"))
+    stand.judged = {"cold": KERNEL["read"], "warm": KERNEL["warm"]}
+    reading, loop = clock.take(stand)
+    row = timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop))
     assert row["gap"] == pytest.approx(sum(row[one] for one in timers.CAUSES))
     assert {one: row[one] for one in timers.CAUSES if abs(row[one]) > 0.3 * US} == pytest.approx(causes)
 
@@ -133,11 +123,8 @@ def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
     done = CliRunner().invoke(cli, ["timers", f"{file}:twice", "-o", str(tmp_path / "t.md"), "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert {(row["clock"], row["cache"]) for row in found["kernels"][0]["rows"]} >= {
-        ("profkit", "cold"),
-        ("profkit", "warm"),
-        ("torch.utils.benchmark", "warm"),
-    }
+    clocks = {(row["clock"], row["cache"]) for row in found["kernels"][0]["rows"]}
+    assert clocks >= {("profkit", "cold"), ("profkit", "warm"), ("torch.utils.benchmark", "warm")}
     assert "| torch.utils.benchmark | warm |" in (tmp_path / "t.md").read_text()
     assert figure(found).get_size_inches()[0] == 8
 
