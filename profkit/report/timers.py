@@ -11,10 +11,10 @@ from profkit.report import units
 from profkit.report.layout import Table, pipe_table, terminal_table
 from roofline.figure.stacks import Stacks, draw_stacks
 
-CAUSES = ("launch", "flush", "l2", "pace", "events", "rest")
+CAUSES = ("launch", "flush", "l2", "pace", "events", "trace", "tail", "rest")
 NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that
 left dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
-between calls. rest: unexplained."""
+between calls. trace: CUPTI's recording itself slows the kernels. tail: a mean above the median. rest: unexplained."""
 
 
 def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:

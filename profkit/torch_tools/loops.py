@@ -47,6 +47,30 @@ class Loop:
     wall: bool = False
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A call by CUPTI, seconds: from the first start to the last end, anything running, the sum of its launches; `slow`: how
+    much longer it takes when CUPTI records it, by event pairs.
+    """
+
+    span: float
+    busy: float
+    total: float
+    slow: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Calls that CUPTI recorded, seconds each: from the first start to the last end; anything running; the cache being emptied
+    between the time stamps; and what the event pairs of the very same calls read.
+    """
+
+    span: list[float]
+    busy: list[float]
+    flush: list[float]
+    pairs: list[float]
+
+
 class Stand:
     """One call, and every way to repeat it on one device."""
 
@@ -55,15 +79,12 @@ class Stand:
         self.l2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
         self._ones = torch.ones(2 * self.l2 // 4, dtype=torch.int32, device=device)
         self._zeros = torch.empty(BIG // 4, dtype=torch.int32, device=device)
-        self.judged: dict[str, float] = {}
-        """A call by CUPTI [s], by the state of the L2."""
+        self.judged: dict[str, Judged] = {}
         self._graphs: dict[int, Any] = {}
         self._flushes = {"": 0}
         self._hold, self._replay = 2.0, 0.0
-        end = perf_counter() + 0.2
-        while perf_counter() < end:
+        for _ in range(5):
             call()
-            torch.cuda.synchronize(device)
         self.host = self._host()
         self.launches = len(self._record(call))
         if not self.launches:
@@ -91,16 +112,21 @@ class Stand:
         elif kind:
             (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
 
-    def read(self, loop: Loop, count: int, *, slack: float = 1.0) -> list[float]:
+    def read(self, loop: Loop, count: int) -> list[float]:
         """Seconds a call by the loop's own clock, `count` times. Raises ClockError where the queue cannot be held."""
         for _ in range(_TRIES if loop.held else 1):
-            marks = [self._once(loop, slack) for _ in range(count)]
-            torch.cuda.synchronize(self.device)
-            told = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
+            for _ in range(0 if loop.wait else count):
+                self.call()
+            told = self._told(loop, [self._once(loop, 1.0) for _ in range(count)])
             if 2 * len(told) > count:
-                return [seconds / loop.each for seconds in told]
+                return told
             self._hold *= 1.5
         raise ClockError("the queue cannot be held: the call waits for the device itself")
+
+    def _told(self, loop: Loop, marks: list[tuple[Any, Any, bool]]) -> list[float]:
+        torch.cuda.synchronize(self.device)
+        found = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
+        return [seconds / loop.each for seconds in found]
 
     def _once(self, loop: Loop, slack: float) -> tuple[Any, Any, bool]:
         """(start event, stop event) or (seconds, None), and whether the queue was held to the end."""
@@ -148,12 +174,10 @@ class Stand:
 
     def count(self, most: int) -> int:
         """Repetitions in a tenth of a second or so, at least eight."""
-        return max(8, min(most, int(0.1 / (self.judged["cold"] + 1e-4))))
+        return max(8, min(most, int(0.1 / (self.judged["cold"].span + 1e-4))))
 
-    def seen(self, loop: Loop, count: int) -> tuple[list[float], list[float], list[float]]:
-        """The calls of a loop as CUPTI records them, seconds each: from the first start to the last end, anything running, and
-        flushing inside the window. Raises CuptiError when records are missing.
-        """
+    def seen(self, loop: Loop, count: int) -> Seen:
+        """The calls of a loop as CUPTI records them. Raises CuptiError when records are missing."""
         if loop.flush not in self._flushes:
             self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
         if loop.graph:
@@ -162,25 +186,37 @@ class Stand:
         before, between = (0, flushes) if loop.inside else (flushes, 0)
         size = before + loop.each * (between + self.launches)
         count = max(2, min(count, _RECORDED // size))
-        found = self._record(lambda: [self._once(loop, 3.0) for _ in range(count)])
+        marks: list[tuple[Any, Any, bool]] = []
+        found = self._record(lambda: marks.extend(self._once(loop, 3.0) for _ in range(count)))
         if len(found) != count * size:
             raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
-        spans, busy, flushing = [], [], []
+        seen = Seen([], [], [], self._told(loop, marks))
         for at in range(0, len(found), size):
             for first in range(at + before, at + size, between + self.launches):
                 mine = found[first + between : first + between + self.launches]
-                spans.append(max(one.end for one in mine) - mine[0].start)
-                busy.append(cupti.union(mine))
-                flushing.append(cupti.union(found[first : first + between]) if between else 0.0)
-        return spans, busy, flushing
+                seen.span.append(max(one.end for one in mine) - mine[0].start)
+                seen.busy.append(cupti.union(mine))
+                seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
+        return seen
 
     def _record(self, work: Call) -> list[cupti.Activity]:
         """Activities of `work` in order of start, without the spin kernels."""
         torch.cuda.synchronize(self.device)
         with recorder(cpu=False, cuda=True) as profiler:
+            # Starting it takes long enough for the GPU's clocks to fall.
+            torch.cuda._sleep(int(0.02 * _CYCLES))
             work()
             torch.cuda.synchronize(self.device)
         return [one for one in cupti.activities_of(profiler) if cupti.MARK not in one.name]
+
+    def mark(self) -> float:
+        """Seconds of an empty kernel by CUPTI, a median."""
+        torch.cuda.synchronize(self.device)
+        with recorder(cpu=False, cuda=True) as profiler:
+            for _ in range(9):
+                torch.cuda._sleep(1)
+            torch.cuda.synchronize(self.device)
+        return sorted(one.end - one.start for one in cupti.activities_of(profiler))[4]
 
 
 def held(loop: Loop, most: int) -> Loop:

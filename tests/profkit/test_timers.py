@@ -25,6 +25,7 @@ from profkit.torch_tools import loops, timers  # noqa: E402
 US = 1e-6
 LAUNCH, REACH, GAP, STAMP = 4 * US, 3 * US, 1 * US, 0.5 * US
 KERNEL = {"warm": 5 * US, "read": 8 * US, "fill": 9 * US}
+L2 = {"cold": "read", "warm": "warm"}
 FLUSH = {"read": 40 * US, "fill": 80 * US}
 
 
@@ -107,9 +108,10 @@ def gpu(monkeypatch):
 def test_each_cause_is_found(gpu, name, cache, causes):
     clock = next(one for one in timers.CLOCKS if (one.name, one.cache) == (name, cache))
     stand = loops.Stand(gpu.call, torch.device("cpu"))
-    stand.judged = {"cold": KERNEL["read"], "warm": KERNEL["warm"]}
-    reading, loop = clock.take(stand)
-    row = timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop))
+    stand.judged = {l2: loops.Judged(KERNEL[at], KERNEL[at], KERNEL[at], 0.0) for l2, at in L2.items()}
+    samples, loop = clock.take(stand)
+    reading = clock.average(samples)
+    row = timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop, reading))
     assert row["gap"] == pytest.approx(sum(row[one] for one in timers.CAUSES))
     assert {one: row[one] for one in timers.CAUSES if abs(row[one]) > 0.3 * US} == pytest.approx(causes)
 
@@ -135,7 +137,8 @@ def test_what_does_not_run_is_said_with_its_place(tmp_path):
 
 
 def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
-    names = ["spin_kernel", *["a", "b"] * court.CALLS, "spin_kernel", *["a"] * court.CALLS, "spin_kernel"]
+    mark = ["spin_kernel"] * court.CALLS
+    names = [*mark, *["a", "b"] * court.CALLS, *mark, *["a"] * court.CALLS, *mark]
 
     def run(argv, **_):
         head = [
@@ -162,12 +165,13 @@ def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
     monkeypatch.setattr(court, "unavailable", lambda: None)
     monkeypatch.setattr(court, "identity", dict)
     monkeypatch.setattr(court.tools, "find", lambda _: SimpleNamespace(path="ncu"))
-    times, why = court._durations(["python"], "all")
-    assert why == ""
-    assert times[:2] == pytest.approx([3e-6, 1.5e-6])
-    assert math.isnan(times[2])
-    judged = {"clock": "CUPTI", "cache": "cold", "time": 2e-6, "gap": 0.0, "busy": 1.5e-6}
-    row = court._row(3e-6, "cold", [judged, {**judged, "cache": "warm"}], "")
-    assert row["rest"] == pytest.approx(1.5e-6)
-    assert court.attributed(row) == pytest.approx(0.0)
-    assert court.attributed({**row, "gap": 0.2e-6}) is None
+    found = court._durations(["python"], "all")
+    assert found.calls[:2] == pytest.approx((3e-6, 1.5e-6))
+    assert math.isnan(found.calls[2])
+    judged = {"clock": "CUPTI", "cache": "cold", "time": 2e-6, "gap": 0.0, "span": 2e-6, "total": 1.5e-6, "launches": 2}
+    rows = [{**judged, "mark": 1.2e-6}, {**judged, "cache": "warm", "mark": 1.2e-6}]
+    cold, warm = court._rows(0, {"cold": found, "warm": found}, rows)
+    assert cold["events"] == pytest.approx(2 * 0.3e-6 - 0.5e-6)
+    assert court.attributed(cold) == pytest.approx(0.1)
+    assert court.attributed({**cold, "gap": 0.2e-6}) is None
+    assert warm["time"] == pytest.approx(3e-6)
