@@ -42,7 +42,7 @@ def measure(
     argv = [*BARE, "profkit.torch_tools.timers", json.dumps([*targets]), part]
     with temporary() as folder:
         out = Path(folder) / "timers.json"
-        progress(f"timing {', '.join(targets)}")
+        progress(f"timing {', '.join(one.rpartition(':')[2] for one in targets)}")
         most = limit * len(targets)
         ended = process.run([*argv, str(out)], log=Path(folder) / "log", env=environment(), limit=most)
         told: dict[str, Any] = json.loads(out.read_text("utf-8")) if out.exists() else {"kernels": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -85,7 +86,7 @@ class Stand:
         self._hold, self._replay = 2.0, 0.0
         for _ in range(5):
             call()
-        self.host = self._host()
+        self.host = statistics.median(self._host() for _ in range(9))
         self.launches = len(self._record(call))
         if not self.launches:
             raise ClockError("the call does nothing on the GPU")
@@ -93,15 +94,11 @@ class Stand:
         """Calls that a held queue takes."""
 
     def _host(self) -> float:
-        """Seconds the host spends in one call, a median."""
-        found = []
-        for _ in range(9):
-            torch.cuda.synchronize(self.device)
-            began = perf_counter()
-            self.call()
-            found.append(perf_counter() - began)
+        """Seconds the host spends in one call."""
         torch.cuda.synchronize(self.device)
-        return sorted(found)[4]
+        began = perf_counter()
+        self.call()
+        return perf_counter() - began
 
     def flush(self, kind: str) -> None:
         """Empty the L2 as a clock does: profkit reads, KernelBench fills fresh memory, Triton and nvbench zero."""
@@ -199,24 +196,20 @@ class Stand:
                 seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
         return seen
 
-    def _record(self, work: Call) -> list[cupti.Activity]:
-        """Activities of `work` in order of start, without the spin kernels."""
+    def mark(self) -> float:
+        """Seconds of an empty kernel by CUPTI, a median."""
+        found = self._record(lambda: [torch.cuda._sleep(1) for _ in range(9)], marks=True)
+        return statistics.median(one.end - one.start for one in found)
+
+    def _record(self, work: Call, *, marks: bool = False) -> list[cupti.Activity]:
+        """Activities of `work` in order of start, without the spin kernels or these alone."""
         torch.cuda.synchronize(self.device)
         with recorder(cpu=False, cuda=True) as profiler:
             # Starting it takes long enough for the GPU's clocks to fall.
             torch.cuda._sleep(int(0.02 * _CYCLES))
             work()
             torch.cuda.synchronize(self.device)
-        return [one for one in cupti.activities_of(profiler) if cupti.MARK not in one.name]
-
-    def mark(self) -> float:
-        """Seconds of an empty kernel by CUPTI, a median."""
-        torch.cuda.synchronize(self.device)
-        with recorder(cpu=False, cuda=True) as profiler:
-            for _ in range(9):
-                torch.cuda._sleep(1)
-            torch.cuda.synchronize(self.device)
-        return sorted(one.end - one.start for one in cupti.activities_of(profiler))[4]
+        return [one for one in cupti.activities_of(profiler) if (cupti.MARK in one.name) is marks]
 
 
 def held(loop: Loop, most: int) -> Loop:
