@@ -34,6 +34,7 @@ VERBS = {
     "gate": "Runs before and after a change, for a pull request: comment, picture, exit code.",
     "report": "Make a run's report, plot and tables again; needs no GPU.",
     "ceilings": "Measure what this device can really do, and keep it for later runs.",
+    "timers": "One kernel by every clock of the field, and why they differ.",
     "history": "How a time changed over runs and devices, and what changed with it.",
     "site": "A static site of many runs: leaderboard, roofline, every page.",
     "list": "Samples of a folder, and runs with their verdicts.",

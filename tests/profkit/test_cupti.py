@@ -31,14 +31,14 @@ def profiler(*events):
 
 
 def test_nanoseconds_survive():
-    first, second = cupti._activities(profiler(event("k", 1000, 1193), event("spin_kernel", 0, 500)))
+    first, second = cupti.activities_of(profiler(event("k", 1000, 1193), event("spin_kernel", 0, 500)))
     assert (first.name, first.start) == ("spin_kernel", 0.0)
     assert second.end - second.start == pytest.approx(1193e-9, rel=1e-9)
 
 
 def test_what_is_no_work_is_left_out():
     cpu = torch.autograd.DeviceType.CPU
-    assert cupti._activities(profiler(event("Context Sync", 0, 5), event("aten::relu", 0, 5, device=cpu))) == []
+    assert cupti.activities_of(profiler(event("Context Sync", 0, 5), event("aten::relu", 0, 5, device=cpu))) == []
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ LEAST, ROUNDS = 12, 24
 """Rounds of a recording: at least, at most."""
 PER_ROUND = 2
 NOTE = "CUPTI activity: from the first start to the last end on the device, behind a held queue"
-_MARK = "spin_kernel"
+MARK = "spin_kernel"
 
 
 class CuptiError(Exception):
@@ -78,7 +78,7 @@ class Recording:
         torch.cuda.synchronize()
         profiler = self._profiler
         self.close()
-        calls = _calls(self._plan, _activities(profiler))
+        calls = _calls(self._plan, activities_of(profiler))
         return _attributed(calls, self._clock.l2)
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ def event_offset(clock: CudaClock, device: torch.device) -> float:
     return max(0.0, statistics.median(sound) - statistics.median(spans))
 
 
-def _activities(profiler: Any) -> list[Activity]:
+def activities_of(profiler: Any) -> list[Activity]:
     """Device activities in order of start, on a clock that begins with the first.
 
     Nanoseconds since 1970 do not fit a double; they are made relative as integers.
@@ -221,10 +221,10 @@ class _Recorded:
 
 def _calls(plan: Sequence[tuple[str, int, int]], activities: Sequence[Activity]) -> list[_Recorded]:
     """The activities put back to the calls they belong to. Raises CuptiError when marks are missing."""
-    marks = [activity for activity in activities if _MARK in activity.name]
+    marks = [activity for activity in activities if MARK in activity.name]
     if len(marks) != 2 * len(plan):
         raise CuptiError(f"{len(marks)} of {2 * len(plan)} marks in the record")
-    work = [activity for activity in activities if _MARK not in activity.name]
+    work = [activity for activity in activities if MARK not in activity.name]
     starts = [activity.start for activity in work]
     found = []
     for one, opening, closing in zip(plan, marks[::2], marks[1::2], strict=True):
@@ -240,14 +240,14 @@ def _attributed(recorded: Sequence[_Recorded], l2: str) -> tuple[list[Sample], d
         mine = one.work
         span = max(a.end for a in mine) - mine[0].start if mine else float("nan")
         samples.append(
-            Sample(one.name, "cupti", one.number, one.trial, span, l2=l2, kept=int(bool(mine)), busy=_union(mine))
+            Sample(one.name, "cupti", one.number, one.trial, span, l2=l2, kept=int(bool(mine)), busy=union(mine))
         )
         calls.setdefault(one.name, []).append((span, mine))
     middle = {name: sorted(rows, key=lambda row: row[0])[len(rows) // 2][1] for name, rows in calls.items()}
     return samples, middle
 
 
-def _union(activities: Sequence[Activity]) -> float:
+def union(activities: Sequence[Activity]) -> float:
     """Seconds in which at least one of them ran; they come in order of start."""
     total, reached = 0.0, float("-inf")
     for activity in activities:

@@ -1,0 +1,57 @@
+"""What the clocks said of a kernel: a table, and a figure of stacked bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from analyzers.records import number
+from profkit.report import units
+from profkit.report.layout import Table, pipe_table, terminal_table
+from roofline.figure.stacks import Stacks, draw_stacks
+
+CAUSES = ("launch", "flush", "l2", "pace", "events", "trace", "tail", "rest")
+NOTE = """gap: against CUPTI with a cold cache. launch: the queue was empty. flush: emptying the cache inside the window, or what that
+left dirty. l2: a warm cache. pace: the kernels themselves ran at another speed. events: between time stamps and kernels, and
+between calls. trace: CUPTI's recording itself slows the kernels. tail: a mean above the median. rest: unexplained."""
+
+
+def text(document: Mapping[str, Any], *, markdown: bool = False) -> str:
+    """A table a kernel, microseconds, and what its columns mean."""
+    lines = [_machine(document)]
+    for kernel in document["kernels"]:
+        cells = [
+            [row["clock"], row["cache"], *(_us(row, name) for name in ("time", "gap", *CAUSES))]
+            for row in kernel["rows"]
+        ]
+        table = Table(["clock", "cache", "us", "gap", *CAUSES], cells)
+        lines += ["", f"## {kernel['name']}\n" if markdown else kernel["name"]]
+        lines.append(pipe_table(table, (0, 1)) if markdown else terminal_table(table).rstrip())
+        lines += [f"{row['clock']}, {row['cache']}: {row['error']}" for row in kernel["rows"] if row["error"]]
+    return "\n".join([*lines, "", NOTE])
+
+
+def figure(document: Mapping[str, Any]) -> Any:
+    """The clocks of the first kernel as bars (a matplotlib Figure); shared is the device's time with a cold cache."""
+    kernel = document["kernels"][0]
+    shared = number(kernel["rows"][0], "time")
+    rows = []
+    for row in kernel["rows"]:
+        parts = {one: number(row, one) for one in CAUSES if not math.isnan(number(row, one))}
+        amount = "" if _us(row, "time") == units.MISSING else f"{_us(row, 'time')} us ({_us(row, 'gap')})"
+        rows.append(
+            (f"{row['clock']}, {row['cache']}", parts if parts or not amount else {"rest": number(row, "gap")}, amount)
+        )
+    title = f"{kernel['name']} by every clock: {units.text(shared, 's')} by {kernel['rows'][0]['clock']}, cold"
+    return draw_stacks(Stacks(rows, ("device time", shared), CAUSES, title, f"{_machine(document)}; dashed: left out"))
+
+
+def _machine(document: Mapping[str, Any]) -> str:
+    known = [f"{one} {document['versions'][one]}" for one in ("torch", "triton") if one in document["versions"]]
+    return ", ".join([document["device"].get("name", ""), *known])
+
+
+def _us(row: Mapping[str, Any], name: str) -> str:
+    seconds = number(row, name)
+    return units.MISSING if math.isnan(seconds) else f"{round(seconds * 1e6, 2) + 0.0:.2f}"

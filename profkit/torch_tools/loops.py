@@ -1,0 +1,217 @@
+"""How a clock lets calls follow each other, with a switch for each cause of a difference, and what CUPTI sees meanwhile."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from profkit.guest.clocks import cupti
+from profkit.guest.clocks.kineto import recorder
+
+BIG = 256 << 20
+"""Bytes that KernelBench and Triton write to empty a cache."""
+_QUEUE = 800
+"""Launches that fit into a queue which is held; the driver blocks at about a thousand."""
+_MOST_HOLD = 0.02
+_CYCLES = 2.0e9
+_RECORDED = 2400
+_TRIES = 8
+
+
+Call = Callable[[], Any]
+
+
+class ClockError(Exception):
+    """A clock cannot be had, or says nothing, for this call."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The switches.
+
+    flush: what empties the L2 before a call: "" (nothing, it stays warm), read, fill, zero, memset; inside: between the time
+    stamps, not before them. each: calls between two time stamps. wait: for an idle device before the first of them. held: the
+    queue, by a spin kernel, so that launching takes no time. graph: the calls as one CUDA graph. wall: the host's clock.
+    """
+
+    flush: str = ""
+    inside: bool = False
+    each: int = 1
+    wait: bool = True
+    held: bool = False
+    graph: bool = False
+    wall: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A call by CUPTI, seconds: from the first start to the last end, anything running, the sum of its launches; `slow`: how
+    much longer it takes when CUPTI records it, by event pairs.
+    """
+
+    span: float
+    busy: float
+    total: float
+    slow: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Calls that CUPTI recorded, seconds each: from the first start to the last end; anything running; the cache being emptied
+    between the time stamps; and what the event pairs of the very same calls read.
+    """
+
+    span: list[float]
+    busy: list[float]
+    flush: list[float]
+    pairs: list[float]
+
+
+class Stand:
+    """One call, and every way to repeat it on one device."""
+
+    def __init__(self, call: Call, device: torch.device) -> None:
+        self.call, self.device = call, device
+        self.l2 = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or 64 << 20
+        self._ones = torch.ones(2 * self.l2 // 4, dtype=torch.int32, device=device)
+        self._zeros = torch.empty(BIG // 4, dtype=torch.int32, device=device)
+        self.judged: dict[str, Judged] = {}
+        self._graphs: dict[int, Any] = {}
+        self._flushes = {"": 0}
+        self._hold, self._replay = 2.0, 0.0
+        for _ in range(5):
+            call()
+        self.host = statistics.median(self._host() for _ in range(9))
+        self.launches = len(self._record(call))
+        if not self.launches:
+            raise ClockError("the call does nothing on the GPU")
+        self.batch = max(2, min(100, _QUEUE // self.launches, int(_MOST_HOLD / self.host)))
+        """Calls that a held queue takes."""
+
+    def _host(self) -> float:
+        """Seconds the host spends in one call."""
+        torch.cuda.synchronize(self.device)
+        began = perf_counter()
+        self.call()
+        return perf_counter() - began
+
+    def flush(self, kind: str) -> None:
+        """Empty the L2 as a clock does: profkit reads, KernelBench fills fresh memory, Triton and nvbench zero."""
+        if kind == "read":
+            self._ones.max()
+        elif kind == "fill":
+            torch.empty(BIG // 8, dtype=torch.int64, device=self.device).fill_(42)
+        elif kind:
+            (self._zeros if kind == "zero" else self._zeros[: self.l2 // 4]).zero_()
+
+    def read(self, loop: Loop, count: int) -> list[float]:
+        """Seconds a call by the loop's own clock, `count` times. Raises ClockError where the queue cannot be held."""
+        for _ in range(_TRIES if loop.held else 1):
+            for _ in range(0 if loop.wait else count):
+                self.call()
+            told = self._told(loop, [self._once(loop, 1.0) for _ in range(count)])
+            if 2 * len(told) > count:
+                return told
+            self._hold *= 1.5
+        raise ClockError("the queue cannot be held: the call waits for the device itself")
+
+    def _told(self, loop: Loop, marks: list[tuple[Any, Any, bool]]) -> list[float]:
+        torch.cuda.synchronize(self.device)
+        found = [start.elapsed_time(stop) * 1e-3 if stop else start for start, stop, sound in marks if sound]
+        return [seconds / loop.each for seconds in found]
+
+    def _once(self, loop: Loop, slack: float) -> tuple[Any, Any, bool]:
+        """(start event, stop event) or (seconds, None), and whether the queue was held to the end."""
+        graph, flush = self._graph(loop.each) if loop.graph else None, loop.flush if loop.inside else ""
+        if loop.wait:
+            torch.cuda.synchronize(self.device)
+        if not loop.inside:
+            self.flush(loop.flush)
+        if loop.held:
+            host = self._replay if graph else loop.each * (self.host + (20e-6 if flush else 0.0))
+            seconds = slack * self._hold * host + 60e-6
+            torch.cuda._sleep(int(seconds * _CYCLES))
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began = perf_counter()
+        if not loop.wall:
+            start.record()
+        if graph is not None:
+            graph.replay()
+        else:
+            for _ in range(loop.each):
+                if flush:
+                    self.flush(flush)
+                self.call()
+        if loop.wall:
+            torch.cuda.synchronize(self.device)
+            return perf_counter() - began, None, True
+        stop.record()
+        return start, stop, not loop.held or not start.query()
+
+    def _graph(self, each: int) -> Any:
+        """So many calls as a CUDA graph. Raises RuntimeError where they cannot be captured."""
+        if each not in self._graphs:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(each):
+                    self.call()
+            graph.replay()
+            torch.cuda.synchronize(self.device)
+            began = perf_counter()
+            graph.replay()
+            self._replay = perf_counter() - began
+            torch.cuda.synchronize(self.device)
+            self._graphs = {each: graph}
+        return self._graphs[each]
+
+    def count(self, most: int) -> int:
+        """Repetitions in a tenth of a second or so, at least eight."""
+        return max(8, min(most, int(0.1 / (self.judged["cold"].span + 1e-4))))
+
+    def seen(self, loop: Loop, count: int) -> Seen:
+        """The calls of a loop as CUPTI records them. Raises CuptiError when records are missing."""
+        if loop.flush not in self._flushes:
+            self._flushes[loop.flush] = len(self._record(lambda: self.flush(loop.flush)))
+        if loop.graph:
+            self._graph(loop.each)
+        flushes = self._flushes[loop.flush]
+        before, between = (0, flushes) if loop.inside else (flushes, 0)
+        size = before + loop.each * (between + self.launches)
+        count = max(2, min(count, _RECORDED // size))
+        marks: list[tuple[Any, Any, bool]] = []
+        found = self._record(lambda: marks.extend(self._once(loop, 3.0) for _ in range(count)))
+        if len(found) != count * size:
+            raise cupti.CuptiError(f"CUPTI: {len(found)} activities, {count * size} expected: launches vary by call")
+        seen = Seen([], [], [], self._told(loop, marks))
+        for at in range(0, len(found), size):
+            for first in range(at + before, at + size, between + self.launches):
+                mine = found[first + between : first + between + self.launches]
+                seen.span.append(max(one.end for one in mine) - mine[0].start)
+                seen.busy.append(cupti.union(mine))
+                seen.flush.append(cupti.union(found[first : first + between]) if between else 0.0)
+        return seen
+
+    def mark(self) -> float:
+        """Seconds of an empty kernel by CUPTI, a median."""
+        found = self._record(lambda: [torch.cuda._sleep(1) for _ in range(9)], marks=True)
+        return statistics.median(one.end - one.start for one in found)
+
+    def _record(self, work: Call, *, marks: bool = False) -> list[cupti.Activity]:
+        """Activities of `work` in order of start, without the spin kernels or these alone."""
+        torch.cuda.synchronize(self.device)
+        with recorder(cpu=False, cuda=True) as profiler:
+            # Starting it takes long enough for the GPU's clocks to fall.
+            torch.cuda._sleep(int(0.02 * _CYCLES))
+            work()
+            torch.cuda.synchronize(self.device)
+        return [one for one in cupti.activities_of(profiler) if (cupti.MARK in one.name) is marks]
+
+
+def held(loop: Loop, most: int) -> Loop:
+    """The same with the queue held full, by events, and no more calls than the queue takes."""
+    return replace(loop, held=True, wall=False, each=loop.each if loop.graph else min(loop.each, most))

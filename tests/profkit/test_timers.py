@@ -1,0 +1,177 @@
+"""profkit timers: on a simulated GPU every cause is found; on a CPU the two clocks that there are."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from profkit.cli.group import cli
+from profkit.launch import process
+from profkit.record import timers as court
+from profkit.report.timers import figure
+
+torch = pytest.importorskip("torch")
+
+from profkit.guest.clocks.cupti import Activity  # noqa: E402
+from profkit.torch_tools import loops, timers  # noqa: E402
+
+US = 1e-6
+LAUNCH, REACH, GAP, STAMP = 4 * US, 3 * US, 1 * US, 0.5 * US
+KERNEL = {"warm": 5 * US, "read": 8 * US, "fill": 9 * US}
+L2 = {"cold": "read", "warm": "warm"}
+FLUSH = {"read": 40 * US, "fill": 80 * US}
+
+
+class Gpu:
+    """One queue: what it does, when, and what the host waits for."""
+
+    def __init__(self):
+        self.now = self.free = 0.0
+        self.l2 = "warm"
+        self.seen = []
+
+    def launch(self, name, seconds):
+        self.now += LAUNCH
+        start = max(self.free + GAP, self.now + REACH)
+        self.free = start + seconds
+        self.seen.append(Activity(name, start, self.free, 7))
+
+    def call(self):
+        self.launch("kernel", KERNEL[self.l2])
+        self.l2 = "warm"
+
+    def flush(self, kind):
+        if kind:
+            self.launch("flush", FLUSH[kind])
+            self.l2 = kind
+
+    def stamp(self):
+        self.free = max(self.free, self.now + REACH) + STAMP
+        return self.free
+
+    def wait(self, *_):
+        self.now = max(self.now, self.free)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """torch.cuda, as far as the loops use it, on a simulated queue."""
+    one = Gpu()
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.at = math.inf
+
+        def record(self):
+            self.at = one.stamp()
+
+        def query(self):
+            return one.now >= self.at
+
+        def elapsed_time(self, other):
+            return (other.at - self.at) * 1e3
+
+    @contextlib.contextmanager
+    def recorder(**_):
+        one.seen.clear()
+        yield
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", one.wait)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: one.launch("spin_kernel", cycles / 2e9))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=1 << 10))
+    monkeypatch.setattr(loops, "perf_counter", lambda: one.now)
+    monkeypatch.setattr(loops, "recorder", recorder)
+    monkeypatch.setattr(loops.cupti, "activities_of", lambda _: list(one.seen))
+    monkeypatch.setattr(loops.Stand, "flush", lambda _, kind: one.flush(kind))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("name", "cache", "causes"),
+    [
+        ("events, per call", "cold", {"events": GAP + STAMP}),
+        ("events, per call", "warm", {"events": GAP + STAMP, "l2": -3 * US, "launch": LAUNCH - STAMP - GAP}),
+        ("KernelBench", "cold", {"events": GAP + STAMP, "flush": 1 * US}),
+        ("events, N calls", "warm", {"events": GAP + STAMP / 100, "l2": -3 * US}),
+        ("events, N calls", "cold", {"events": 2 * GAP + STAMP / 20, "flush": FLUSH["read"]}),
+    ],
+)
+def test_each_cause_is_found(gpu, name, cache, causes):
+    clock = next(one for one in timers.CLOCKS if (one.name, one.cache) == (name, cache))
+    stand = loops.Stand(gpu.call, torch.device("cpu"))
+    stand.judged = {l2: loops.Judged(KERNEL[at], KERNEL[at], KERNEL[at], 0.0) for l2, at in L2.items()}
+    samples, loop = clock.take(stand)
+    reading = clock.average(samples)
+    row = timers._row("", "", reading, KERNEL["read"], **timers.causes(stand, clock, loop, reading))
+    assert row["gap"] == pytest.approx(sum(row[one] for one in timers.CAUSES))
+    assert {one: row[one] for one in timers.CAUSES if abs(row[one]) > 0.3 * US} == pytest.approx(causes)
+
+
+def test_on_a_cpu_the_two_clocks_there_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        "import torch\n\ndef get_inputs():\n    return [torch.ones(9)]\n\ndef twice(x):\n    return x + x\n"
+    )
+    done = CliRunner().invoke(cli, ["timers", f"{file}:twice", "-o", str(tmp_path / "t.md"), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    clocks = {(row["clock"], row["cache"]) for row in found["kernels"][0]["rows"]}
+    assert clocks >= {("profkit", "cold"), ("profkit", "warm"), ("torch.utils.benchmark", "warm")}
+    assert "| torch.utils.benchmark | warm |" in (tmp_path / "t.md").read_text()
+    assert figure(found).get_size_inches()[0] == 8
+
+
+def test_what_does_not_run_is_said_with_its_place(tmp_path):
+    with pytest.raises(court.ProfkitError, match="no clock has told a time: FileNotFoundError"):
+        court.measure([f"{tmp_path / 'none.py'}:f"])
+
+
+def test_ncu_times_are_put_to_their_kernels(tmp_path, monkeypatch):
+    mark = ["spin_kernel"] * court.CALLS
+    names = [*mark, *["a", "b"] * court.CALLS, *mark, *["a"] * court.CALLS, *mark]
+
+    def run(argv, **_):
+        head = [
+            "ID",
+            "Process ID",
+            "Process Name",
+            "Kernel Name",
+            "Context",
+            "Stream",
+            "Block Size",
+            "Grid Size",
+            "Device",
+            "CC",
+        ]
+        with Path(argv[argv.index("--log-file") + 1]).open("w", newline="") as stream:
+            table = csv.writer(stream, quoting=csv.QUOTE_ALL)
+            table.writerows([[*head, "gpu__time_duration.sum"], [*[""] * len(head), "ns"]])
+            table.writerows(
+                [n, 1, "python", name, 1, 7, "(1, 1, 1)", "(1, 1, 1)", 0, "9.0", 1500] for n, name in enumerate(names)
+            )
+        return process.Exit(0, 1.0, "")
+
+    monkeypatch.setattr(court.process, "run", run)
+    monkeypatch.setattr(court, "unavailable", lambda: None)
+    monkeypatch.setattr(court, "identity", dict)
+    monkeypatch.setattr(court.tools, "find", lambda _: SimpleNamespace(path="ncu"))
+    found = court._durations(["python"], "all")
+    assert found.calls[:2] == pytest.approx((3e-6, 1.5e-6))
+    assert math.isnan(found.calls[2])
+    judged = {"clock": "CUPTI", "cache": "cold", "time": 2e-6, "gap": 0.0, "span": 2e-6, "total": 1.5e-6, "launches": 2}
+    rows = [{**judged, "mark": 1.2e-6}, {**judged, "cache": "warm", "mark": 1.2e-6}]
+    cold, warm = court._rows(0, {"cold": found, "warm": found}, rows)
+    assert cold["events"] == pytest.approx(2 * 0.3e-6 - 0.5e-6)
+    assert court.attributed(cold) == pytest.approx(0.1)
+    assert court.attributed({**cold, "gap": 0.2e-6}) is None
+    assert warm["time"] == pytest.approx(3e-6)
