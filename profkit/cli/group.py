@@ -21,7 +21,7 @@ import click
 
 from profkit import contests
 from profkit._version import __version__
-from profkit.cli import screen
+from profkit.cli.terminal import screen
 from profkit.errors import ProfkitError
 from profkit.rundir import harmless
 

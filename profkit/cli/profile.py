@@ -16,8 +16,9 @@ import msgspec
 from profkit.cli import options as shared
 from profkit.cli.group import complain, failed_for
 from profkit.cli.options import Runners, Sectioned, option
-from profkit.cli.progress import Progress, progress
-from profkit.cli.screen import show
+from profkit.cli.terminal.answer import Answer
+from profkit.cli.terminal.progress import Progress, progress
+from profkit.cli.terminal.screen import show
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
 from profkit.record.request import Request, refuse
@@ -166,18 +167,20 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
     from profkit.report.writers import terminal
 
     with progress(quiet) as now:
-        run = profile(target, progress=now, request=request)
+        answer = Answer(now, people=not form)
+        run = profile(target, progress=now, answer=answer, request=request)
+        answer(run.run)
         now("writing the report")
         files = write(run)
     if verbose:
         for step in run.manifest.commands:
-            click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s", err=True)
+            click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True)
     if form == "agent":
         click.echo(run.report(form))
     elif form:
         click.echo(json.dumps(document(run), ensure_ascii=False, allow_nan=False))
     else:
-        show(terminal.summary(run))
+        show(terminal.summary(run, answer.told))
         click.echo(terminal.next_steps(run, files), err=True)
     if run.manifest.program and exit_code(run):
         click.echo(_ending(run), err=True)

@@ -59,9 +59,11 @@ def read(path: Path, device: str) -> Path | Sources:
     return form.read(path, device)
 
 
-def measure(path: Path, request: Request, progress: door.Progress = lambda _: None) -> Study:
+def measure(
+    path: Path, request: Request, progress: door.Progress = lambda _: None, answer: door.Answer = lambda _: None
+) -> Study:
     """Profile a sample's folder, or a task in another format. Raises ProfkitError."""
-    return door.measure(read(path, request.device), request, progress)
+    return door.measure(read(path, request.device), request, progress, answer)
 
 
 @contextmanager

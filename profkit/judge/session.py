@@ -76,16 +76,17 @@ class Session(Modes):
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
-        sound = sound if again else self._hold(sound, cases.VALUES)
+        judge.let_go(c for c in candidates if c not in sound)
+        self._begin_afresh(False)
+        # First of all the answer; what may amend it comes after.
+        sound = self._time([self.reference, *sound])[1:]
+        if not again:
+            sound = self._stressed(sound)
         if self._spared:
-            # Nothing can be timed of who is gone: all begin anew, and these are not asked for that again.
+            # Who is gone is asked for nothing more: all begin anew, and these are not asked for that again.
             judge.let_go(candidates)
             self._company.leave()
             return
-        judge.let_go(c for c in candidates if c not in sound)
-        if self._afresh is not None:
-            self._afresh.remove()
-        sound = self._time([self.reference, *sound])[1:]
         if self._job.shapes and not again:
             sound = self._more_shapes(sound)
         if (self._job.backward or getattr(self.reference.module, "backward", False) is True) and not again:
@@ -101,6 +102,16 @@ class Session(Modes):
         self._company.leave()
         if self._job.ceilings and self.device.type == "cpu" and not again:
             self._ceilings()
+
+    def _stressed(self, timed: list[Implementation]) -> list[Implementation]:
+        """Those that bear other values as well; the samples of the others go."""
+        self._begin_afresh(True)
+        left = self._hold(timed, cases.VALUES)
+        self._begin_afresh(False)
+        wrong = [one for one in timed if one not in left]
+        judge.let_go(wrong)
+        self.forget(wrong)
+        return left
 
     def _load(self) -> list[Implementation] | None:
         """The candidates that could be built; None when the reference could not."""

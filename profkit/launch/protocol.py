@@ -130,6 +130,7 @@ an implementation's first call; while a compiler is at work for it the limit wai
 """
 
 DOING = {
+    "start": "importing torch",
     "load": "loading",
     "build": "building",
     "first": "first call of",

@@ -37,7 +37,6 @@ PRELOAD = (
     "torch",
     "numpy.random",
     "torch.utils.flop_counter",
-    "torch.fx.experimental.symbolic_shapes",
     "profkit.judge.session",
     "profkit.guest.candidate",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 from collectors.caveat import Caveat
-from profkit.launch import runner
+from profkit.launch import process, runner
 from profkit.record import ceilings
 from profkit.rundir.directory import Run
 from profkit.rundir.manifest import Check, Command, Impl, PassInfo, ShapeInfo, Timing
@@ -98,8 +99,18 @@ def _caveats(outcome: runner.Outcome) -> list[Caveat]:
     return [caveat for number, caveat in enumerate(found) if caveat not in found[:number]]
 
 
+_MOMENT = 0.5
+
+
 def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
     """Every start of the runner, as the manifest lists it."""
+    ran = outcome.events[-1].at if outcome.finished and outcome.events else math.inf
+
+    def note(argv: Sequence[str], ended: process.Exit) -> str:
+        before = ended.wall - ran if argv[-1].endswith("events.jsonl") else 0.0
+        late = f"{before:.1f} s of it importing torch" if before > _MOMENT else ""
+        return "hung" if ended.hung else "over its memory" if ended.memory else late
+
     return [
         Command(
             step,
@@ -107,7 +118,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
             ended.code,
             round(ended.wall, 3),
             str(log.relative_to(run.logs)),
-            "hung" if ended.hung else "over its memory" if ended.memory else "",
+            note(argv, ended),
         )
         for argv, ended, log in outcome.exits
     ]
