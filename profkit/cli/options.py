@@ -168,11 +168,14 @@ FIELDS = {
         "Time get_inputs() alone, or all of get_more_inputs() too.",
         settings={"type": click.Choice(["first", "all"])},
     ),
-    "budget": Field(TIMING, "Time spent on timing, at most.", "SECONDS"),
+    "budget": Field(
+        TIMING,
+        "Timing in all processes; none is added after six times as long. Builds, stress cases and counters come on top.",
+        "SECONDS",
+    ),
     "processes": Field(
         TIMING,
-        "Fresh processes the budget is spread over.  [default: up to 5 on a CPU, 3 on a GPU, a second each; of a campaign "
-        "one where that tells]",
+        "Fresh processes the budget is spread over.  [default: one where that tells, else up to 5 on a CPU, 3 on a GPU]",
         "N",
     ),
     "timeout": Field(

@@ -21,6 +21,7 @@ from profkit.cli.terminal.progress import Progress, progress
 from profkit.cli.terminal.screen import show
 from profkit.errors import CannotProfileError, ProfkitError
 from profkit.launch import warm
+from profkit.launch.environment import environment, sharing
 from profkit.record.request import Request, refuse
 from profkit.targets.program import Program
 
@@ -89,12 +90,15 @@ def command(
     Exit code 1 when a candidate is wrong, crashes or hangs, or the command fails; 3 when this machine cannot do what
     was asked.
     """
-    from profkit.record.profile import plan
-
     if as_json and reader:
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
     verbose, quiet = options.pop("verbose"), options.pop("quiet")
+    if sample is not None and sample.is_dir() and not dry_run:
+        # torch is imported beside what is imported here.
+        ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing())))
+    from profkit.record.profile import plan  # pandas
+
     targets = _targets(sample, ctx.meta.get("program"))
     request = _request(ctx, sample, options)
     if dry_run:

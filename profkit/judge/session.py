@@ -23,7 +23,7 @@ from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.weight_checks import WeightChecks
-from profkit.launch import landlock
+from profkit.launch import cache, landlock
 from profkit.launch.protocol import PATIENT, Job, Subject
 
 
@@ -100,7 +100,7 @@ class Session(Modes):
         self.events.send("written", digest=timing.digest(Path(self._job.timings)), others=others)
         judge.let_go(candidates)
         self._company.leave()
-        if self._job.ceilings and self.device.type == "cpu" and not again:
+        if self.device.type == "cpu" and not (again or cache.ceilings(facts.device_facts(self.device)).exists()):
             self._ceilings()
 
     def _stressed(self, timed: list[Implementation]) -> list[Implementation]:

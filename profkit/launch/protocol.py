@@ -64,7 +64,6 @@ class Job(msgspec.Struct):
     timings: str = ""
     cache: str = ""
     limits: dict[str, float] = {}
-    ceilings: bool = True
     precision: str = ""
     model_mode: str = ""
     channels: dict[str, int] = {}
@@ -130,7 +129,6 @@ an implementation's first call; while a compiler is at work for it the limit wai
 """
 
 DOING = {
-    "start": "importing torch",
     "load": "loading",
     "build": "building",
     "first": "first call of",

@@ -19,8 +19,6 @@ from profkit.rundir.files import ROOM, temporary, unwritable
 
 Prefix = Sequence[str]
 Progress = Callable[[str], None]
-_MOMENT = 0.5
-"""Seconds in which a process begins that imports nothing."""
 
 
 @dataclass
@@ -74,9 +72,6 @@ class Follower:
                     self._progress(f"{DOING.get(event.phase, event.phase)} {event.impl}".strip())
             elif event.kind == "timing":
                 self._timed([*self.events])
-        if not (self.events or self._told) and elapsed > _MOMENT:
-            self._told.add(("", "start"))
-            self._progress(DOING["start"])
         return self._deadline
 
     def _new(self) -> Iterable[Event]:

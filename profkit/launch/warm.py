@@ -23,7 +23,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import msgspec
@@ -118,6 +118,7 @@ class Warm:
         lent: int = -1,
     ) -> None:
         """lent: a descriptor of another process's `Lent`, whose servers are used first."""
+        self.told: Callable[[str], None] = lambda _: None
         self._preload, self._modules, self._env = tuple(preload), modules, dict(env or {})
         self._servers: dict[object, _Server] = {}
         self._lock = threading.Lock()
@@ -134,6 +135,9 @@ class Warm:
                 # From now on by servers of one's own, which nobody else can bring down.
                 self._lent = None
             server = self._server(options["env"])
+            if not (server.served or server.announced):
+                server.announced = True
+                self.told("importing torch")
             forked = server.fork(asked, options)
             if forked is None and server.served and server.ended:
                 # Somebody killed it. One that had no room for one more process goes on for those that it has.
@@ -218,7 +222,7 @@ class _Server:
     """One server and the socket for its requests. `served`: whether it has ever given a child."""
 
     def __init__(self, env: Mapping[str, str], preload: Sequence[str]) -> None:
-        self.served = False
+        self.served = self.announced = False
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
             [*BARE, "profkit.launch.server", str(theirs.fileno()), str(os.getpid()), *preload],
@@ -290,12 +294,14 @@ def servers() -> Iterator[Warm]:
 
 
 @contextlib.contextmanager
-def runners(begun: Mapping[str, str] | None = None) -> Iterator[None]:
+def runners(begun: Mapping[str, str] | None = None, told: Callable[[str], None] | None = None) -> Iterator[None]:
     """Make runners forks inside the block, unless it is settled already how they start.
 
     torch is imported once for all of them. begun: the server for this environment imports at once, before it is known what
-    will be asked for.
+    will be asked for. told: called with what a child waits for.
     """
+    if isinstance(process.start, Warm) and told is not None:
+        process.start.told = told
     if process.start is not process.guarded:
         yield
         return
@@ -303,6 +309,8 @@ def runners(begun: Mapping[str, str] | None = None) -> Iterator[None]:
         try:
             if begun is not None:
                 process.start.prepare(begun)
+            if told is not None:
+                process.start.told = told
             yield
         finally:
             process.start = process.guarded

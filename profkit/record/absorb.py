@@ -38,7 +38,7 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     if outcome.of("work"):
         manifest.work = [event.data for event in outcome.of("work")]
     measured = ceilings.known(manifest.device)
-    if measured is not None and manifest.device.get("kind") == "cuda":
+    if measured is not None:
         manifest.ceilings = measured.ceilings
     if outcome.of("shape"):
         manifest.shapes = [msgspec.convert(event.data, ShapeInfo) for event in outcome.of("shape")]
@@ -46,6 +46,8 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
         manifest.passes = [msgspec.convert(event.data, PassInfo) for event in outcome.of("pass")]
     if outcome.of("ceilings"):
         manifest.ceilings = outcome.of("ceilings")[-1].data["ceilings"]
+        if not outcome.of("load"):
+            ceilings.keep(manifest.device, manifest.ceilings)
     if outcome.of("timing"):
         manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
         _note_load(manifest.timing, outcome)
@@ -107,7 +109,7 @@ def commands(run: Run, outcome: runner.Outcome, step: str) -> list[Command]:
     ran = outcome.events[-1].at if outcome.finished and outcome.events else math.inf
 
     def note(argv: Sequence[str], ended: process.Exit) -> str:
-        before = ended.wall - ran if argv[-1].endswith("events.jsonl") else 0.0
+        before = ended.wall - ran if argv and argv[-1].endswith("events.jsonl") else 0.0
         late = f"{before:.1f} s of it importing torch" if before > _MOMENT else ""
         return "hung" if ended.hung else "over its memory" if ended.memory else late
 

@@ -57,7 +57,7 @@ def profile(
     session.company, session.answer = _company(session, prepared.recorders), answer
     run.manifest.caveats += cache.caveats()
     try:
-        with warm.runners(), _alone(session):
+        with warm.runners(told=progress), _alone(session):
             if wanted.wait_quiet:
                 quiet.wait(session.device, wanted.wait_quiet, progress)
             trouble = _record(session, prepared.recorders)
