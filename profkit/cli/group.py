@@ -27,6 +27,7 @@ from profkit.rundir import harmless
 
 VERBS = {
     "profile": "Measure a sample: is it right, how fast, how far from what the machine allows.",
+    "watch": "Measure a sample again each time it is saved: the line, and what changed.",
     "import": "Read exports of ncu, nsys, nvprof, trtexec, rocprof or torch.profiler into a run directory.",
     "roofline": "Draw the kernels of one run or several under the ceilings of their device.",
     "explain": "Why it is slow, how much could be won, and what to try next.",

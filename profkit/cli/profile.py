@@ -178,7 +178,9 @@ def _one(target: Path | Program, request: Request, form: str, *, verbose: bool, 
         files = write(run)
     if verbose:
         for step in run.manifest.commands:
-            click.echo(f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True)
+            click.echo(
+                f"  $ {shlex.join(step.argv)}    # {step.wall:.2f} s{', ' * bool(step.note)}{step.note}", err=True
+            )
     if form == "agent":
         click.echo(run.report(form))
     elif form:

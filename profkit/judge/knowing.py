@@ -136,8 +136,8 @@ class Knowing(Asking):
         self.events.phase("work", reference.subject.name, factor=3.0)
         try:
             loading.use(reference.lock)
-            if self._job.again:
-                self._own = None
+            self._own = None
+            if self._job.again or self._job.probe:
                 reference.probe = probe.known(self._job.probe)
             else:
                 reference.probe = replace(self._probed(reference), keeps=self._state.tells, varied=self._varied)

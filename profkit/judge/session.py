@@ -70,15 +70,15 @@ class Session(Modes):
         self._vary()
         self._enliven()
         self._remember()
-        if not self._job.again:
+        if not (self._job.again or self._job.probe):
             self._work()
-            self._own = None
         self._probe()
         sound = [candidate for candidate in candidates if self._check(candidate)]
         again = self._job.again
         judge.let_go(c for c in candidates if c not in sound)
         self._begin_afresh(False)
         # First of all the answer; what may amend it comes after.
+        self.events.send("checked", sound=[one.subject.name for one in sound])
         sound = self._time([self.reference, *sound])[1:]
         if not again:
             sound = self._stressed(sound)

@@ -60,9 +60,9 @@ class JudgeFollower(Follower):
         path: Path,
         limits: dict[str, float],
         progress: Progress,
-        timed: Callable[[Sequence[Event]], None] = lambda _: None,
+        known: Callable[[Sequence[Event]], None] = lambda _: None,
     ) -> None:
-        super().__init__(path, limits, progress, timed)
+        super().__init__(path, limits, progress, known)
         self.overdue: dict[str, tuple[str, float]] = {}
         self.lost: dict[str, str] = {}
         self._seen = 0
@@ -216,7 +216,7 @@ def _sitting(
     """One judge and its candidates from start to end."""
     number = sum(1 for argv, _, _ in outcome.exits if any(word.endswith("events.jsonl") for word in argv))
     names = _Names(logs, f"{stem}-{number + 1}" if number else stem)
-    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, outcome.timed)
+    follower = JudgeFollower(names.of("events.jsonl"), {**LIMITS, **job.limits}, progress, outcome.known)
     with _private_directory() as folder, contextlib.ExitStack() as stack:
         lines = _Lines(subjects, door)
         stack.callback(lines.close)

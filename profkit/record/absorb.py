@@ -51,9 +51,9 @@ def absorb(run: Run, outcome: runner.Outcome, step: str, *, verdicts: bool = Tru
     if outcome.of("timing"):
         manifest.timing = msgspec.convert(_finite(outcome.of("timing")[-1].data), Timing)
         _note_load(manifest.timing, outcome)
-        reference = manifest.reference
-        if reference is not None and reference.status == "skipped":
-            reference.status = "ok"
+    reference = manifest.reference
+    if reference is not None and reference.status == "skipped" and (outcome.of("timing") or outcome.of("checked")):
+        reference.status = "ok"
 
 
 def absorb_again(run: Run, outcome: runner.Outcome, step: str) -> None:

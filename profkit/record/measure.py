@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -61,7 +62,7 @@ class Measure:
         many = wanted.sittings(session.device)
         made = job(self.name, run, wanted, session.device, session.parts)
         sparing = many > 1 and not wanted.processes
-        first = msgspec.structs.replace(made, budget=wanted.budget / many)
+        first = msgspec.structs.replace(made, budget=wanted.budget / many, probe=_known(session))
         if sparing and "target" not in wanted.given:
             first.target = max(first.target, settled.TARGET)
         spread = settled.SPREAD[session.device] if sparing else 0.0
@@ -109,7 +110,7 @@ def _start(
     for number, (some, suffix) in enumerate(many, 1):
         outcome = runner.Outcome()
         if len(many) == 1 and not made.again:
-            outcome.timed = functools.partial(_first_answer, session, stem, spread)
+            outcome.known = functools.partial(_first_answer, session, stem, spread)
         try:
             if session.request.trust:
                 runner.run_job(some, logs, stem=stem, progress=session.progress, outcome=outcome)
@@ -132,8 +133,21 @@ def _start(
     return found
 
 
+def _known(session: Session) -> dict[str, Any]:
+    """What an earlier run found out about this reference, where nothing of it has to be said again; {} without."""
+    if session.known is None:
+        return {}
+    before, run = session.known.manifest, session.run.manifest
+    told = {*before.probe} - {"precision", "required"}
+    remarkable = any(before.probe[name] for name in told) or before.probe.get("precision", {}).get("noise")
+    if remarkable or not (before.probe and before.work) or any(one.code == "inputs-fixed" for one in before.caveats):
+        return {}
+    run.probe, run.work = before.probe, before.work
+    return before.probe
+
+
 def _first_answer(session: Session, stem: str, spread: float, events: Sequence[Event]) -> None:
-    """Tell what is known once everything was timed: of a copy, for all of it is absorbed later."""
+    """Tell what is known once everything was timed or is wrong: of a copy, for all of it is absorbed later."""
     known = Run(session.run.path, copy.deepcopy(session.run.manifest))
     absorb(known, runner.Outcome([*events]), stem)
     known.manifest.timing.spread = spread
