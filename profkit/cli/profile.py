@@ -68,6 +68,7 @@ class WithProgram(Sectioned):
 @shared.json_
 @shared.reader
 @option("-v", "--verbose", is_flag=True, help="Print the exact commands and the seconds of each.")
+@shared.server
 @shared.quiet
 def command(
     sample: Path | None,
@@ -93,10 +94,10 @@ def command(
     if as_json and reader:
         raise click.UsageError("--json holds everything, --for agent what matters: one of them")
     ctx = click.get_current_context()
-    verbose, quiet = options.pop("verbose"), options.pop("quiet")
-    if sample is not None and sample.is_dir() and not dry_run:
+    verbose, quiet, server = options.pop("verbose"), options.pop("quiet"), options.pop("server")
+    if sample is not None and sample.is_dir() and not (dry_run or jobs is not None or dask):
         # torch is imported beside what is imported here.
-        ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing())))
+        ctx.with_resource(warm.runners(environment({} if options["trust"] else sharing()), lasting=server))
     from profkit.record.profile import plan  # pandas
 
     targets = _targets(sample, ctx.meta.get("program"))

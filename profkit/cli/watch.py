@@ -35,8 +35,9 @@ Files = Mapping[Path, tuple[int, int]]
 @click.command("watch", cls=Sectioned, short_help="Measure a sample each time it is saved.")
 @click.argument("folder", type=shared.PATH)
 @shared.of_request(*OPTIONS)
+@shared.server
 @shared.quiet
-def command(folder: Path, quiet: bool, **options: Any) -> int:
+def command(folder: Path, server: bool, quiet: bool, **options: Any) -> int:
     """Measure the sample in FOLDER, and again when one of its files is saved, until Ctrl-C (exit code 130).
 
     Each time the first line, the change against the last save ("1.76x -> 1.92x") and what became worse. A save that does
@@ -46,7 +47,8 @@ def command(folder: Path, quiet: bool, **options: Any) -> int:
     profkit watch S1/ICVXKH --device cpu
     """
     request = shared.request_of(None, **options)
-    with warm.runners(environment({} if request.trust else sharing())), progress(quiet) as now:
+    begun = environment({} if request.trust else sharing())
+    with warm.runners(begun, lasting=server), progress(quiet) as now:
         return _Watch(folder, request, now).run()
 
 

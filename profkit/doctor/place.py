@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.doctor.finding import Finding, Status
-from profkit.launch import landlock
+from profkit.launch.walls import landlock
 
 _GVISOR_VERSION = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"
 """What gVisor gives as /proc/version, whatever the host runs."""

@@ -17,7 +17,7 @@ import msgspec
 
 from profkit.guest.whole import CannotWriteError
 from profkit.judge.events import Events
-from profkit.launch import landlock, priorities
+from profkit.launch.walls import landlock, priorities
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
 from profkit.launch.warden import with_parent
 
@@ -62,6 +62,8 @@ def _candidate(job: Job) -> int:
 def _walled(job: Job) -> None:
     """Restrict writing to builds, tensors and temporary files; called before torch has threads."""
     Path(job.cache).mkdir(parents=True, exist_ok=True)
+    # By this a server knows whom not to serve, where the kernel has no other wall.
+    landlock.gain_no_rights()
     priorities.put_up()
     landlock.put_up([job.cache, job.exchange, tempfile.gettempdir()])
 

@@ -23,7 +23,8 @@ from profkit.judge.events import Events
 from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.weight_checks import WeightChecks
-from profkit.launch import cache, landlock
+from profkit.launch import cache
+from profkit.launch.walls import landlock
 from profkit.launch.protocol import PATIENT, Job, Subject
 
 

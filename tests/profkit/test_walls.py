@@ -13,14 +13,14 @@ import pytest
 from candidates import write_sample
 from test_isolation import HEAD, RELU, impl, measure
 
-from profkit.launch import landlock, priorities
+from profkit.launch.walls import landlock, priorities
 
 walled = pytest.mark.skipif(bool(landlock.missing()), reason="no Landlock of this kind in this kernel")
 
 TRIES = """
 import os, socket, sys
 from pathlib import Path
-from profkit.launch import landlock
+from profkit.launch.walls import landlock
 
 def tried(what, act):
     try:
