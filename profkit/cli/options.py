@@ -238,7 +238,7 @@ quiet = option("-q", "--quiet", is_flag=True, help="No progress.")
 server = option(
     "--server/--no-server",
     default=None,
-    callback=lambda _ctx, _param, asked: resident.wanted() if asked is None else asked,
+    callback=lambda _ctx, _param, asked: resident.wanted(asked),
     help="Keep torch imported for the next command: a process that leaves after 15 idle minutes.  [default: yes, not in CI]",
 )
 force = option("--force", is_flag=True, help="Overwrite an existing output.")

@@ -17,8 +17,8 @@ import msgspec
 
 from profkit.guest.whole import CannotWriteError
 from profkit.judge.events import Events
-from profkit.launch.walls import landlock, priorities
 from profkit.launch.protocol import BEHIND, CANNOT_WRITE, Job
+from profkit.launch.walls import landlock, priorities
 from profkit.launch.warden import with_parent
 
 

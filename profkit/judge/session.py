@@ -24,8 +24,8 @@ from profkit.judge.implementation import Implementation, RemoteImplementation
 from profkit.judge.modes import Modes
 from profkit.judge.weight_checks import WeightChecks
 from profkit.launch import cache
-from profkit.launch.walls import landlock
 from profkit.launch.protocol import PATIENT, Job, Subject
+from profkit.launch.walls import landlock
 
 
 def run(job: Job, events: Events) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from profkit._version import __version__
+from profkit.launch.walls import landlock
 
 IDLE = 900.0
 """Seconds without a command after which it leaves."""
@@ -32,11 +33,15 @@ _STATUS = ("Umask", "Groups", "CapEff", "Seccomp")
 _HOUSES = ("profkit", "collectors", "analyzers", "roofline")
 
 
-def wanted() -> bool:
-    """Whether a command may use it here: on Linux, not in CI or tests unless asked, not where walls cannot be told."""
+def wanted(asked: bool | None = None) -> bool:
+    """Whether a command uses it here: not in CI or tests unless asked.
+
+    Never where a candidate could write into it, as without Landlock, or could not be told from a command.
+    """
     said = os.environ.get(WANTED, "")
-    off = said == "0" or (not said and ("CI" in os.environ or "PYTEST_CURRENT_TEST" in os.environ))
-    return sys.platform.startswith("linux") and not off and _status(os.getpid()).get("NoNewPrivs") == "0"
+    usual = said != "0" if said else "CI" not in os.environ and "PYTEST_CURRENT_TEST" not in os.environ
+    safe = landlock.version() > 0 and _status(os.getpid()).get("NoNewPrivs") == "0"
+    return safe and (usual if asked is None else asked)
 
 
 def name(inherited: object) -> str:
@@ -110,6 +115,8 @@ def others_leave(called: str) -> None:
 
 def running() -> Iterator[str]:
     """The names of this user's servers."""
+    if not sys.platform.startswith("linux"):
+        return
     with contextlib.suppress(OSError):
         table = Path("/proc/net/unix").read_text("utf-8", "replace")
         yield from sorted(set(re.findall(rf"@({re.escape(_beginning())}[0-9a-f]+)$", table, re.MULTILINE)))
