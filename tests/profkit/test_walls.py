@@ -71,7 +71,7 @@ def test_what_is_outside_is_read_and_not_changed(tmp_path):
 
 OTHERS = """
 import os, resource, subprocess
-from profkit.launch import priorities
+from profkit.launch.walls import priorities
 
 other = subprocess.Popen(["sleep", "60"])
 now = os.getpriority(os.PRIO_PROCESS, other.pid)

@@ -44,8 +44,8 @@ def summary(study: Study, told: Mapping[str, str] = MappingProxyType({})) -> str
     blocks += sections.inferred_lines(study)
     blocks += sections.timeline_lines(study)
     blocks += _listed("compute-sanitizer:", sections.sanitizer_lines(study))
-    told = [_caveat(one) for one in sections.that_matter(study)]
-    blocks += _listed("caveats:", [line for line in (*told, sections.more_caveats(study)) if line])
+    weak = [_caveat(one) for one in sections.that_matter(study)]
+    blocks += _listed("caveats:", [line for line in (*weak, sections.more_caveats(study)) if line])
     for impl, tail in sections.last_lines(study):
         blocks += [f"last lines of {impl.name}:", *("  | " + line for line in tail.splitlines()[-LAST_LINES:])]
     return "\n".join(blocks)
